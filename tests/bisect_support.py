@@ -10,8 +10,8 @@ from statistics import fmean, stdev
 
 from scipy.stats import t
 
-from pytest_nfvperf.model.bisect.bisection import Ask, Kind, Standing, Verdict
-from pytest_nfvperf.model.bisect.seen import Compared, Event, Figure, Question, Ran, Unusable
+from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind
+from pytest_nfvperf.model.bisect.seen import Event, MetricDifference, Question, Ran, Unusable, VersionComparison
 from pytest_nfvperf.runs.bisecting import bisect
 
 TEST, METRIC = "test_rate.py::test_rate", "forwarding_rate"
@@ -43,7 +43,7 @@ class SimulatedVersions:
             return Ran(ask.version, () if failed else (TEST,), failures, again)
         difference = self.levels[ask.version] - self.levels[ask.base]
         values = [self._random.gauss(difference, self.noise) for _ in range(ask.blocks)]
-        return Compared(ask.base, ask.version, ask.blocks, (figure(values),), again)
+        return VersionComparison(ask.base, ask.version, ask.blocks, (figure(values),), again)
 
     @property
     def between_ends(self) -> set[int]:
@@ -52,10 +52,10 @@ class SimulatedVersions:
         return {ask.version for ask in self.asked if 0 < ask.version < last and ask.version not in self.cannot}
 
 
-def figure(values: Sequence[float]) -> Figure:
+def figure(values: Sequence[float]) -> MetricDifference:
     """Mean of the blocks, its standard error widened for how few they are."""
     few = float(t.ppf(0.975, len(values) - 1)) / 1.96
-    return Figure(TEST, METRIC, fmean(values), stdev(values) / math.sqrt(len(values)) * few)
+    return MetricDifference(TEST, METRIC, fmean(values), stdev(values) / math.sqrt(len(values)) * few)
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Remembered:
     def begins(self, ask: Ask) -> None:
         pass
 
-    def saw(self, event: Event, now: Standing) -> None:
+    def saw(self, event: Event, now: BisectionState) -> None:
         pass
 
 
@@ -79,18 +79,18 @@ def series(count: int, culprit: int | None, change: float) -> list[float]:
     return [math.log(change) if culprit is not None and version >= culprit else 0.0 for version in range(count)]
 
 
-def bisected(versions: SimulatedVersions, question: Question | None = None) -> Standing:
+def bisected(versions: SimulatedVersions, question: Question | None = None) -> BisectionState:
     asked = question or Question(tuple(f"v{version}" for version in range(len(versions.levels))))
     memory = Remembered()
     return bisect(asked, versions, memory, memory)
 
 
-def verdict(found: Standing) -> Verdict:
-    assert isinstance(found.step, Verdict)
+def verdict(found: BisectionState) -> BisectionVerdict:
+    assert isinstance(found.step, BisectionVerdict)
     return found.step
 
 
-def culprit(found: Standing) -> int | None:
+def culprit(found: BisectionState) -> int | None:
     """The one candidate that was found and confirmed."""
     step = verdict(found)
-    return step.candidates.first if step.kind is Kind.FOUND and step.confirmed and step.candidates else None
+    return step.candidates.first if step.kind is VerdictKind.FOUND and step.confirmed and step.candidates else None

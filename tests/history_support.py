@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
-from pytest_nfvperf.model.history.series import Figure, HistoryEntry, Measured, Point, Series
+from pytest_nfvperf.model.history.series import FigureSeries, HistoryEntry, HistoryFigure, Point, SubjectFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
 from tests.sample_run import run_data
@@ -20,21 +20,21 @@ START_NS = 1_748_736_000 * 10**9
 """2025-06-01, UTC: from when on runs of histories are."""
 
 
-def entry(number: int, *figures: Figure, labels: Mapping[str, str] | None = None, **facts: Any) -> HistoryEntry:
+def entry(number: int, *figures: HistoryFigure, labels: Mapping[str, str] | None = None, **facts: Any) -> HistoryEntry:
     """Run ``run-03`` of a history."""
-    measured = (Measured(dict(LABELS if labels is None else labels), figures),)
+    measured = (SubjectFigures(dict(LABELS if labels is None else labels), figures),)
     made = HistoryEntry(
         f"run-{number:02}", f"2026-11-{number:02} 09:30", number * MINUTE_NS, "passed", "lab", {}, measured
     )
     return replace(made, **facts)
 
 
-def series(values: Sequence[float], bounds: Sequence[str] = (), metric: str = "pdr") -> Series:
+def series(values: Sequence[float], bounds: Sequence[str] = (), metric: str = "pdr") -> FigureSeries:
     """A series of a run a value."""
     each = [*bounds, *[""] * (len(values) - len(bounds))]
-    figures = [Figure(metric, "pps", value, bound=bound) for value, bound in zip(values, each, strict=True)]
+    figures = [HistoryFigure(metric, "pps", value, bound=bound) for value, bound in zip(values, each, strict=True)]
     points = tuple(Point(entry(number, figure), figure) for number, figure in enumerate(figures, 1))
-    return Series("throughput/test_rate", "throughput/test_rate", metric, "pps", "", 1, points)
+    return FigureSeries("throughput/test_rate", "throughput/test_rate", metric, "pps", "", 1, points)
 
 
 def write_run(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.cli.command import Command, path_like, share_like
-from pytest_nfvperf.model.bisect.bisection import Kind, Verdict
+from pytest_nfvperf.model.bisect.bisection import BisectionVerdict, VerdictKind
 from pytest_nfvperf.model.bisect.seen import By, Question
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
@@ -141,7 +141,7 @@ def _run(arguments: argparse.Namespace) -> int:
     finally:
         log.close()
     installer.remove_built(candidates)
-    assert isinstance(found.step, Verdict)
+    assert isinstance(found.step, BisectionVerdict)
     return _status(found.step)
 
 
@@ -184,7 +184,7 @@ def _key(asked: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _status(verdict: Verdict) -> int:
-    if verdict.kind is Kind.REFUSED:
+def _status(verdict: BisectionVerdict) -> int:
+    if verdict.kind is VerdictKind.REFUSED:
         return REFUSED
-    return FOUND if verdict.kind is Kind.FOUND and verdict.confirmed else OPEN
+    return FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else OPEN

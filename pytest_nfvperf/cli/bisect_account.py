@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.report.bisection_page import PICTURE, Story, render_bisection
-from pytest_nfvperf.model.bisect.bisection import Ask, Kind, Standing, standing
+from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState, VerdictKind, standing
 from pytest_nfvperf.model.bisect.seen import Event, Question
 from pytest_nfvperf.model.bisect.words import ask_text, event_text, verdict_lines
 
@@ -24,7 +24,7 @@ class BisectAccount:
         self._question = question
         self._titles = titles
         self._arguments = arguments
-        self._after: list[Standing] = []
+        self._after: list[BisectionState] = []
 
     def open(self, directory: Path, events: Sequence[Event]) -> None:
         """Say what is asked, and what an earlier process saw of it."""
@@ -42,12 +42,12 @@ class BisectAccount:
         """The first half of a line."""
         print(f"{len(self._after) + 1:3}  {ask_text(self._question, ask)}: ", end="", flush=True)
 
-    def saw(self, event: Event, now: Standing) -> None:
+    def saw(self, event: Event, now: BisectionState) -> None:
         """The second half."""
         self._after.append(now)
         print(event_text(self._question, event, now), flush=True)
 
-    def end(self, directory: Path, events: Sequence[Event], found: Standing) -> None:
+    def end(self, directory: Path, events: Sequence[Event], found: BisectionState) -> None:
         """The verdict, and where the page is."""
         for line in verdict_lines(self._question, events, found):
             print(line)
@@ -60,8 +60,8 @@ class BisectAccount:
         print(f"page: {page}{picture}")
 
 
-def _culprit(question: Question, found: Standing) -> str:
+def _culprit(question: Question, found: BisectionState) -> str:
     step = found.step
-    if isinstance(step, Ask) or step.kind is not Kind.FOUND or step.candidates is None:
+    if isinstance(step, Ask) or step.kind is not VerdictKind.FOUND or step.candidates is None:
         return ""
     return question.versions[step.candidates.first]

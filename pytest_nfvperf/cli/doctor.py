@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pytest_nfvperf.adapters.doctor import machine
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check
 from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks
 from pytest_nfvperf.adapters.doctor.node_needs import node_checks
@@ -24,7 +24,7 @@ from pytest_nfvperf.backends.embedded_side import trips_seen
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.display import how_many
 
-_MARKS = {State.OK: "[green]ok[/]", State.WARN: "[yellow]note[/]", State.MISSING: "[red]missing[/]"}
+_MARKS = {CheckState.OK: "[green]ok[/]", CheckState.WARN: "[yellow]note[/]", CheckState.MISSING: "[red]missing[/]"}
 _ABSENT = "[yellow]absent[/]"
 """What nothing needs and is not there."""
 
@@ -48,7 +48,7 @@ def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 12
     for title, needed in (("needed", True), ("optional", False)):
         table.add_row("", f"[bold]{title}[/]", "", "")
         for check in [check for check in checks if check.needed is needed]:
-            mark = _ABSENT if check.state is State.MISSING and not needed else _MARKS[check.state]
+            mark = _ABSENT if check.state is CheckState.MISSING and not needed else _MARKS[check.state]
             table.add_row(mark, check.name, check.seen, check.advice)
         table.add_section()
     out = io.StringIO()
@@ -63,7 +63,7 @@ def _conclusion(checks: Sequence[Check]) -> str:
 
 def missing_of(checks: Sequence[Check]) -> list[Check]:
     """What is needed and not there."""
-    return [check for check in checks if check.needed and check.state is State.MISSING]
+    return [check for check in checks if check.needed and check.state is CheckState.MISSING]
 
 
 def is_usable(checks: Sequence[Check]) -> bool:

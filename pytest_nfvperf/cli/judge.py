@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.cli.command import Command, path_like
-from pytest_nfvperf.model.bisect.judging import Judged, Judgement, judge
+from pytest_nfvperf.model.bisect.judging import Judged, VersionJudgement, judge
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
 
 if TYPE_CHECKING:
@@ -42,16 +42,18 @@ def _judge(arguments: argparse.Namespace) -> int:
     try:
         found = _judgement(arguments)
     except KeyboardInterrupt:
-        found = Judgement(Judged.STOP, "interrupted")
+        found = VersionJudgement(Judged.STOP, "interrupted")
     except NfvperfError as error:
-        found = Judgement(Judged.CANNOT_TELL, f"cannot tell: {error}")
+        found = VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {error}")
     except Exception as error:  # noqa: BLE001 - Python would end with 1, which means "bad"
-        found = Judgement(Judged.CANNOT_TELL, f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}")
+        found = VersionJudgement(
+            Judged.CANNOT_TELL, f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}"
+        )
     print(f"nfvperf judge: {found.why}", flush=True)
     return int(found.judged)
 
 
-def _judgement(arguments: argparse.Namespace) -> Judgement:
+def _judgement(arguments: argparse.Namespace) -> VersionJudgement:
     from pytest_nfvperf.adapters.bisecting.one_run import run_tests  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_properties
-from pytest_nfvperf.adapters.report.texts import Found, figures_text
+from pytest_nfvperf.adapters.report.texts import TestFindings, figures_text
 from pytest_nfvperf.config.sla_file import unknown_labels
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
 from pytest_nfvperf.model.display import how_many
@@ -359,7 +359,7 @@ def _show_all_characters(shown: object) -> None:
             crash.message = visible(crash.message)
 
 
-def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Found | None:
+def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> TestFindings | None:
     """Write the end of an attempt, and what became of it, while its reports are still open; a plan began none.
 
     Returns:
@@ -420,7 +420,7 @@ class LoggedReports:
             attach(last, found)
 
 
-def _publish(item: pytest.Item, report: pytest.TestReport, became: TestConclusion, session: NfvSession) -> Found:
+def _publish(item: pytest.Item, report: pytest.TestReport, became: TestConclusion, session: NfvSession) -> TestFindings:
     """Tell JUnit, by the last report of the test, and the terminal's line."""
     attempt = item.stash[ATTEMPT_KEY]
     report.user_properties.extend(fate_properties(became))
@@ -430,4 +430,4 @@ def _publish(item: pytest.Item, report: pytest.TestReport, became: TestConclusio
     figures = ""
     with parts_of(item.config).alone("figures of a test cannot be shown", "they are in the evidence"):
         figures = figures_text(outcomes)
-    return Found(figures, became.badge, became.reason)
+    return TestFindings(figures, became.badge, became.reason)

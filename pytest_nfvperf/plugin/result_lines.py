@@ -17,13 +17,13 @@ from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.telling import Terminal, terminal_of
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.adapters.report.texts import Found
+    from pytest_nfvperf.adapters.report.texts import TestFindings
 
 FOUND = "nfv_found"
-"""Attribute of reports of measuring tests: the fields of ``Found``, all text, which xdist can send."""
+"""Attribute of reports of measuring tests: the fields of ``TestFindings``, all text, which xdist can send."""
 
 
-def attach(report: pytest.TestReport, found: Found | None = None) -> None:
+def attach(report: pytest.TestReport, found: TestFindings | None = None) -> None:
     """Mark a report as one of a measuring test; the last one of a test carries what it found."""
     setattr(report, FOUND, found._asdict() if found else {})
 
@@ -100,10 +100,10 @@ class ResultLines:
         terminal = self._terminal
         if not told or terminal is None:
             return
-        from pytest_nfvperf.adapters.report.texts import Found, ResultText  # noqa: PLC0415 - as above
+        from pytest_nfvperf.adapters.report.texts import ResultText, TestFindings  # noqa: PLC0415 - as above
 
         of = self._session.testscollected if self._session is not None else 0
-        found = Found(**told)
+        found = TestFindings(**told)
         if repeated:
             found = found._replace(reason=f"{found.reason}; the test is repeated".removeprefix("; "))
         text = ResultText(nodeid, found, seconds, (len(self._ended), of))

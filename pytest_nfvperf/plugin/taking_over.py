@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, test_facts
-from pytest_nfvperf.adapters.report.texts import Found, figures_text
+from pytest_nfvperf.adapters.report.texts import TestFindings, figures_text
 from pytest_nfvperf.model.evidence.conclusion import conclude_test
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.plugin.judged_anew import JudgedAnew
@@ -83,7 +83,7 @@ class TakesOver:
     def _reports(self, item: pytest.Item, test: TestEvidence) -> Iterator[pytest.TestReport]:
         """Of its three phases, the last with the line that the terminal shows."""
         became = conclude_test(test_facts(test, self._run))
-        found = Found(figures_text(list(test.outcomes.values())), became.badge, became.reason or "taken over")
+        found = TestFindings(figures_text(list(test.outcomes.values())), became.badge, became.reason or "taken over")
         for when in ("setup", "call", "teardown"):
             report = _report(item, test, when)
             if is_measuring(item):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pytest_nfvperf.model.bisect.bisection import Ask, Standing
+from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState
 from pytest_nfvperf.model.bisect.seen import Event
 
 
@@ -41,5 +41,5 @@ class Account(Protocol):
     def begins(self, ask: Ask) -> None:
         """This is going to be measured."""
 
-    def saw(self, event: Event, now: Standing) -> None:
+    def saw(self, event: Event, now: BisectionState) -> None:
         """This was seen and kept, and the bisection stands so."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.bisect.bisection import Ask, Standing, standing
-from pytest_nfvperf.model.bisect.seen import Compared, Event, Question, Ran, Subject, Unusable
+from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState, standing
+from pytest_nfvperf.model.bisect.seen import BisectionSubject, Event, Question, Ran, Unusable, VersionComparison
 from pytest_nfvperf.ports.version_trials import Account, Seen, VersionTrials
 
 
-def bisect(question: Question, trials: VersionTrials, seen: Seen, account: Account) -> Standing:
+def bisect(question: Question, trials: VersionTrials, seen: Seen, account: Account) -> BisectionState:
     """Go on until there is a verdict.
 
     Args:
@@ -26,11 +26,11 @@ def bisect(question: Question, trials: VersionTrials, seen: Seen, account: Accou
     return now
 
 
-def _answering(event: Event, subject: Subject | None) -> Event:
+def _answering(event: Event, subject: BisectionSubject | None) -> Event:
     """The event; or, where it has nothing of what the bisection goes by, that its version cannot be used."""
     match event:
-        case Compared() if subject and subject.metric:
-            if all(Subject(figure.test, figure.metric) != subject for figure in event.figures):
+        case VersionComparison() if subject and subject.metric:
+            if all(BisectionSubject(figure.test, figure.metric) != subject for figure in event.figures):
                 why = f"its comparison has no {subject.metric} of {subject.test}"
                 return Unusable(event.version, f"{why}: {event.note}" if event.note else why)
         case Ran() if subject:

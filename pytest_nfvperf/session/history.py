@@ -18,8 +18,8 @@ from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.history.series import (
     SMALLEST,
+    FigureSeries,
     HistoryEntry,
-    Series,
     Watched,
     changes,
     measured,
@@ -137,7 +137,7 @@ def watch(history: History, wanted: Wanted) -> list[Watched]:
     return found
 
 
-def _wanted_series(history: History, wanted: Wanted) -> list[Series]:
+def _wanted_series(history: History, wanted: Wanted) -> list[FigureSeries]:
     everything = series_of(history.entries)
     found = [series for series in everything if series.is_about(wanted.test, wanted.metric)]
     if not found:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.doctor.check import State
+from pytest_nfvperf.adapters.doctor.check import CheckState
 from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
@@ -32,7 +32,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_this_machines_cpus_are_measured_and_judged(base: Path) -> None:
     cpus = discover_testbed().cpus
     check = distance_check(None, lambda testbed: KNOWN)
-    assert check.state is State.OK, check
+    assert check.state is CheckState.OK, check
     found = re.match(rf"CPU {cpus.generator[0]} and CPU {cpus.pmd[0]} are (\d+) ns apart: near", check.seen)
     assert found is not None, check.seen
     assert 15 < int(found[1]) < 5_000
@@ -42,7 +42,7 @@ def test_this_machines_cpus_are_measured_and_judged(base: Path) -> None:
 
 def test_a_far_way_is_a_note_that_says_what_to_do(base: Path) -> None:
     check = distance_check(None, lambda testbed: [1.0, 1.0, 1.0, 3.0, 3.0, 3.0])
-    assert check.state is State.WARN
+    assert check.state is CheckState.WARN
     assert "ns apart: far" in check.seen
     assert re.search(r"take CPU \d+ \(\d+ ns|no core of the same NUMA node is free and nearer", check.advice)
 
@@ -50,7 +50,7 @@ def test_a_far_way_is_a_note_that_says_what_to_do(base: Path) -> None:
 def test_while_a_run_measures_nothing_is_started_and_the_run_is_named(base: Path) -> None:
     with holder(base, "1,2") as other:
         check = distance_check(None, lambda testbed: KNOWN)
-    assert (check.state, check.seen) == (State.WARN, "not measured")
+    assert (check.state, check.seen) == (CheckState.WARN, "not measured")
     assert f"is being measured by another run: pid {other.pid}, run other1" in check.advice
     assert list(base.rglob("*doctor.log")) == []
 
@@ -61,5 +61,5 @@ def test_without_the_generator_it_says_what_to_build(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(build, "find", missing)
     check = distance_check(None, lambda testbed: KNOWN)
-    assert (check.state, check.seen) == (State.WARN, "not measured")
+    assert (check.state, check.seen) == (CheckState.WARN, "not measured")
     assert "run `nfvperf build`" in check.advice

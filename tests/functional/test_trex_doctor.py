@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.doctor.trex_needs import trex_checks
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.net.namespaces import Namespace
@@ -49,26 +49,26 @@ def started(path: Path, netns: str | None, client: str | None = None, **start: o
     return trex_checks(bed(client=client, trex=TrexSpec(start=made)))
 
 
-def said(checks: list[Check], name: str = "TRex server") -> list[tuple[State, str, str]]:
+def said(checks: list[Check], name: str = "TRex server") -> list[tuple[CheckState, str, str]]:
     return [(check.state, check.seen, check.advice) for check in checks if check.name == name]
 
 
 @needs_root
 def test_one_that_can_be_started(distribution: Path, space: str) -> None:
     checks = started(distribution, space)
-    assert said(checks) == [(State.OK, f"{distribution}/_t-rex-64 on trex0, trex1", "")]
-    assert said(checks, "TRex client") == [(State.OK, f"{distribution}, STL 5.1", "")]
+    assert said(checks) == [(CheckState.OK, f"{distribution}/_t-rex-64 on trex0, trex1", "")]
+    assert said(checks, "TRex client") == [(CheckState.OK, f"{distribution}, STL 5.1", "")]
 
 
 def test_a_program_and_a_namespace_that_are_not_there(tmp_path: Path) -> None:
     assert said(started(tmp_path, "nonesuch")) == [
         (
-            State.MISSING,
+            CheckState.MISSING,
             f"no TRex is installed there: {tmp_path}/_t-rex-64 is missing",
             "name the directory of _t-rex-64 (generator.trex.start.path)",
         ),
         (
-            State.MISSING,
+            CheckState.MISSING,
             "there is no network namespace 'nonesuch'",
             "ip netns add nonesuch (generator.trex.start.netns)",
         ),
@@ -78,7 +78,7 @@ def test_a_program_and_a_namespace_that_are_not_there(tmp_path: Path) -> None:
 def test_a_program_that_cannot_be_executed(distribution: Path) -> None:
     (distribution / "_t-rex-64").chmod(0o644)
     ((state, seen, advice), *_) = said(started(distribution, "nonesuch"))
-    assert (state, seen) == (State.MISSING, f"{distribution}/_t-rex-64 cannot be executed")
+    assert (state, seen) == (CheckState.MISSING, f"{distribution}/_t-rex-64 cannot be executed")
     assert advice == f"chmod +x {distribution}/_t-rex-64 (generator.trex.start.path)"
 
 
@@ -88,12 +88,12 @@ def test_interfaces_that_are_not_there_or_down(distribution: Path, space: str) -
         links.link("set", index=links.link_lookup(ifname="trex0")[0], state="down")
     assert said(started(distribution, space, interfaces=("trex0", "eth7"))) == [
         (
-            State.MISSING,
+            CheckState.MISSING,
             f"interface 'trex0' in namespace '{space}' is down",
             f"ip -n {space} link set trex0 up (generator.trex.start.interfaces)",
         ),
         (
-            State.MISSING,
+            CheckState.MISSING,
             f"namespace '{space}' has no interface 'eth7' (there are: trex0, trex1)",
             "make it before the run, or correct the name (generator.trex.start.interfaces)",
         ),
@@ -108,7 +108,7 @@ def test_a_client_that_is_not_of_the_servers_generation(distribution: Path, spac
     library.write_text(library.read_text().replace('"5.1"', '"4.6"'))
     assert said(started(distribution, space, client=str(older)), "TRex client") == [
         (
-            State.MISSING,
+            CheckState.MISSING,
             f"{older} speaks STL 4.6, the server in {distribution} STL 5.1",
             "leave generator.client out, or let it name the server's own distribution",
         )
@@ -118,7 +118,7 @@ def test_a_client_that_is_not_of_the_servers_generation(distribution: Path, spac
 def test_a_client_that_cannot_be_imported(distribution: Path) -> None:
     (distribution / "trex" / "stl" / "api.py").write_text("import nonesuch_module\n")
     ((state, seen, advice),) = said(started(distribution, None), "TRex client")
-    assert state is State.MISSING
+    assert state is CheckState.MISSING
     assert f"{distribution} cannot be imported: No module named 'nonesuch_module'" in seen
     assert advice.startswith("write 'client: DIRECTORY' of the server's own TRex distribution")
 
@@ -127,8 +127,8 @@ def test_a_server_that_runs_says_whether_it_understands_the_client() -> None:
     with recorded_server(SESSION) as server:
         trex = TrexSpec(rpc_port=server.rpc_port, event_port=server.event_port)
         checks = trex_checks(bed(client=str(STAND_IN), trex=trex))
-    assert said(checks, "TRex client") == [(State.OK, f"{STAND_IN}, which server v3.08 understands", "")]
-    assert said(checks) == [(State.OK, f"127.0.0.1:{server.rpc_port}", "")]
+    assert said(checks, "TRex client") == [(CheckState.OK, f"{STAND_IN}, which server v3.08 understands", "")]
+    assert said(checks) == [(CheckState.OK, f"127.0.0.1:{server.rpc_port}", "")]
 
 
 def test_a_server_that_runs_and_does_not_understand_the_client() -> None:
@@ -136,7 +136,7 @@ def test_a_server_that_runs_and_does_not_understand_the_client() -> None:
     with recorded_server(ERRORS, instead={"api_sync_v2": older}) as server:
         trex = TrexSpec(rpc_port=server.rpc_port, event_port=server.event_port)
         ((state, seen, advice),) = said(trex_checks(bed(client=str(STAND_IN), trex=trex)), "TRex client")
-    assert state is State.MISSING
+    assert state is CheckState.MISSING
     assert "TRex server 127.0.0.1 and the client library do not fit: RPC version mismatch" in seen
     assert advice == "write 'client: DIRECTORY' of the server's own TRex distribution"
 
@@ -144,6 +144,6 @@ def test_a_server_that_runs_and_does_not_understand_the_client() -> None:
 def test_a_client_that_nobody_could_try_is_not_ok() -> None:
     checks = trex_checks(bed(client=str(STAND_IN), trex=TrexSpec(rpc_port=4555)))
     ((state, seen, advice),) = said(checks, "TRex client")
-    assert (state, seen) == (State.WARN, f"{STAND_IN}, not tried: the server does not answer")
+    assert (state, seen) == (CheckState.WARN, f"{STAND_IN}, not tried: the server does not answer")
     assert advice == "start the server and run doctor again: only the server can say whether it understands the library"
-    assert [state for state, _, _ in said(checks)] == [State.MISSING]
+    assert [state for state, _, _ in said(checks)] == [CheckState.MISSING]

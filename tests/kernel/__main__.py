@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.guest.kernel_image import kernel_of, prepare_kernel
 from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
-from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, Machine
+from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, GuestMachine
 from pytest_nfvperf.model.errors import NfvperfError
 
 
@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         journal.close()
 
 
-def _machine(options: argparse.Namespace) -> Machine:
-    machine = VIRTUAL_TIME if options.virtual_time else Machine()
+def _machine(options: argparse.Namespace) -> GuestMachine:
+    machine = VIRTUAL_TIME if options.virtual_time else GuestMachine()
     asked = {"memory_mib": options.memory, "hugepages_mib": options.hugepages, "modules": options.modules}
     given = {name: value for name, value in asked.items() if value is not None}
     return dataclasses.replace(machine, autoload=options.modules is None, **given)

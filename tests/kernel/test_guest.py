@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.journal.journal import Journal, processes_tagged
 from pytest_nfvperf.adapters.virtual_time.guest_run import run_in_guest
-from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, Machine
+from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, GuestMachine
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from tests.functional.ovs_support import leftovers, run_base, until
 
@@ -49,7 +49,7 @@ def test_a_command_sees_this_machines_files_and_debians_kernel(
     shared.mkdir()
     stream = io.StringIO()
     run = run_in_guest(
-        journal, kernel, ["sh", "-c", FACTS, str(note)], shared, machine=Machine(modules=MODULES), stream=stream
+        journal, kernel, ["sh", "-c", FACTS, str(note)], shared, machine=GuestMachine(modules=MODULES), stream=stream
     )
     assert run.status == 7, run
     release, directory, user, said, tun, modules = run.stdout.splitlines()
@@ -91,7 +91,7 @@ def test_a_panic_is_shown(journal: Journal, kernel: Kernel, tmp_path: Path) -> N
 
 def test_a_module_that_the_kernel_lacks_is_named(journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(TestbedError, match="the guest ended without the status of `true`") as caught:
-        run_in_guest(journal, kernel, ["true"], tmp_path, machine=Machine(modules=("veth", "no_such_module")))
+        run_in_guest(journal, kernel, ["true"], tmp_path, machine=GuestMachine(modules=("veth", "no_such_module")))
     assert "Module no_such_module not found" in caught.value.evidence["stderr"]
 
 

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovn.agent_venv import VARIABLE, find_agent
 from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
 from pytest_nfvperf.adapters.virtual_time.guest_run import run_in_guest
-from pytest_nfvperf.adapters.virtual_time.machine import Machine
+from pytest_nfvperf.adapters.virtual_time.machine import GuestMachine
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional import test_ovn_bgp_agent as functional
 from tests.kernel.inner_tests import check, pytest_command, results
@@ -36,6 +36,6 @@ def agent() -> Path:
 
 def test_the_agent_announces_in_the_guest(agent: Path, journal: Journal, kernel: Kernel, tmp_path: Path) -> None:
     command = ["env", f"{VARIABLE}={agent}", *pytest_command(str(functional.__file__), *LIGHT, "-k", ANNOUNCES)]
-    machine = Machine(modules=("tun", "veth", "vrf", "dummy", "8021q"))
+    machine = GuestMachine(modules=("tun", "veth", "vrf", "dummy", "8021q"))
     run = run_in_guest(journal, kernel, command, tmp_path, machine=machine, deadline_s=300)
     check(results(run), functional.__name__, ANNOUNCES, never_skipped=ANNOUNCES)

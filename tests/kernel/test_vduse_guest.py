@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, kernel_of, 
 from pytest_nfvperf.adapters.versions.adding import Asked, add
 from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
-from pytest_nfvperf.adapters.virtual_time.machine import Machine
+from pytest_nfvperf.adapters.virtual_time.machine import GuestMachine
 from pytest_nfvperf.model.errors import ConfigError
 from tests.functional import test_vduse as functional
 from tests.functional.ovs_support import clean_run
@@ -59,7 +59,7 @@ class Inner:
 def inner(newer_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inner]:
     """Every case, as it ended in the guest: one boot."""
     ovs = add(Asked(f"debian:{RELEASE}"), Registry()).version
-    machine = Machine(memory_mib=3072, modules=MODULES, hugepages_mib=1024, autoload=False)
+    machine = GuestMachine(memory_mib=3072, modules=MODULES, hugepages_mib=1024, autoload=False)
     shared = tmp_path_factory.mktemp("guest")
     (shared / "kernel.yaml").write_text(TESTBED)
     options = {

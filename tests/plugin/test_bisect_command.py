@@ -18,7 +18,7 @@ from toy_ovs import buildable, commit, prefix
 from user_project import CONFTEST, make_project
 
 from pytest_nfvperf.adapters.bisecting import trials
-from pytest_nfvperf.adapters.bisecting.comparing import Found, compare
+from pytest_nfvperf.adapters.bisecting.comparing import ComparisonAnswer, compare
 from pytest_nfvperf.adapters.bisecting.one_run import run_tests
 from pytest_nfvperf.adapters.guest import kernel_image as tools
 from pytest_nfvperf.adapters.versions import git_build
@@ -74,7 +74,7 @@ class Comparing:
 
     def __call__(
         self, base: str, other: str, arguments: Sequence[str], results: Path, *, blocks: int | None
-    ) -> Found | str:
+    ) -> ComparisonAnswer | str:
         assert blocks is not None, "these versions have no instructions"
         if self.left == 0:
             raise TestbedError("the disk is full")
@@ -82,12 +82,12 @@ class Comparing:
         self.compared.append((Path(base).name, Path(other).name))
         rates = [self._rate(where) for where in (base, other)]
         if rates[1] == 0:
-            return Found(8, (), "no figure has an interval: generator-limited")
+            return ComparisonAnswer(8, (), "no figure has an interval: generator-limited")
         if rates[1] < 0:
             return "broken: ovs-vswitchd (pid 7) was killed by SIGSEGV"
         difference = math.log(rates[1] / rates[0])
         read = 8 * math.ceil(blocks / 8)  # the first look at so many
-        return Found(read, (figure([self._random.gauss(difference, NOISE) for _ in range(read)]),))
+        return ComparisonAnswer(read, (figure([self._random.gauss(difference, NOISE) for _ in range(read)]),))
 
     def _rate(self, where: str) -> float:
         place = Path(where) if "/" in where else Path(Registry().find(where).place)
@@ -184,7 +184,7 @@ def test_a_disk_that_is_full_is_no_fault_of_ours(
 ) -> None:
     """Steps: there is no room for the directory of a run. Verify: status 11; the log is whole, and goes on."""
 
-    def full(*_: object, **__: object) -> Found:
+    def full(*_: object, **__: object) -> ComparisonAnswer:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/reports/runs/001-v8")
 
     monkeypatch.setattr(trials, "compare", full)
@@ -210,7 +210,7 @@ def test_a_fault_of_ours_ends_with_status_3_and_convicts_nobody(
 ) -> None:
     """Python's own status after an exception is 1, which says that there is nothing to bisect."""
 
-    def fault(*_: object, **__: object) -> Found:
+    def fault(*_: object, **__: object) -> ComparisonAnswer:
         raise ZeroDivisionError("a fault")
 
     monkeypatch.setattr(trials, "compare", fault)
@@ -287,7 +287,7 @@ def test_a_real_comparison_gives_a_figure(pytester: pytest.Pytester) -> None:
     make_project(pytester, COMPARED, f"{CONFTEST}\nBESIDE = True\n{BACKEND}\nRATES['version'] = 3.4e6\n")
     found = compare("installed", "installed", ["mine", "--nfv-report", "none"], pytester.path / "compared", blocks=8)
 
-    assert isinstance(found, Found)
+    assert isinstance(found, ComparisonAnswer)
     assert found.blocks == 8
     figures = {each.metric: each for each in found.figures}
     assert figures["forwarding_rate"].test == "mine/test_mine.py::test_ndr_pdr"

@@ -10,7 +10,7 @@ from bisect_support import METRIC, TEST, SimulatedVersions, bisected, culprit, s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.bisect.bisection import Kind
+from pytest_nfvperf.model.bisect.bisection import VerdictKind
 from pytest_nfvperf.model.bisect.chances import Normal, entropy, narrowest, posterior, told, told_by_outcome
 from pytest_nfvperf.model.bisect.ends import Refusal, Why
 from pytest_nfvperf.model.bisect.seen import By, Estimate, Question, pooled
@@ -25,7 +25,7 @@ def question(count: int, **given: object) -> Question:
 
 def refusal(versions: SimulatedVersions, asked: Question | None = None) -> Refusal:
     found = verdict(bisected(versions, asked))
-    assert found.kind is Kind.REFUSED
+    assert found.kind is VerdictKind.REFUSED
     assert found.refusal is not None
     return found.refusal
 
@@ -78,7 +78,7 @@ def test_versions_that_do_not_build_stay_candidates() -> None:
     cannot = frozenset({5, 6})
     found = verdict(bisected(SimulatedVersions(series(17, 6, 0.9), NOISE, cannot=cannot)))
 
-    assert found.kind is Kind.RANGE
+    assert found.kind is VerdictKind.RANGE
     assert found.candidates is not None
     assert (found.candidates.first, found.candidates.last) == (5, 7)
     assert found.candidates.mass >= 0.95
@@ -100,14 +100,14 @@ def test_two_changes_are_called_several() -> None:
     levels = [math.log(0.9) * ((version >= 4) + (version >= 11)) for version in range(17)]
     found = verdict(bisected(SimulatedVersions(levels, NOISE)))
 
-    assert found.kind is Kind.SEVERAL
+    assert found.kind is VerdictKind.SEVERAL
     assert all(4 <= version < 11 for version in found.between)
 
 
 def test_noise_that_hides_a_side_leaves_a_range() -> None:
     """A small change in much noise: the range holds it, or one version was found for good reasons."""
     found = [verdict(bisected(SimulatedVersions(series(17, 9, 0.93), 0.1, seed))) for seed in range(12)]
-    ranges = [each.candidates for each in found if each.kind is Kind.RANGE and each.candidates]
+    ranges = [each.candidates for each in found if each.kind is VerdictKind.RANGE and each.candidates]
 
     assert ranges
     assert all(each.first <= 9 <= each.last for each in ranges)
@@ -124,7 +124,7 @@ def test_the_culprit_is_measured_again_and_disagreement_is_said() -> None:
 
     found = verdict(bisected(Drifting(series(9, 4, 0.9), NOISE)))
 
-    assert (found.kind, found.confirmed) == (Kind.FOUND, False)
+    assert (found.kind, found.confirmed) == (VerdictKind.FOUND, False)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -232,4 +232,4 @@ def test_whatever_does_not_build_the_culprit_stays_among_the_candidates(
 
     assert found.candidates is not None
     assert found.candidates.first <= guilty <= found.candidates.last
-    assert found.kind in {Kind.FOUND, Kind.RANGE}
+    assert found.kind in {VerdictKind.FOUND, VerdictKind.RANGE}

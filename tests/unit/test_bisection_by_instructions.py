@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 from bisect_support import METRIC, TEST, Remembered, SimulatedVersions, culprit, series, verdict
 
-from pytest_nfvperf.model.bisect.bisection import Ask, Kind, Standing
+from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState, VerdictKind
 from pytest_nfvperf.model.bisect.ends import Why
-from pytest_nfvperf.model.bisect.seen import By, Compared, Event, Figure, Question
+from pytest_nfvperf.model.bisect.seen import By, Event, MetricDifference, Question, VersionComparison
 from pytest_nfvperf.model.bisect.words import verdict_lines
 from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKET
 from pytest_nfvperf.runs.bisecting import bisect
@@ -38,17 +38,19 @@ class CountedVersions:
             return self.rates.measure(ask)
         self.counted.append(ask)
         if self.costs is None:
-            return Compared(ask.base, ask.version, 1, (), note="instructions were not counted: no QEMU", virtual=True)
+            return VersionComparison(
+                ask.base, ask.version, 1, (), note="instructions were not counted: no QEMU", virtual=True
+            )
         cost = self._random.gauss(self.costs[ask.version] - self.costs[ask.base], REPEATS_TO)
-        figure = Figure(TEST, INSTRUCTIONS_PER_PACKET, cost, 2 * REPEATS_TO, more_is_better=False)
-        return Compared(ask.base, ask.version, 1, (figure,), ask.purpose == "again", virtual=True)
+        figure = MetricDifference(TEST, INSTRUCTIONS_PER_PACKET, cost, 2 * REPEATS_TO, more_is_better=False)
+        return VersionComparison(ask.base, ask.version, 1, (figure,), ask.purpose == "again", virtual=True)
 
 
 def asked(by: By = By.EITHER) -> Question:
     return Question(tuple(f"v{version}" for version in range(COUNT)), by=by, counts=True)
 
 
-def found(versions: CountedVersions, question: Question) -> tuple[Standing, str]:
+def found(versions: CountedVersions, question: Question) -> tuple[BisectionState, str]:
     """The end, and what is said of it."""
     memory = Remembered()
     standing = bisect(question, versions, memory, memory)
@@ -111,7 +113,7 @@ def test_who_asks_for_instructions_alone_is_refused_without_them(
     versions = CountedVersions(costs, same_rates())
     standing, said = found(versions, asked(By.INSTRUCTIONS))
     step = verdict(standing)
-    assert step.kind is Kind.REFUSED
+    assert step.kind is VerdictKind.REFUSED
     assert step.refusal is not None
     assert step.refusal.why is why
     assert told in said

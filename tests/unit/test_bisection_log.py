@@ -14,12 +14,12 @@ import pytest
 from bisect_support import TEST, figure
 
 from pytest_nfvperf.adapters.bisecting.event_log import LOG, EventLog
-from pytest_nfvperf.model.bisect.seen import Compared, Event, Ran, Unusable
+from pytest_nfvperf.model.bisect.seen import Event, Ran, Unusable, VersionComparison
 from pytest_nfvperf.model.errors import ConfigError
 
 ASKED = {"versions": ("a", "b", "c"), "arguments": ["suites/"], "confidence": 0.95}
 EVENTS: list[Event] = [
-    Compared(0, 2, 8, (figure([-0.1, -0.12, -0.11]),)),
+    VersionComparison(0, 2, 8, (figure([-0.1, -0.12, -0.11]),)),
     Ran(1, (TEST,), (("other", "lost 3 frames"),), again=True),
     Unusable(1, "make failed: Füße"),
 ]

@@ -13,8 +13,8 @@ from pytest_nfvperf.adapters.host.cpus import read_places
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
     MOST_TOLD,
     MOST_TRIED,
+    CpuPair,
     CpuPlace,
-    Pair,
     advice,
     bands_text,
     nearer,
@@ -64,7 +64,7 @@ def test_bands_that_were_measured_count_for_more_than_what_the_kernel_is_told(
 
 def test_of_several_cpus_of_the_generator_the_farthest_counts_and_what_was_not_measured_is_absent() -> None:
     found = pairs([Distance(0, 9, 70), Distance(1, 9, 300), Distance(2, 9, 90), Distance(0, 8, None)], TWO_BANDS, {})
-    assert found == (Pair(1, 9, 300, far=True),)
+    assert found == (CpuPair(1, 9, 300, far=True),)
 
 
 def test_cpus_worth_trying_have_a_core_of_their_own_on_the_generators_node_and_cache() -> None:
@@ -95,8 +95,8 @@ def test_nobody_is_told_to_take_what_somebody_has(cores: list[tuple[int, int]], 
     tried=st.lists(st.integers(40, 500), max_size=8),
 )
 def test_each_pair_gets_a_cpu_of_its_own_that_is_nearer_by_a_bands_factor(apart: list[int], tried: list[int]) -> None:
-    far = [Pair(0, 100 + at, trip, far=True) for at, trip in enumerate(apart)]
-    choices = nearer(far, [Pair(0, 1 + at, trip) for at, trip in enumerate(tried)])
+    far = [CpuPair(0, 100 + at, trip, far=True) for at, trip in enumerate(apart)]
+    choices = nearer(far, [CpuPair(0, 1 + at, trip) for at, trip in enumerate(tried)])
     given_away = [better for _, better in choices if better is not None]
     assert [pair for pair, _ in choices] == far
     assert len({better.other for better in given_away}) == len(given_away)
@@ -108,19 +108,19 @@ def test_each_pair_gets_a_cpu_of_its_own_that_is_nearer_by_a_bands_factor(apart:
 
 
 def test_where_nothing_is_nearer_the_reader_learns_what_the_figures_are_worth() -> None:
-    said = advice(nearer([Pair(2, 9, 300, far=True)], [Pair(2, 3, 290)]), KEYS)
+    said = advice(nearer([CpuPair(2, 9, 300, far=True)], [CpuPair(2, 3, 290)]), KEYS)
     assert said.startswith("no core of the same NUMA node is free and nearer. Rates are at least what is measured.")
     assert advice((), KEYS) == ""
 
 
 def test_a_cpu_that_vnfs_have_is_named_as_theirs() -> None:
-    said = advice(nearer([Pair(2, 9, 300, far=True), Pair(2, 10, 300, far=True)], [Pair(2, 5, 100)]), KEYS)
+    said = advice(nearer([CpuPair(2, 9, 300, far=True), CpuPair(2, 10, 300, far=True)], [CpuPair(2, 5, 100)]), KEYS)
     assert said == "take CPU 5 (100 ns, in cpus.vnf now) in place of CPU 9: cpus.pmd of the testbed file"
 
 
 def test_many_cpus_take_few_sentences() -> None:
-    near = [Pair(0, cpu, 100 + cpu, far=False) for cpu in (1, 2, 3)]
-    far = [Pair(0, cpu, 300 + cpu, far=True) for cpu in range(10, 16)]
+    near = [CpuPair(0, cpu, 100 + cpu, far=False) for cpu in (1, 2, 3)]
+    far = [CpuPair(0, cpu, 300 + cpu, far=True) for cpu in range(10, 16)]
     said = told([*near, *far]).split("; ")
     assert len(said) == MOST_TOLD + 1
     assert said[0] == "CPU 0 and CPU 15 are 315 ns apart: far"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.doctor import machine
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.doctor.machine import checks
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.cli.doctor import doctor_text, is_usable
@@ -32,10 +32,10 @@ def named(found: Sequence[Check]) -> dict[str, Check]:
 
 def test_needed_and_optional_are_apart_and_the_last_line_says_whether_it_is_ready() -> None:
     found = [
-        Check("FRR", State.MISSING, "not installed", "apt-get install frr"),
-        Check("root", State.OK, "yes", needed=True),
-        Check("hugepages", State.WARN, "few", "reserve more"),
-        Check("Open vSwitch", State.MISSING, "not found", "apt-get install it", needed=True),
+        Check("FRR", CheckState.MISSING, "not installed", "apt-get install frr"),
+        Check("root", CheckState.OK, "yes", needed=True),
+        Check("hugepages", CheckState.WARN, "few", "reserve more"),
+        Check("Open vSwitch", CheckState.MISSING, "not found", "apt-get install it", needed=True),
     ]
     lines = [" ".join(line.split()) for line in doctor_text(found).splitlines()]
     order = (
@@ -53,19 +53,22 @@ def test_needed_and_optional_are_apart_and_the_last_line_says_whether_it_is_read
     assert doctor_text([*found, replace(found[3], name="cores")]).endswith("\nready: no, 2 things missing")
 
 
-CHECKS = st.builds(Check, st.text("ab", min_size=1), st.sampled_from(State), st.just("seen"), needed=st.booleans())
+CHECKS = st.builds(Check, st.text("ab", min_size=1), st.sampled_from(CheckState), st.just("seen"), needed=st.booleans())
 
 
 @given(st.lists(CHECKS))
 def test_the_status_is_what_the_last_line_says(found: list[Check]) -> None:
-    missing = sum(check.needed and check.state is State.MISSING for check in found)
+    missing = sum(check.needed and check.state is CheckState.MISSING for check in found)
     last = doctor_text(found).splitlines()[-1]
     assert is_usable(found) is (last == "ready: yes") is (missing == 0)
     assert missing == 0 or last.startswith(f"ready: no, {missing} thing")
 
 
 def test_the_command_ends_with_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for state, status, said in ((State.OK, 0, "ready: yes"), (State.MISSING, 1, "ready: no, 1 thing missing")):
+    for state, status, said in (
+        (CheckState.OK, 0, "ready: yes"),
+        (CheckState.MISSING, 1, "ready: no, 1 thing missing"),
+    ):
         monkeypatch.setattr(machine, "checks", lambda *_, state=state: [Check("root", state, "x", "y", needed=True)])
         assert main(["doctor"]) == status
         assert capsys.readouterr().out.splitlines()[-1] == said
@@ -74,7 +77,7 @@ def test_the_command_ends_with_it(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_what_is_needed_depends_on_the_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "read_hugepages", lambda: Hugepages((Pool(2),)))
     embedded, dpdk = named(checks()), named(checks(lab()))
-    assert (embedded["hugepages"].state, embedded["hugepages"].needed) == (State.MISSING, False)
+    assert (embedded["hugepages"].state, embedded["hugepages"].needed) == (CheckState.MISSING, False)
     assert (dpdk["hugepages"].needed, dpdk["DPDK in OVS"].needed, dpdk["nfvperf-gen"].needed) == (True, True, True)
     trex = named(checks(lab(LAB + "generator: {engine: trex, server: tgen1.invalid}\n")))
     assert not trex["nfvperf-gen"].needed
@@ -86,7 +89,7 @@ def test_too_few_open_files_are_missing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(machine, "read_hugepages", lambda: Hugepages((Pool(2, 2048, 2048),)))
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
     check = named(checks())["open files"]
-    assert (check.state, check.seen, check.needed) == (State.MISSING, "256 at most", True)
+    assert (check.state, check.seen, check.needed) == (CheckState.MISSING, "256 at most", True)
     assert check.advice.startswith("OVS needs about 320: raise the hard limit (ulimit -Hn 4096;")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 320))
-    assert named(checks())["open files"].state is State.OK
+    assert named(checks())["open files"].state is CheckState.OK

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.host.apt import Archive
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process import programs
 from pytest_nfvperf.adapters.virtual_time.guest_run import GuestRun
-from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, Machine, Shared, Time, qemu_command
+from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, GuestMachine, Shared, Time, qemu_command
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.kernel.chain_cost import ChainCost, InstructionCost, crossed_chain
 from tests.kernel.inner_tests import check, results
@@ -140,14 +140,14 @@ def test_a_releases_kernel_is_fetched_once_and_found_again(monkeypatch, tmp_path
 
 
 def test_a_guest_is_told_of_hugepages_and_modules_at_boot(tmp_path):
-    machine = Machine(hugepages_mib=1024, autoload=False)
+    machine = GuestMachine(hugepages_mib=1024, autoload=False)
     command = qemu_command(machine, KERNEL, tmp_path, Shared(tmp_path), tmp_path)
     words = command[command.index("-append") + 1].split()
     assert {"hugepages=512", "sysctl.kernel.modprobe=/none"} <= {*words}
 
 
 def test_a_guests_cpu_copies_by_words_and_has_a_name_of_its_own(tmp_path):
-    command = qemu_command(Machine(), KERNEL, tmp_path, Shared(tmp_path), tmp_path)
+    command = qemu_command(GuestMachine(), KERNEL, tmp_path, Shared(tmp_path), tmp_path)
     given = command[command.index("-cpu") + 1].split(",")
     assert {"-erms", "-fsrm"} <= {*given}
     assert "model-id=QEMU TCG CPU without ERMS" in given  # a fact that baselines are told apart by
@@ -155,12 +155,12 @@ def test_a_guests_cpu_copies_by_words_and_has_a_name_of_its_own(tmp_path):
 
 def test_virtual_time_is_counted_on_one_cpu():
     with pytest.raises(ConfigError, match="virtual time needs a guest of 1 CPU, not 2"):
-        Machine(Time.VIRTUAL)
+        GuestMachine(Time.VIRTUAL)
 
 
 def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
     said = {}
-    for machine in (Machine(), VIRTUAL_TIME):
+    for machine in (GuestMachine(), VIRTUAL_TIME):
         command = qemu_command(machine, KERNEL, tmp_path / "i", Shared(tmp_path), tmp_path / "console")
         said[machine.time] = tmp_path / machine.time.name
         said[machine.time].write_text(command[command.index("-append") + 1])
@@ -172,7 +172,7 @@ def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
 
 def test_a_comma_in_a_path_is_not_an_option_of_qemus(tmp_path):
     shared = Shared(Path("/a,readonly=on"), (Path("/b,readonly=on"),))
-    command = qemu_command(Machine(), KERNEL, tmp_path, shared, tmp_path)
+    command = qemu_command(GuestMachine(), KERNEL, tmp_path, shared, tmp_path)
     assert [part for part in command if "path=/a,,readonly=on," in part]
     assert [part for part in command if "path=/b,,readonly=on," in part and part.startswith("local,id=writable0,")]
 

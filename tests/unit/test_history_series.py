@@ -9,8 +9,8 @@ import pytest
 from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from pytest_nfvperf.model.history.series import (
     Acknowledgement,
-    Direction,
-    Figure,
+    ChangeMeaning,
+    HistoryFigure,
     Step,
     changes,
     machines,
@@ -20,8 +20,8 @@ from pytest_nfvperf.model.history.series import (
 from pytest_nfvperf.session.history import better_of
 from tests.history_support import LABELS, entry, series
 
-PDR, BITS = Figure("pdr", "pps", 4e6), Figure("pdr", "bps", 2e9)
-P99 = Figure("latency_p99", "ns", 9e4, "90 % of pdr")
+PDR, BITS = HistoryFigure("pdr", "pps", 4e6), HistoryFigure("pdr", "bps", 2e9)
+P99 = HistoryFigure("latency_p99", "ns", 9e4, "90 % of pdr")
 FALL = Step(8, 4.0, 3.6, 0.001)
 KNOWN = Acknowledgement("test_rate", "pdr", "run-09", "the new checksum costs that")
 
@@ -66,9 +66,9 @@ def test_which_way_is_better(metric: str, better: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("better", "direction", "counts"),
-    [(HIGHER, Direction.WORSE, True), (LOWER, Direction.BETTER, False), (None, Direction.CHANGED, False)],
+    [(HIGHER, ChangeMeaning.WORSE, True), (LOWER, ChangeMeaning.BETTER, False), (None, ChangeMeaning.CHANGED, False)],
 )
-def test_a_change_for_the_worse_counts(better: str | None, direction: Direction, counts: bool) -> None:
+def test_a_change_for_the_worse_counts(better: str | None, direction: ChangeMeaning, counts: bool) -> None:
     (change,) = changes(series([4.0] * 8 + [3.6] * 4), [FALL], better, [])
     assert (change.run, change.direction, change.counts) == ("run-09", direction, counts)
 
@@ -77,7 +77,7 @@ def test_a_change_that_was_mended_does_not_count() -> None:
     fall, rise = changes(series([4.0] * 8 + [3.6] * 4 + [4.0] * 4), [FALL, Step(12, 3.6, 3.98, 0.001)], HIGHER, [])
     assert fall.recovered
     assert not fall.counts
-    assert rise.direction is Direction.BETTER
+    assert rise.direction is ChangeMeaning.BETTER
     half, _ = changes(series([4.0] * 8 + [3.6] * 4 + [3.8] * 4), [FALL, Step(12, 3.6, 3.8, 0.001)], HIGHER, [])
     assert half.counts
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.doctor import machine
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.doctor.machine import checks
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint, running_facts
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
@@ -67,39 +67,41 @@ def by_name(found: list[Check]) -> dict[str, Check]:
 def test_every_lack_comes_with_advice() -> None:
     for check in checks():
         assert check.seen, check
-        assert check.state is State.OK or check.advice, check
+        assert check.state is CheckState.OK or check.advice, check
 
 
 def test_a_wrong_prefix_is_a_lack_that_is_needed() -> None:
     found = by_name(checks(dataclasses.replace(TESTBED, ovs=OvsSpec(prefix="/no/such/prefix"))))
-    assert (found["Open vSwitch"].state, found["Open vSwitch"].needed) == (State.MISSING, True)
+    assert (found["Open vSwitch"].state, found["Open vSwitch"].needed) == (CheckState.MISSING, True)
     assert "/no/such/prefix/sbin/ovs-vswitchd" in found["Open vSwitch"].advice
-    assert found["DPDK in OVS"].state is State.MISSING
+    assert found["DPDK in OVS"].state is CheckState.MISSING
 
 
 def test_not_being_root_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     root = by_name(checks())["root"]
-    assert (root.state, root.seen, root.needed) == (State.MISSING, "uid 1000", True)
+    assert (root.state, root.seen, root.needed) == (CheckState.MISSING, "uid 1000", True)
     assert "\n" not in root.advice
 
 
 @pytest.mark.parametrize(
     ("pages", "state"),
     [
-        (Hugepages((Pool(2, total=255, free=255),)), State.MISSING),
-        (Hugepages((Pool(2, total=1024, free=256),)), State.WARN),
-        (Hugepages((Pool(2, total=1024, free=1024),)), State.OK),
-        (Hugepages((Pool(2), Pool(1024, total=8, free=1))), State.MISSING),
-        (Hugepages((Pool(2), Pool(1024, total=8, free=2))), State.WARN),
-        (Hugepages((Pool(2), Pool(1024, total=8, free=8))), State.OK),
+        (Hugepages((Pool(2, total=255, free=255),)), CheckState.MISSING),
+        (Hugepages((Pool(2, total=1024, free=256),)), CheckState.WARN),
+        (Hugepages((Pool(2, total=1024, free=1024),)), CheckState.OK),
+        (Hugepages((Pool(2), Pool(1024, total=8, free=1))), CheckState.MISSING),
+        (Hugepages((Pool(2), Pool(1024, total=8, free=2))), CheckState.WARN),
+        (Hugepages((Pool(2), Pool(1024, total=8, free=8))), CheckState.OK),
     ],
 )
-def test_hugepages_are_judged_by_what_is_free(monkeypatch: pytest.MonkeyPatch, pages: Hugepages, state: State) -> None:
+def test_hugepages_are_judged_by_what_is_free(
+    monkeypatch: pytest.MonkeyPatch, pages: Hugepages, state: CheckState
+) -> None:
     monkeypatch.setattr(machine, "read_hugepages", lambda: pages)
     check = by_name(checks())["hugepages"]
     assert check.state is state
-    assert ("/nr_hugepages" in check.advice) == (state is not State.OK)
+    assert ("/nr_hugepages" in check.advice) == (state is not CheckState.OK)
 
 
 def test_a_host_of_1_gib_pages_is_not_asked_for_2_tib(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,13 +116,13 @@ def test_a_host_of_1_gib_pages_is_not_asked_for_2_tib(monkeypatch: pytest.Monkey
 def test_a_kernel_without_hugepages_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "read_hugepages", Hugepages)
     check = by_name(checks())["hugepages"]
-    assert (check.state, check.seen) == (State.MISSING, "not in this kernel")
+    assert (check.state, check.seen) == (CheckState.MISSING, "not in this kernel")
     assert check.advice.startswith("this kernel has no hugepages (CONFIG_HUGETLBFS)")
 
 
 def test_one_cpu_is_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
-    assert by_name(checks())["cores"].state is State.MISSING
+    assert by_name(checks())["cores"].state is CheckState.MISSING
 
 
 def trex(server: str, rpc_port: int = 1) -> Testbed:
@@ -136,18 +138,18 @@ def test_trex_is_looked_at_only_when_a_testbed_names_it() -> None:
 
 def test_a_trex_server_that_listens_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        assert by_name(checks(trex("127.0.0.1", server.getsockname()[1])))["TRex server"].state is State.OK
+        assert by_name(checks(trex("127.0.0.1", server.getsockname()[1])))["TRex server"].state is CheckState.OK
     found = by_name(checks(trex("127.0.0.1")))["TRex server"]
-    assert (found.state, found.needed) == (State.MISSING, True)
+    assert (found.state, found.needed) == (CheckState.MISSING, True)
     assert "./t-rex-64 -i" in found.advice
 
 
 def test_a_trex_client_is_looked_for_where_it_is_said_to_be(tmp_path: Path) -> None:
     missing = by_name(checks(with_client(tmp_path)))["TRex client"]
-    assert (missing.state, missing.seen) == (State.MISSING, f"none in {tmp_path}")
+    assert (missing.state, missing.seen) == (CheckState.MISSING, f"none in {tmp_path}")
     (tmp_path / "automation" / "trex_control_plane").mkdir(parents=True)
     there = by_name(checks(with_client(tmp_path)))["TRex client"]
-    assert there.state is State.WARN
+    assert there.state is CheckState.WARN
     assert there.seen.endswith("not tried: the server does not answer"), "only a server knows whether it understands it"
 
 
@@ -166,5 +168,5 @@ def test_a_trex_that_is_started_here_must_be_installed(tmp_path: Path) -> None:
 
 def lacking(testbed: Testbed) -> set[str]:
     """The keys of the testbed file that name what is not there."""
-    found = [check for check in checks(testbed) if check.name == "TRex server" and check.state is State.MISSING]
+    found = [check for check in checks(testbed) if check.name == "TRex server" and check.state is CheckState.MISSING]
     return {re.search(r"\((generator\.[\w.]+)\)", check.advice).group(1) for check in found}

@@ -13,7 +13,7 @@ import pytest
 import pytest_nfvperf
 from pytest_nfvperf.adapters.host import setup
 from pytest_nfvperf.adapters.host import setup as packages
-from pytest_nfvperf.adapters.host.hugepages import Change, Hugepages, Pool, plan, read_hugepages, reserve
+from pytest_nfvperf.adapters.host.hugepages import HostChange, Hugepages, Pool, plan, read_hugepages, reserve
 from pytest_nfvperf.adapters.host.setup import SetupError, enabled_services, read_distribution, services_held
 
 
@@ -51,7 +51,7 @@ def test_a_host_of_1_gib_pages_uses_them(tmp_path: Path) -> None:
         "echo 7 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages (7 GiB in pages of 1 GiB)"
     )
     assert plan(4096, tmp_path) is None, "there are 8 GiB"
-    assert reserve(9000, tmp_path) == Change(
+    assert reserve(9000, tmp_path) == HostChange(
         "reserve 9 hugepages of 1 GiB (/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages: 8 -> 9)",
         ("echo", "9", ">", "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"),
     )
@@ -226,7 +226,7 @@ def test_with_everything_there_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_command_says_what_it_will_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    change = Change("reserve 5 hugepages", ("echo", "5", ">", "/sys/nr_hugepages"))
+    change = HostChange("reserve 5 hugepages", ("echo", "5", ">", "/sys/nr_hugepages"))
     monkeypatch.setattr(setup, "plan", lambda mib: change)
     assert setup.main(["--plan", "--no-packages"]) == 0
     printed = capsys.readouterr().out
@@ -253,17 +253,17 @@ def test_the_second_time_it_says_that_there_is_nothing_to_do(
 
 
 def test_without_root_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(setup, "plan", lambda mib: Change("x", ("y",)))
+    monkeypatch.setattr(setup, "plan", lambda mib: HostChange("x", ("y",)))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert setup.main(["--no-packages"]) == 1
     assert "needs root: run it with sudo" in capsys.readouterr().err
 
 
 def test_hugepages_that_cannot_be_had_do_not_stop_the_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(mib: int) -> Change:
+    def refuse(mib: int) -> HostChange:
         raise OSError("asked for 512, could give 3")
 
-    monkeypatch.setattr(setup, "plan", lambda mib: Change("x", ("y",)))
+    monkeypatch.setattr(setup, "plan", lambda mib: HostChange("x", ("y",)))
     monkeypatch.setattr(setup, "reserve", refuse)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert setup.apply(packages=False) == ("hugepages: asked for 512, could give 3",)

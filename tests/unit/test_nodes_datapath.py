@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.doctor.check import State
+from pytest_nfvperf.adapters.doctor.check import CheckState
 from pytest_nfvperf.adapters.doctor.node_needs import node_checks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_alike, check_node_programs, joint_info
 from pytest_nfvperf.backends.simulated import SimulatedBackend
@@ -92,8 +92,8 @@ def test_a_plan_shows_the_nodes_and_the_underlays_line_rate() -> None:
 
 def test_doctor_and_the_run_name_the_node_whose_ovs_is_not_there() -> None:
     own, old = node_checks(replace(NAMED, ovs=replace(NAMED.ovs, datapath="netdev")))
-    assert own.state is State.OK or "not" in own.advice, "where no OVS is installed doctor says so"
-    assert (old.name, old.state, old.seen.split(",")[0]) == ("node node2", State.MISSING, "OVS old")
+    assert own.state is CheckState.OK or "not" in own.advice, "where no OVS is installed doctor says so"
+    assert (old.name, old.state, old.seen.split(",")[0]) == ("node node2", CheckState.MISSING, "OVS old")
     with pytest.raises(ConfigError, match=r"nodes\.node2\.ovs: .*/nowhere/old"):
         check_node_programs(replace(NAMED, nodes=SPECS[1:]))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
-from pytest_nfvperf.adapters.routing.route_agent.fib import Change, MissedChangesError, Route
+from pytest_nfvperf.adapters.routing.route_agent.fib import MissedChangesError, Route, RouteChange
 from pytest_nfvperf.adapters.routing.route_agent.follower import Followed, Follower, Surroundings
 
 OUT = Hop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -17,7 +17,7 @@ AROUND = Surroundings({"12.12.12.2": OUT}, {"172.16.101.0/24": VM})
 class Table:
     """Tells batches of changes; an error is raised in its turn."""
 
-    def __init__(self, *batches: list[Change] | Exception) -> None:
+    def __init__(self, *batches: list[RouteChange] | Exception) -> None:
         self.batches = list(batches)
         self.asked = 0
         self.link_went = False
@@ -29,7 +29,7 @@ class Table:
     def prefixes(self) -> set[str]:
         return self.there
 
-    def read(self, deadline_s: float | None) -> list[Change]:
+    def read(self, deadline_s: float | None) -> list[RouteChange]:
         assert deadline_s is None, "it has nothing else to do"
         batch = self.batches.pop(0)
         self.link_went = batch == []
@@ -52,12 +52,12 @@ class Bridge:
         self.changes += 1
 
 
-def there(prefix: str, gateway: str | None = "12.12.12.2") -> Change:
-    return Change(Route(prefix, gateway), gone=False)
+def there(prefix: str, gateway: str | None = "12.12.12.2") -> RouteChange:
+    return RouteChange(Route(prefix, gateway), gone=False)
 
 
-def gone(prefix: str) -> Change:
-    return Change(Route(prefix, "12.12.12.2"), gone=True)
+def gone(prefix: str) -> RouteChange:
+    return RouteChange(Route(prefix, "12.12.12.2"), gone=True)
 
 
 def follow(table: Table, bridge: Bridge) -> list[Followed]:

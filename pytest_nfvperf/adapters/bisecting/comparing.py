@@ -14,7 +14,7 @@ from typing import Any
 from pytest_nfvperf.adapters.bisecting.child import run_child
 from pytest_nfvperf.adapters.bisecting.one_run import NO_PAGE, OUTPUT
 from pytest_nfvperf.adapters.process.process import tail
-from pytest_nfvperf.model.bisect.seen import Figure
+from pytest_nfvperf.model.bisect.seen import MetricDifference
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
@@ -30,7 +30,7 @@ INSTRUCTIONS_ERROR = 0.0003
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ComparisonAnswer:
     """What a comparison says.
 
     Attributes:
@@ -40,11 +40,13 @@ class Found:
     """
 
     blocks: int
-    figures: tuple[Figure, ...]
+    figures: tuple[MetricDifference, ...]
     note: str = ""
 
 
-def compare(base: str, version: str, arguments: Sequence[str], results: Path, *, blocks: int | None) -> Found | str:
+def compare(
+    base: str, version: str, arguments: Sequence[str], results: Path, *, blocks: int | None
+) -> ComparisonAnswer | str:
     """Compare two versions.
 
     Args:
@@ -79,7 +81,7 @@ def compare(base: str, version: str, arguments: Sequence[str], results: Path, *,
     return read_comparison(documents[0])
 
 
-def read_comparison(path: Path) -> Found | str:
+def read_comparison(path: Path) -> ComparisonAnswer | str:
     """What ``comparison.json`` says of the second side (docs/comparing.md).
 
     Raises:
@@ -94,7 +96,7 @@ def read_comparison(path: Path) -> Found | str:
     metrics = [metric for one in comparisons for side in one["sides"] for metric in side["metrics"]]
     if metrics:
         note = "" if figures else f"no figure has an interval: {metrics[0]['reason']}"
-        return Found(max(1, *(metric["blocks"] for metric in metrics)), figures, note)
+        return ComparisonAnswer(max(1, *(metric["blocks"] for metric in metrics)), figures, note)
     if troubles:
         return f"{troubles[0]['state']}: {troubles[0]['reason']}"
     reason = next((f"{left['test']}: {left['reason']}" for left in document["left_out"]), "no test compares anything")
@@ -112,7 +114,7 @@ def _name(comparison: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]
     return " ".join([comparison["test"], *apart])
 
 
-def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[Figure]:
+def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDifference]:
     for side in comparison["sides"]:
         for metric in side["metrics"] if side["state"] == "measured" else ():
             ratio, low, high = metric["ratio"], metric["low"], metric["high"]
@@ -120,4 +122,4 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[Figure]:
             if ratio and low and high and (high > low or least):
                 z = NormalDist().inv_cdf((1 + metric["confidence"]) / 2)
                 error = max(least, math.log(high / low) / 2 / z)
-                yield Figure(test, metric["metric"], math.log(ratio), error, metric["better"] == "higher")
+                yield MetricDifference(test, metric["metric"], math.log(ratio), error, metric["better"] == "higher")

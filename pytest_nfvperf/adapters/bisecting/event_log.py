@@ -17,12 +17,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_nfvperf.adapters.evidence.writer import sync
-from pytest_nfvperf.model.bisect.seen import Compared, Event, Ran, Unusable
+from pytest_nfvperf.model.bisect.seen import Event, Ran, Unusable, VersionComparison
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 LOG = "bisection.jsonl"
 SCHEMA = 1
-_KINDS: dict[str, type[Event]] = {"compared": Compared, "ran": Ran, "unusable": Unusable}
+_KINDS: dict[str, type[Event]] = {"compared": VersionComparison, "ran": Ran, "unusable": Unusable}
 
 
 class EventLog:

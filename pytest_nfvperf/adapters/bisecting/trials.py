@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.bisecting.installing import Installer, NotUsableErr
 from pytest_nfvperf.adapters.bisecting.one_run import run_tests
 from pytest_nfvperf.model.bisect.bisection import Ask, Purpose
 from pytest_nfvperf.model.bisect.judging import failed, passed
-from pytest_nfvperf.model.bisect.seen import Compared, Event, Ran, Unusable
+from pytest_nfvperf.model.bisect.seen import Event, Ran, Unusable, VersionComparison
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
 
@@ -52,7 +52,7 @@ class MeasuredVersions:
         found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), blocks=ask.blocks)
         if isinstance(found, str):
             return Unusable(ask.version, found)
-        return Compared(ask.base, ask.version, found.blocks, found.figures, again, found.note)
+        return VersionComparison(ask.base, ask.version, found.blocks, found.figures, again, found.note)
 
     def _counted(self, ask: Ask, wheres: Sequence[str], *, again: bool) -> Event:
         """Instructions. Tests at the ends that do not offer them, and a machine without guests, are no mistake."""
@@ -62,10 +62,12 @@ class MeasuredVersions:
             if ask.purpose is not Purpose.ENDS:
                 raise
             why = error.message.strip().partition("\n")[0]
-            return Compared(ask.base, ask.version, 1, (), note=f"instructions were not counted: {why}", virtual=True)
+            return VersionComparison(
+                ask.base, ask.version, 1, (), note=f"instructions were not counted: {why}", virtual=True
+            )
         if isinstance(found, str):
             return Unusable(ask.version, found)
-        return Compared(ask.base, ask.version, found.blocks, found.figures, again, found.note, virtual=True)
+        return VersionComparison(ask.base, ask.version, found.blocks, found.figures, again, found.note, virtual=True)
 
     def _run(self, version: int, where: str, *, again: bool) -> Event:
         """A version on which the testbed breaks is unusable, if it does not break on the good end as well."""

@@ -10,7 +10,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How a check ended. WARN: it works, with a limit that is named."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class Check:
     """
 
     name: str
-    state: State
+    state: CheckState
     seen: str
     advice: str = ""
     needed: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned, read_places
@@ -16,7 +16,7 @@ from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import GeneratorError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
     Choice,
-    Pair,
+    CpuPair,
     advice,
     bands_text,
     nearer,
@@ -41,11 +41,11 @@ def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[
     try:
         testbed = discover_testbed() if testbed is None else planned(testbed)
         if testbed.generator.engine != "embedded" or is_lab(testbed):
-            return Check(NAME, State.OK, "not needed: generator and DUT share no rings")
+            return Check(NAME, CheckState.OK, "not needed: generator and DUT share no rings")
         with ExitStack() as stack:
             return _Look(testbed, find_bands(known(testbed)), stack).check()
     except NfvperfError as error:
-        return Check(NAME, State.WARN, "not measured", str(error))
+        return Check(NAME, CheckState.WARN, "not measured", str(error))
 
 
 class _Look:
@@ -87,9 +87,9 @@ class _Look:
         missing = [one for one in distances if one.round_trip_ns is None]
         seen = "; ".join(filter(None, [told(found), *map(_missing_text, missing), bands_text(self._bands)]))
         todo = ". ".join(filter(None, [said, _missing_advice(missing)]))
-        return Check(NAME, State.WARN if todo else State.OK, seen, todo)
+        return Check(NAME, CheckState.WARN if todo else CheckState.OK, seen, todo)
 
-    def _choices(self, found: Sequence[Pair]) -> list[Choice]:
+    def _choices(self, found: Sequence[CpuPair]) -> list[Choice]:
         """Of PMDs first: they may have a VNF's CPU, too."""
         pmds, vnfs = ([pair for pair in found if pair.other in owned] for owned in (self._cpus.pmd, self._cpus.vnf))
         if not any(pair.apart for pair in found):
@@ -100,7 +100,7 @@ class _Look:
         left = [pair for pair in tried if pair.other not in given]
         return [*choices, *nearer([pair for pair in vnfs if pair.apart], left)]
 
-    def _tried(self) -> tuple[Pair, ...]:
+    def _tried(self) -> tuple[CpuPair, ...]:
         """CPUs that nobody has, as far as they can be locked and a thread can run there."""
         owned = {*self._taken, *self._cpus.housekeeping}
         free = _lockable(worth_trying(self._places.values(), self._cpus.generator, owned), self._journal, self._stack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.fingerprint.fingerprint import running_facts
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
@@ -47,17 +47,17 @@ def _port(port: DutPort, name: str, testbed: Testbed | None) -> Check:
     seen = _seen(port, nic)
     problem = _absent(port, name)
     if problem:
-        return Check(name, State.MISSING, seen, problem, needed=True)
+        return Check(name, CheckState.MISSING, seen, problem, needed=True)
     if port.pci is not None and nic.driver not in _FOR_DPDK:
         advice = f"DPDK cannot take it from the driver {nic.driver or 'none'}: dpdk-devbind.py -b vfio-pci {port.pci}"
-        return Check(name, State.WARN, seen, advice)
+        return Check(name, CheckState.WARN, seen, advice)
     nodes = {cpu.node for cpu in read_cpus(testbed.cpus.pmd)} if testbed is not None else set()
     if nic.numa_node is not None and nodes and nic.numa_node not in nodes:
         advice = (
             f"it is on NUMA node {nic.numa_node}, the PMDs are on {', '.join(map(str, nodes))}: give them CPUs there"
         )
-        return Check(name, State.WARN, seen, advice)
-    return Check(name, State.OK, seen)
+        return Check(name, CheckState.WARN, seen, advice)
+    return Check(name, CheckState.OK, seen)
 
 
 def _seen(port: DutPort, nic: NicFacts) -> str:
@@ -88,9 +88,9 @@ def _isolated(testbed: Testbed) -> Check:
     open_to_all = [cpu for cpu in polling if cpu not in isolated_cpus()]
     name, seen = "polling CPUs", f"PMD {_listed(testbed.cpus.pmd)}; generator {_listed(testbed.cpus.generator)}"
     if not open_to_all:
-        return Check(name, State.OK, f"{seen}; all isolated")
+        return Check(name, CheckState.OK, f"{seen}; all isolated")
     numbers = _listed(open_to_all)
-    return Check(name, State.WARN, seen, f"not isolated: boot with isolcpus={numbers} nohz_full={numbers}")
+    return Check(name, CheckState.WARN, seen, f"not isolated: boot with isolcpus={numbers} nohz_full={numbers}")
 
 
 def _memory(testbed: Testbed) -> Check:
@@ -98,12 +98,12 @@ def _memory(testbed: Testbed) -> Check:
     free = pages.free_mib
     wanted = testbed.hugepages_mib
     if testbed.ovs.datapath != "dpdk" or not wanted:
-        return Check("hugepages of the lab", State.OK, f"{free} MiB free, the file asks for none")
+        return Check("hugepages of the lab", CheckState.OK, f"{free} MiB free, the file asks for none")
     if free >= wanted:
-        return Check("hugepages of the lab", State.OK, f"{free} MiB free of {wanted} MiB asked for")
+        return Check("hugepages of the lab", CheckState.OK, f"{free} MiB free of {wanted} MiB asked for")
     advice = f"{pages.advice(wanted)}, or a smaller 'hugepages' in the file"
     seen = f"{free} MiB free{pages.in_pages} of {wanted} MiB asked for"
-    return Check("hugepages of the lab", State.WARN, seen, advice)
+    return Check("hugepages of the lab", CheckState.WARN, seen, advice)
 
 
 def _system(testbed: Testbed) -> Check:
@@ -117,9 +117,9 @@ def _system(testbed: Testbed) -> Check:
         finally:
             control.close()
     except TestbedError as error:
-        return Check(name, State.MISSING, testbed.ovs.run_dir or "/run/openvswitch", error.message, needed=True)
+        return Check(name, CheckState.MISSING, testbed.ovs.run_dir or "/run/openvswitch", error.message, needed=True)
     polled = ", ".join(f"{queue} on CPU {cpu}" for queue, cpu in queues.items()) or "no queue is polled"
-    return Check(name, State.OK, f"{version} in {sockets.directory}; {polled}", needed=True)
+    return Check(name, CheckState.OK, f"{version} in {sockets.directory}; {polled}", needed=True)
 
 
 def _listed(cpus: Sequence[int]) -> str:

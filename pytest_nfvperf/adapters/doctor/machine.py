@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
-from pytest_nfvperf.adapters.doctor.check import FEATURE_CHECKS, Check, State
+from pytest_nfvperf.adapters.doctor.check import FEATURE_CHECKS, Check, CheckState
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
@@ -74,20 +74,20 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 def _root() -> Check:
     if os.geteuid() == 0:
-        return Check("root", State.OK, "yes", needed=True)
+        return Check("root", CheckState.OK, "yes", needed=True)
     advice = "run as root: namespaces, hugepages and a private OVS need it"
-    return Check("root", State.MISSING, f"uid {os.geteuid()}", advice, needed=True)
+    return Check("root", CheckState.MISSING, f"uid {os.geteuid()}", advice, needed=True)
 
 
 def _distribution() -> Check:
     try:
         distribution = read_distribution()
     except (SetupError, OSError) as error:
-        return Check("distribution", State.WARN, "package names not known", str(error))
+        return Check("distribution", CheckState.WARN, "package names not known", str(error))
     if distribution.tried:
-        return Check("distribution", State.OK, distribution.name)
+        return Check("distribution", CheckState.OK, distribution.name)
     return Check(
-        "distribution", State.WARN, distribution.name, "package names are known, but nobody tried the set-up here"
+        "distribution", CheckState.WARN, distribution.name, "package names are known, but nobody tried the set-up here"
     )
 
 
@@ -97,21 +97,21 @@ def _cores() -> Check:
     try:
         plan = plan_cpus(cpus)
     except TestbedError as error:
-        return Check("cores", State.MISSING, seen, error.message, needed=True)
+        return Check("cores", CheckState.MISSING, seen, error.message, needed=True)
     owners = {"PMD": plan.pmd, "generator": plan.generator, "housekeeping": plan.housekeeping, "VNF": plan.vnf}
     given = "; ".join(f"{owner} {','.join(map(str, owned))}" for owner, owned in owners.items() if owned)
     if plan.shared:
         advice = "generator and housekeeping share a core: with a third core fewer trials are invalid"
-        return Check("cores", State.WARN, f"{seen}: {given}", advice, needed=True)
-    return Check("cores", State.OK, f"{seen}: {given}", needed=True)
+        return Check("cores", CheckState.WARN, f"{seen}: {given}", advice, needed=True)
+    return Check("cores", CheckState.OK, f"{seen}: {given}", needed=True)
 
 
 def _isolation() -> Check:
     isolated = isolated_cpus()
     if isolated:
-        return Check("isolated CPUs", State.OK, ",".join(map(str, isolated)))
+        return Check("isolated CPUs", CheckState.OK, ",".join(map(str, isolated)))
     advice = "for a lab: isolcpus=, nohz_full=, rcu_nocbs= of the PMD and generator CPUs on the kernel command line"
-    return Check("isolated CPUs", State.WARN, "none", advice)
+    return Check("isolated CPUs", CheckState.WARN, "none", advice)
 
 
 def _open_files() -> Check:
@@ -119,26 +119,28 @@ def _open_files() -> Check:
     seen = "no limit" if most == resource.RLIM_INFINITY else f"{most} at most"
     needed = OWN_FILES + read_hugepages().pages_for(RIG_MIB[0])
     if most == resource.RLIM_INFINITY or most >= needed:
-        return Check("open files", State.OK, seen, needed=True)
-    return Check("open files", State.MISSING, seen, f"OVS needs about {needed}: {RAISE_OPEN_FILES}", needed=True)
+        return Check("open files", CheckState.OK, seen, needed=True)
+    return Check("open files", CheckState.MISSING, seen, f"OVS needs about {needed}: {RAISE_OPEN_FILES}", needed=True)
 
 
 def _hugepages(*, needed: bool) -> Check:
     pages = read_hugepages()
     seen = str(pages) if pages.pools else "not in this kernel"
     if pages.rooms(*RIG_MIB):
-        return Check("hugepages", State.OK, seen, needed=needed)
+        return Check("hugepages", CheckState.OK, seen, needed=needed)
     least = " and ".join(f"{mib} MiB" for mib in LEAST_MIB)
     advice = f"{pages.advice(DEFAULT_HUGEPAGES_MIB)}; without room for {least} the datapath runs without DPDK"
-    return Check("hugepages", State.WARN if pages.rooms(*LEAST_MIB) else State.MISSING, seen, advice, needed=needed)
+    return Check(
+        "hugepages", CheckState.WARN if pages.rooms(*LEAST_MIB) else CheckState.MISSING, seen, advice, needed=needed
+    )
 
 
 def _ovs(prefix: str | None) -> Check:
     try:
         binaries = locate(prefix)
     except NfvperfError as error:
-        return Check("Open vSwitch", State.MISSING, "not found", str(error), needed=True)
-    return Check("Open vSwitch", State.OK, f"{binaries.version} ({binaries.vswitchd})", needed=True)
+        return Check("Open vSwitch", CheckState.MISSING, "not found", str(error), needed=True)
+    return Check("Open vSwitch", CheckState.OK, f"{binaries.version} ({binaries.vswitchd})", needed=True)
 
 
 def _dpdk(prefix: str | None, *, needed: bool) -> Check:
@@ -147,8 +149,8 @@ def _dpdk(prefix: str | None, *, needed: bool) -> Check:
     except NfvperfError:
         version = None
     if version is not None:
-        return Check("DPDK in OVS", State.OK, version, needed=needed)
-    return Check("DPDK in OVS", State.MISSING, "none", install_hint("ovs-vswitchd"), needed=needed)
+        return Check("DPDK in OVS", CheckState.OK, version, needed=needed)
+    return Check("DPDK in OVS", CheckState.MISSING, "none", install_hint("ovs-vswitchd"), needed=needed)
 
 
 def _toolchain() -> Check:
@@ -161,40 +163,40 @@ def _toolchain() -> Check:
         absent.append("libdpdk")
     if absent:
         advice = install_hint(*NEEDED, "librte-meta-net", "librte-meta-bus")
-        return Check("generator toolchain", State.MISSING, f"no {', '.join(absent)}", advice)
-    return Check("generator toolchain", State.OK, f"libdpdk {version}")
+        return Check("generator toolchain", CheckState.MISSING, f"no {', '.join(absent)}", advice)
+    return Check("generator toolchain", CheckState.OK, f"libdpdk {version}")
 
 
 def _generator(*, needed: bool) -> Check:
     advice = "nfvperf build"
     if find_spec(_BUILD_MODULE) is None:
-        return Check("nfvperf-gen", State.MISSING, "not in this installation", advice, needed=needed)
+        return Check("nfvperf-gen", CheckState.MISSING, "not in this installation", advice, needed=needed)
     find: Callable[[], object] = import_module(_BUILD_MODULE).find
     try:
-        return Check("nfvperf-gen", State.OK, str(find()), needed=needed)
+        return Check("nfvperf-gen", CheckState.OK, str(find()), needed=needed)
     except NfvperfError as error:
-        return Check("nfvperf-gen", State.MISSING, str(error), advice, needed=needed)
+        return Check("nfvperf-gen", CheckState.MISSING, str(error), advice, needed=needed)
 
 
 def _kernel_datapath(*, needed: bool) -> Check:
     name = "kernel datapath"
     if Path("/sys/module/openvswitch").is_dir():
-        return Check(name, State.OK, "openvswitch is loaded", needed=needed)
+        return Check(name, CheckState.OK, "openvswitch is loaded", needed=needed)
     modules = Path("/lib/modules") / os.uname().release
     if any(modules.glob("**/openvswitch.ko*")):
-        return Check(name, State.WARN, "openvswitch is there, not loaded", "modprobe openvswitch", needed=needed)
+        return Check(name, CheckState.WARN, "openvswitch is there, not loaded", "modprobe openvswitch", needed=needed)
     advice = (
         "a kernel with the openvswitch module (Debian: linux-image-amd64); the userspace datapath needs none, and "
         "`make test-kernel` tests the kernel datapath in a guest"
     )
-    return Check(name, State.MISSING, f"no openvswitch module for {os.uname().release}", advice, needed=needed)
+    return Check(name, CheckState.MISSING, f"no openvswitch module for {os.uname().release}", advice, needed=needed)
 
 
 def _linux_bridge() -> Check:
     lacking = BridgeDatapath.lacks(Dut("linux-bridge"))
     if lacking is None:
-        return Check("Linux bridge", State.OK, "can be made")
-    return Check("Linux bridge", State.MISSING, "cannot be made", lacking)
+        return Check("Linux bridge", CheckState.OK, "can be made")
+    return Check("Linux bridge", CheckState.MISSING, "cannot be made", lacking)
 
 
 def _af_xdp() -> Check:
@@ -202,11 +204,11 @@ def _af_xdp() -> Check:
     lacking = lacks_af_xdp()
     if lacking is not None:
         seen, _, advice = lacking.partition(": ")
-        return Check("AF_XDP", State.MISSING, seen, f"{advice}; only ports and pods of kind af_xdp need it")
+        return Check("AF_XDP", CheckState.MISSING, seen, f"{advice}; only ports and pods of kind af_xdp need it")
     if any(Path("/usr/lib").glob(_AF_XDP_DRIVER)):
-        return Check("AF_XDP", State.OK, "in the kernel and in DPDK")
+        return Check("AF_XDP", CheckState.OK, "in the kernel and in DPDK")
     return Check(
-        "AF_XDP", State.WARN, "in the kernel, not in DPDK", f"{install_hint('librte-meta-net')} (DPDK's drivers)"
+        "AF_XDP", CheckState.WARN, "in the kernel, not in DPDK", f"{install_hint('librte-meta-net')} (DPDK's drivers)"
     )
 
 
@@ -214,9 +216,9 @@ def _vduse() -> Check:
     """In the kernel and its tools; whether OVS can serve it is a matter of its DPDK."""
     lacking = lacks_vduse()
     if lacking is None:
-        return Check("VDUSE", State.OK, "in the kernel, with virtio_vdpa")
+        return Check("VDUSE", CheckState.OK, "in the kernel, with virtio_vdpa")
     seen, _, advice = lacking.partition(": ")
-    return Check("VDUSE", State.MISSING, seen, f"{advice}; only pods of kind vduse need it")
+    return Check("VDUSE", CheckState.MISSING, seen, f"{advice}; only pods of kind vduse need it")
 
 
 def _iperf3(streams: StreamsSpec) -> Check:
@@ -225,21 +227,23 @@ def _iperf3(streams: StreamsSpec) -> Check:
     except TestbedError as error:
         advice = f"{install_hint('iperf3')} (for {PROGRAMS['iperf3'].lost})"
         if streams.path is not None:
-            return Check("iperf3", State.MISSING, error.message, f"write its path as 'streams.path', or {advice}")
-        return Check("iperf3", State.MISSING, "not installed", advice)
-    return Check("iperf3", State.OK, f"{found.version}, {found.threads}")
+            return Check("iperf3", CheckState.MISSING, error.message, f"write its path as 'streams.path', or {advice}")
+        return Check("iperf3", CheckState.MISSING, "not installed", advice)
+    return Check("iperf3", CheckState.OK, f"{found.version}, {found.threads}")
 
 
 def _optional(name: str, program: str, other_names: tuple[str, ...]) -> Check:
     path = next(filter(None, (find(program), *map(shutil.which, other_names))), None)
     if path is not None:
-        return Check(name, State.OK, path)
-    return Check(name, State.MISSING, "not installed", f"{install_hint(program)} (lost: {PROGRAMS[program].lost})")
+        return Check(name, CheckState.OK, path)
+    return Check(name, CheckState.MISSING, "not installed", f"{install_hint(program)} (lost: {PROGRAMS[program].lost})")
 
 
 def _others() -> Check:
     """The rest of what `make setup` installs."""
     absent = [name for name, program in PROGRAMS.items() if program.use in SETUP_USES and find(name) is None]
     if not absent:
-        return Check("other programs", State.OK, "all installed")
-    return Check("other programs", State.MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)")
+        return Check("other programs", CheckState.OK, "all installed")
+    return Check(
+        "other programs", CheckState.MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.node_ovs import NODE_HOSTS
@@ -25,11 +25,11 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
     try:
         binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=datapath == "dpdk")
     except NfvperfError as error:
-        return Check(name, State.MISSING, said, str(error), needed=True)
+        return Check(name, CheckState.MISSING, said, str(error), needed=True)
     lacking = lacks_kernel_module() if datapath == "system" else node.tuning.unknown_to(binaries.major_minor)
     if lacking is not None:
-        return Check(name, State.MISSING, said, lacking, needed=True)
-    return Check(name, State.OK, f"Open vSwitch {binaries.version}, datapath {datapath}; {said}")
+        return Check(name, CheckState.MISSING, said, lacking, needed=True)
+    return Check(name, CheckState.OK, f"Open vSwitch {binaries.version}, datapath {datapath}; {said}")
 
 
 def _far(testbed: Testbed, node: NodeSpec, name: str, said: str) -> Check:
@@ -37,6 +37,6 @@ def _far(testbed: Testbed, node: NodeSpec, name: str, said: str) -> Check:
     try:
         facts = NODE_HOSTS.part("ssh")(testbed).look_at(node)
     except NfvperfError as error:
-        return Check(name, State.MISSING, said, str(error), needed=True)
+        return Check(name, CheckState.MISSING, said, str(error), needed=True)
     has = f"nfvperf {facts['nfvperf']}, Open vSwitch {facts['ovs']}, datapath {facts['datapath']}"
-    return Check(name, State.OK, f"{has}; {said}")
+    return Check(name, CheckState.OK, f"{has}; {said}")

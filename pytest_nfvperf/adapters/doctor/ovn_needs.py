@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.ovn.agent_venv import agent_version, find_agent
 from pytest_nfvperf.adapters.ovn.bgp_agent import lacks_devices
 from pytest_nfvperf.adapters.ovn.ovn_binaries import locate_ovn
@@ -19,8 +19,8 @@ def _ovn() -> Check:
     try:
         found = locate_ovn()
     except TestbedError as error:
-        return Check("OVN", State.MISSING, "not installed", f"{error.message} (for the fixture private_ovn)")
-    return Check("OVN", State.OK, f"{found.version} ({found.northd})")
+        return Check("OVN", CheckState.MISSING, "not installed", f"{error.message} (for the fixture private_ovn)")
+    return Check("OVN", CheckState.OK, f"{found.version} ({found.northd})")
 
 
 def _agent() -> Check:
@@ -28,9 +28,9 @@ def _agent() -> Check:
     try:
         directory = find_agent()
     except TestbedError as error:
-        return Check(name, State.MISSING, "not installed", f"{error.message} (for the fixture ovn_bgp_agent)")
+        return Check(name, CheckState.MISSING, "not installed", f"{error.message} (for the fixture ovn_bgp_agent)")
     lacking = lacks_devices()
     seen = f"{agent_version(directory)} ({directory})"
     if lacking is not None:
-        return Check(name, State.WARN, f"{seen}, cannot run here", lacking)
-    return Check(name, State.OK, seen)
+        return Check(name, CheckState.WARN, f"{seen}, cannot run here", lacking)
+    return Check(name, CheckState.OK, seen)

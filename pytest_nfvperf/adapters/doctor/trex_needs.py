@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_nfvperf.adapters.doctor.check import Check, State
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.generators.trex.child import (
     PYPI,
     VARIABLE,
@@ -31,13 +31,13 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
     if testbed is None or testbed.generator.engine != "trex":
         directory = os.environ.get(VARIABLE)
         seen = f"{VARIABLE}={directory}" if directory else "no testbed names it"
-        return [Check("TRex", State.OK, f"not needed ({seen})")]
+        return [Check("TRex", CheckState.OK, f"not needed ({seen})")]
     generator = testbed.generator
     start = generator.trex.start
     if start is not None:
         return [_client_for(start, generator), *_startable(start)]
     server = _listens(generator)
-    return [_client_of_a_running(generator, there=server.state is State.OK), server]
+    return [_client_of_a_running(generator, there=server.state is CheckState.OK), server]
 
 
 def _startable(start: TrexStart) -> Iterator[Check]:
@@ -45,19 +45,21 @@ def _startable(start: TrexStart) -> Iterator[Check]:
     there = True
     for one in missing(start):
         there = False
-        yield Check(_SERVER, State.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True)
+        yield Check(
+            _SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True
+        )
     if there:
-        yield Check(_SERVER, State.OK, f"{binary_of(start)} on {', '.join(start.interfaces)}", needed=True)
+        yield Check(_SERVER, CheckState.OK, f"{binary_of(start)} on {', '.join(start.interfaces)}", needed=True)
 
 
 def _listens(generator: GeneratorSpec) -> Check:
     server, port = generator.server or "localhost", generator.trex.rpc_port
     try:
         with socket.create_connection((server, port), timeout=_CONNECT_S):
-            return Check(_SERVER, State.OK, f"{server}:{port}", needed=True)
+            return Check(_SERVER, CheckState.OK, f"{server}:{port}", needed=True)
     except OSError as error:
         advice = f"start TRex there: ./t-rex-64 -i (its RPC port is {port}; another: generator.trex.rpc_port)"
-        return Check(_SERVER, State.MISSING, f"{server}:{port}: {error}", advice, needed=True)
+        return Check(_SERVER, CheckState.MISSING, f"{server}:{port}: {error}", advice, needed=True)
 
 
 def _client_of_a_running(generator: GeneratorSpec, *, there: bool) -> Check:
@@ -68,7 +70,7 @@ def _client_of_a_running(generator: GeneratorSpec, *, there: bool) -> Check:
     if not there:
         advice = "start the server and run doctor again: only the server can say whether it understands the library"
         return Check(
-            _CLIENT, State.WARN, f"{_named(found[0])}, not tried: the server does not answer", advice, needed=True
+            _CLIENT, CheckState.WARN, f"{_named(found[0])}, not tried: the server does not answer", advice, needed=True
         )
     with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
         try:
@@ -77,7 +79,7 @@ def _client_of_a_running(generator: GeneratorSpec, *, there: bool) -> Check:
             return _refused(error)
         link.close()
     version = hello["server"]["version"]
-    return Check(_CLIENT, State.OK, f"{hello['library']}, which server {version} understands", needed=True)
+    return Check(_CLIENT, CheckState.OK, f"{hello['library']}, which server {version} understands", needed=True)
 
 
 def _client_for(start: TrexStart, generator: GeneratorSpec) -> Check:
@@ -95,12 +97,12 @@ def _client_for(start: TrexStart, generator: GeneratorSpec) -> Check:
     if own is not None and own != spoken:
         return Check(
             _CLIENT,
-            State.MISSING,
+            CheckState.MISSING,
             f"{_named(found[0])} speaks STL {spoken}, the server in {start.path} STL {own}",
             "leave generator.client out, or let it name the server's own distribution",
             needed=True,
         )
-    return Check(_CLIENT, State.OK, f"{_named(found[0])}, STL {spoken}", needed=True)
+    return Check(_CLIENT, CheckState.OK, f"{_named(found[0])}, STL {spoken}", needed=True)
 
 
 def _found(generator: GeneratorSpec) -> list[str]:
@@ -113,11 +115,11 @@ def _named(path: str) -> str:
 
 def _none(generator: GeneratorSpec) -> Check:
     advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
-    return Check(_CLIENT, State.MISSING, f"none in {generator.client or 'the usual places'}", advice, needed=True)
+    return Check(_CLIENT, CheckState.MISSING, f"none in {generator.client or 'the usual places'}", advice, needed=True)
 
 
 def _refused(error: NfvperfError) -> Check:
     """One message says what went wrong and what to do, with a semicolon between."""
     what, _, advice = str(error).partition("; ")
     key = "generator.client: " if isinstance(error, ConfigError) else ""
-    return Check(_CLIENT, State.MISSING, what.removeprefix(key), advice, needed=True)
+    return Check(_CLIENT, CheckState.MISSING, what.removeprefix(key), advice, needed=True)

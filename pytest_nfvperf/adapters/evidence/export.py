@@ -31,7 +31,7 @@ LABELS = ("suite", "topology", "frame_size", "flows", "direction", "datapath", "
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ExportRow:
     """What one row is made of. ``labels``: of the subject that it is about; ``found``: the item itself."""
 
     run: RunEvidence
@@ -48,7 +48,7 @@ class Column:
     name: str
     kind: Kind
     meaning: str
-    cell: Callable[[Row], Cell]
+    cell: Callable[[ExportRow], Cell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Table:
 
     name: str
     columns: tuple[Column, ...]
-    rows: Callable[[RunEvidence], Iterator[Row]]
+    rows: Callable[[RunEvidence], Iterator[ExportRow]]
 
 
 def _testbed_of(run: RunEvidence) -> str | None:
@@ -206,27 +206,27 @@ _VERDICT = (
 )
 
 
-def _trials(run: RunEvidence) -> Iterator[Row]:
+def _trials(run: RunEvidence) -> Iterator[ExportRow]:
     for test in run.tests.values():
         labels = dict(test.data.labels)
-        yield from (Row(run, test, key, labels, trial) for key, trial in test.trials.items())
+        yield from (ExportRow(run, test, key, labels, trial) for key, trial in test.trials.items())
 
 
-def _outcomes(run: RunEvidence) -> Iterator[Row]:
+def _outcomes(run: RunEvidence) -> Iterator[ExportRow]:
     for test in run.tests.values():
-        yield from (Row(run, test, key, outcome.label, outcome) for key, outcome in test.outcomes.items())
+        yield from (ExportRow(run, test, key, outcome.label, outcome) for key, outcome in test.outcomes.items())
 
 
-def _figures(run: RunEvidence) -> Iterator[Row]:
+def _figures(run: RunEvidence) -> Iterator[ExportRow]:
     for row in _outcomes(run):
-        yield from (Row(run, row.test, row.id, row.labels, figure) for figure in observations(row.found))
+        yield from (ExportRow(run, row.test, row.id, row.labels, figure) for figure in observations(row.found))
 
 
-def _verdicts(run: RunEvidence) -> Iterator[Row]:
+def _verdicts(run: RunEvidence) -> Iterator[ExportRow]:
     """The labels are the subject's where the test has several, else the test's."""
     for test in run.tests.values():
         for key, verdict in test.verdicts.items():
-            yield Row(run, test, key, dict(verdict.subject) or dict(test.data.labels), verdict)
+            yield ExportRow(run, test, key, dict(verdict.subject) or dict(test.data.labels), verdict)
 
 
 TABLES = (
@@ -299,7 +299,7 @@ Sample = tuple[tuple[str, ...], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class Gauge:
     """One gauge. ``samples`` gives those of a run; a figure that was not measured has none."""
 
     name: str
@@ -308,7 +308,7 @@ class Metric:
     samples: Callable[[RunEvidence], Iterator[Sample]]
 
 
-def _subject(row: Row) -> tuple[str, ...]:
+def _subject(row: ExportRow) -> tuple[str, ...]:
     return (_testbed_of(row.run) or "", row.test.node_id, *(row.labels.get(name, "") for name in LABELS))
 
 
@@ -340,29 +340,27 @@ def _exit_status(run: RunEvidence) -> Iterator[Sample]:
 
 
 METRICS = (
-    Metric(
-        "nfvperf_figure", "a figure of an outcome, in `unit`", (*_SUBJECT, "metric", "at", "unit", "bound"), _values
-    ),
-    Metric("nfvperf_requirement_met", "1 for a PASS, 0 for a FAIL or INCONCLUSIVE", (*_SUBJECT, "requirement"), _met),
-    Metric(
+    Gauge("nfvperf_figure", "a figure of an outcome, in `unit`", (*_SUBJECT, "metric", "at", "unit", "bound"), _values),
+    Gauge("nfvperf_requirement_met", "1 for a PASS, 0 for a FAIL or INCONCLUSIVE", (*_SUBJECT, "requirement"), _met),
+    Gauge(
         "nfvperf_requirement_margin_ratio",
         "(observed - limit) / |limit|, positive is better",
         (*_SUBJECT, "requirement"),
         _margins,
     ),
-    Metric(
+    Gauge(
         "nfvperf_run_trials",
         "how many trials the run has",
         ("testbed", "valid"),
         lambda run: _counted(run, (str(trial.result.valid).lower() for trial in run.trials.values())),
     ),
-    Metric(
+    Gauge(
         "nfvperf_run_tests",
         "how many tests ended so",
         ("testbed", "badge"),
         lambda run: _counted(run, (test.badge for test in conclude(run).tests)),
     ),
-    Metric("nfvperf_run_exit_status", "exit status of the run", ("testbed", "profile"), _exit_status),
+    Gauge("nfvperf_run_exit_status", "exit status of the run", ("testbed", "profile"), _exit_status),
 )
 
 

@@ -58,7 +58,7 @@ class Channel(Protocol):
         ...
 
 
-class Machine:
+class LockedMachine:
     """This machine, taken for a node: its CPUs are locked, and what dead runs left is removed."""
 
     def __init__(self, testbed: Testbed) -> None:
@@ -94,7 +94,7 @@ class FarNode:
     """
 
     def __init__(self) -> None:
-        self._machine: Machine | None = None
+        self._machine: LockedMachine | None = None
         self._parts: dict[str, Any] = {}
 
     def look(self, testbed: Testbed, dut: Dut) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class FarNode:
             What it is; and of each source of counters whether some settle late, and whether it knows the polling
             threads.
         """
-        self._machine = Machine(testbed)
+        self._machine = LockedMachine(testbed)
         ovs = OvsDatapath.start(self._machine.testbed, self._machine.journal, dut, name=name)
         self._parts["ovs"] = ovs
         sources = ovs.collectors()

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import fmean, median, pstdev
 
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.history.series import ABOUT, AT_LEAST, AT_MOST, LEAST_RUNS, SMALLEST, Series, Step
+from pytest_nfvperf.model.history.series import ABOUT, AT_LEAST, AT_MOST, LEAST_RUNS, SMALLEST, FigureSeries, Step
 
 SIGNIFICANCE = 0.04
 """Share of series without a change in which chance alone may make one be told."""
@@ -29,7 +29,7 @@ _TESTS = 2
 _NO_RUPTURES = "change points need ruptures: pip install 'pytest-nfvperf[history]'"
 
 
-def steps(series: Series, smallest: float = SMALLEST) -> list[Step]:
+def steps(series: FigureSeries, smallest: float = SMALLEST) -> list[Step]:
     """The steps of a series, the oldest first; none of one that is too short.
 
     Args:

@@ -123,7 +123,7 @@ class Hugepages:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HostChange:
     """One change made, or to be made, on the machine: what, and how to do it by hand."""
 
     what: str
@@ -154,17 +154,19 @@ def _read_pool(pools: Path, page_mib: int) -> Pool | None:
     return Pool(page_mib, total, max(0, free - promised))
 
 
-def plan(mib: int, pools: Path = _POOLS) -> Change | None:
+def plan(mib: int, pools: Path = _POOLS) -> HostChange | None:
     """What reserving would change; None when that much is reserved already, in pages of whatever size."""
     now = read_hugepages(pools)
     pool = now.growing
     if pool is None:
-        return Change(f"reserve {mib} MiB of hugepages: {_NO_POOLS}", ("boot", "a", "kernel", "that", "has", "them"))
+        return HostChange(
+            f"reserve {mib} MiB of hugepages: {_NO_POOLS}", ("boot", "a", "kernel", "that", "has", "them")
+        )
     if now.total_mib >= mib:
         return None
     pages = _wanted_pages(now, pool, mib)
     file = pool.file
-    return Change(
+    return HostChange(
         f"reserve {pages} hugepages of {pool.size} ({file}: {pool.total} -> {pages})",
         ("echo", str(pages), ">", str(file)),
     )
@@ -174,7 +176,7 @@ def _wanted_pages(now: Hugepages, pool: Pool, mib: int) -> int:
     return pool.total + pool.pages(mib - now.total_mib)
 
 
-def reserve(mib: int, pools: Path = _POOLS) -> Change | None:
+def reserve(mib: int, pools: Path = _POOLS) -> HostChange | None:
     """Reserve at least ``mib`` MiB until the next boot; None when there was nothing to do.
 
     Raises:

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.host.hugepages import Change, plan, reserve
+from pytest_nfvperf.adapters.host.hugepages import HostChange, plan, reserve
 from pytest_nfvperf.adapters.process.programs import (
     DEBIAN_12,
     DEBIAN_13,
@@ -107,12 +107,12 @@ def missing(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in installed)
 
 
-def plan_packages(names: Sequence[str]) -> Change | None:
+def plan_packages(names: Sequence[str]) -> HostChange | None:
     """What installing would change; None when all are there."""
     absent = missing(names)
     if not absent:
         return None
-    return Change(f"install {', '.join(absent)} (services neither started nor enabled)", _install_command(absent))
+    return HostChange(f"install {', '.join(absent)} (services neither started nor enabled)", _install_command(absent))
 
 
 def _install_command(names: Sequence[str]) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ _MOST_OF_MEMORY = 0.5
 
 def setup_plan(
     hugepages_mib: int | None = None, *, packages: bool = True, also: Sequence[Use] = ()
-) -> tuple[Change, ...]:
+) -> tuple[HostChange, ...]:
     """What ``apply`` would change; empty when the machine is ready.
 
     Args:
@@ -280,7 +280,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _announcement(changes: Sequence[Change], *, packages: bool) -> str:
+def _announcement(changes: Sequence[HostChange], *, packages: bool) -> str:
     lines = ["about to change on this machine:"]
     lines += [f"  - {change.what}\n      by hand: {' '.join(change.command)}" for change in changes]
     if packages and not read_distribution().tried:

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.chart import BLUE, MUTED, ORANGE, VERMILION
 from pytest_nfvperf.adapters.report.picture import dress, finish, new_figure, to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import environment, style
-from pytest_nfvperf.model.bisect.bisection import Standing
+from pytest_nfvperf.model.bisect.bisection import BisectionState
 from pytest_nfvperf.model.bisect.levels import Levels
 from pytest_nfvperf.model.bisect.seen import Estimate, Event, Question, runs, unusable
 from pytest_nfvperf.model.bisect.words import event_text, verdict_lines
@@ -37,7 +37,7 @@ class Story:
 
     question: Question
     events: Sequence[Event]
-    after: Sequence[Standing]
+    after: Sequence[BisectionState]
     titles: Mapping[str, str]
     arguments: Sequence[str]
 
@@ -71,7 +71,7 @@ def render_bisection(story: Story, directory: Path) -> Path:
     return directory / PAGE
 
 
-def bisection_chart(question: Question, events: Sequence[Event], now: Standing) -> Figure:
+def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> Figure:
     """Two panels, one above the other; ``now.subject`` is known."""
     figure = new_figure(10.4, 6.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -111,7 +111,7 @@ def _draw_ratios(panel: Axes, question: Question, evidence: Levels) -> None:
     dress(panel, title="Each version against the good end", y=f"% of {question.versions[0]}")
 
 
-def _draw_failures(panel: Axes, events: Sequence[Event], now: Standing) -> None:
+def _draw_failures(panel: Axes, events: Sequence[Event], now: BisectionState) -> None:
     test = now.subject.test if now.subject else ""
     ran = runs(events, test)
     places = sorted(ran)

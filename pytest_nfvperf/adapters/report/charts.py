@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.report.chart import (
 from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, goal_seen
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
-    Comparison,
+    StudyOutcomes,
     interval_text,
     median_text,
     open_mark,
@@ -457,7 +457,7 @@ _BESIDE = {
 """What the second panel shows beside the ratio of a metric: metric, title, unit, and its factor."""
 
 
-def study_chart(comparisons: Sequence[Comparison]) -> Chart:
+def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
     """The ratio to the baseline with its interval, and what it cost; all are of one metric, over one label."""
     per, main = comparisons[0].per, comparisons[0].main
     places = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
@@ -480,7 +480,7 @@ def study_chart(comparisons: Sequence[Comparison]) -> Chart:
     return Chart((left, Panel(heading, axis, Axis(y_titles[1], from_zero=True), values)), 4.4)
 
 
-def ratio_title(comparisons: Sequence[Comparison]) -> str:
+def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:
     """``Ratio to bridges 1``; where each has a baseline of its own, ``Ratio to the baseline of each``."""
     per = comparisons[0].per
     baselines = {one.outcomes[0].label[per] for one in comparisons}
@@ -491,7 +491,7 @@ _StudyPoint = tuple[str, float, float, float, str, str]
 """Label, value, how far its interval reaches below and above, mark, and what the browser says of it."""
 
 
-def _ratio_points(comparison: Comparison) -> list[_StudyPoint]:
+def _ratio_points(comparison: StudyOutcomes) -> list[_StudyPoint]:
     first = comparison.outcomes[0].label[comparison.per]
     points: list[_StudyPoint] = [(first, 100.0, 0.0, 0.0, "", f"{first}: the baseline")]
     for outcome in comparison.outcomes[1:]:
@@ -503,7 +503,7 @@ def _ratio_points(comparison: Comparison) -> list[_StudyPoint]:
     return points
 
 
-def _metric_points(comparison: Comparison, metric: str, factor: float) -> list[_StudyPoint]:
+def _metric_points(comparison: StudyOutcomes, metric: str, factor: float) -> list[_StudyPoint]:
     points: list[_StudyPoint] = []
     for outcome in comparison.outcomes:
         samples = outcome.sampled(metric)
@@ -515,7 +515,7 @@ def _metric_points(comparison: Comparison, metric: str, factor: float) -> list[_
 
 
 def _study_curve(
-    comparison: Comparison,
+    comparison: StudyOutcomes,
     number: int,
     shift: float,
     places: Sequence[str],

@@ -18,14 +18,14 @@ from pytest_nfvperf.model.history.series import (
     ABOUT,
     AT_LEAST,
     AT_MOST,
-    Direction,
+    ChangeMeaning,
     HistoryEntry,
     Watched,
     in_order,
     machines,
 )
 
-_COLOURS = {Direction.WORSE: VERMILION, Direction.BETTER: GREEN, Direction.CHANGED: ORANGE}
+_COLOURS = {ChangeMeaning.WORSE: VERMILION, ChangeMeaning.BETTER: GREEN, ChangeMeaning.CHANGED: ORANGE}
 _BOUNDS = (("", "circle"), (AT_LEAST, "triangle-up-open"), (AT_MOST, "triangle-down-open"), (ABOUT, "diamond-open"))
 _MOST_DATES = 8
 _LEAST_REACH = 0.05

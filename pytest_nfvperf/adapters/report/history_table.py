@@ -12,9 +12,9 @@ from rich.text import Text
 
 from pytest_nfvperf.adapters.report.terminal_table import rendered
 from pytest_nfvperf.model.display import format_value
-from pytest_nfvperf.model.history.series import Change, Direction, Machine, Series, Watched
+from pytest_nfvperf.model.history.series import ChangeMeaning, FigureSeries, HistoryChange, MachinePeriod, Watched
 
-_STYLES = {Direction.WORSE: "bold red", Direction.BETTER: "green", Direction.CHANGED: "yellow"}
+_STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class HistoryRow:
     median: str
     last: str
     told: tuple[str, ...]
-    direction: Direction | None
+    direction: ChangeMeaning | None
 
 
 def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
@@ -48,20 +48,20 @@ def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
     ]
 
 
-def _direction(changes: Sequence[Change]) -> Direction | None:
+def _direction(changes: Sequence[HistoryChange]) -> ChangeMeaning | None:
     if any(change.counts for change in changes):
-        return Direction.WORSE
-    open_changes = [change for change in changes if change.direction is not Direction.WORSE]
+        return ChangeMeaning.WORSE
+    open_changes = [change for change in changes if change.direction is not ChangeMeaning.WORSE]
     return open_changes[-1].direction if open_changes else None
 
 
-def last_value(series: Series) -> str:
+def last_value(series: FigureSeries) -> str:
     """``at least 4.00 Mpps``."""
     figure = series.points[-1].figure
     return f"{figure.bound} {format_value(figure.value, figure.unit)}".strip()
 
 
-def short_text(change: Change) -> str:
+def short_text(change: HistoryChange) -> str:
     """``-9.8 % at 20261120-093000-4711, acknowledged: the new checksum costs that``."""
     state = ", recovered since" if change.recovered else ""
     if change.acknowledged is not None:
@@ -69,7 +69,7 @@ def short_text(change: Change) -> str:
     return f"{change.step.ratio - 1:+.1%} at {change.run}{state}"
 
 
-def change_line(series: Series, change: Change) -> str:
+def change_line(series: FigureSeries, change: HistoryChange) -> str:
     """A change in a sentence: of what, when, from what level to what level, and with which versions."""
     step = change.step
     before, after = series.points[step.at - 1].run, series.points[step.at].run
@@ -89,7 +89,7 @@ def change_line(series: Series, change: Change) -> str:
     )
 
 
-def machine_line(machine: Machine) -> str:
+def machine_line(machine: MachinePeriod) -> str:
     """Which runs are on it, and in what it differs from the machine before."""
     differs = f"; it is not machine {machine.number - 1}: {'; '.join(machine.differs)}" if machine.differs else ""
     return f"machine {machine.number}: testbed {machine.testbed}, first run {machine.first.run}{differs}"

@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.report.picture import picture
 from pytest_nfvperf.adapters.report.published import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened
 from pytest_nfvperf.adapters.report.studies import (
-    Comparison,
+    StudyOutcomes,
     find_comparisons,
     metric_name,
     notes_below,
@@ -168,7 +168,7 @@ def _compare_within(
         drawing = sweep_chart(sweep.series, beside, axis=sweep.axis)
         chart = charts.add(drawing, f"sweep {suite.name} {sweep.axis} {number}", f"{suite.name}: {title}")
         suite.sweeps.append((title, chart))
-    groups: dict[tuple[str, str], list[Comparison]] = {}
+    groups: dict[tuple[str, str], list[StudyOutcomes]] = {}
     for comparison in find_comparisons(outcomes):
         groups.setdefault((comparison.main, comparison.per), []).append(comparison)
     for (main, per), members in groups.items():
@@ -182,7 +182,7 @@ def _compare_within(
     suite.relations += zip(subjects_of(of_it), of_it, strict=True)
 
 
-def _study_notes(comparisons: Sequence[Comparison]) -> Markup:
+def _study_notes(comparisons: Sequence[StudyOutcomes]) -> Markup:
     """What a reader must know, below the chart."""
     lines = [f"{one.name}: {line}" for one in comparisons for line in (slope_line(one), *subject_notes(one)) if line]
     lines += notes_below(comparisons)

@@ -30,7 +30,7 @@ _LONGEST = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class LedgerBox:
     """One hop, or several in a row that lose nothing."""
 
     hops: tuple[Hop, ...]
@@ -57,19 +57,19 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
-def clear_hops(hops: Sequence[Hop], most: int = MOST_BOXES) -> tuple[Box, ...]:
+def clear_hops(hops: Sequence[Hop], most: int = MOST_BOXES) -> tuple[LedgerBox, ...]:
     """Boxes for hops: where there are too many, runs of hops without loss become one box, the longest first."""
-    boxes = [Box((hop,)) for hop in hops]
+    boxes = [LedgerBox((hop,)) for hop in hops]
     while len(boxes) > most:
         start, length = _longest_run(boxes)
         if length < 2:
             break
-        merged = Box(tuple(hop for box in boxes[start : start + length] for hop in box.hops))
+        merged = LedgerBox(tuple(hop for box in boxes[start : start + length] for hop in box.hops))
         boxes[start : start + length] = [merged]
     return tuple(boxes)
 
 
-def _longest_run(boxes: Sequence[Box]) -> tuple[int, int]:
+def _longest_run(boxes: Sequence[LedgerBox]) -> tuple[int, int]:
     """Start and length of the longest run of boxes without loss between the first and the last box."""
     best, start = (0, 0), 1
     for at in range(1, len(boxes)):
@@ -93,7 +93,7 @@ class _Row:
     """One path, or the ports beside it."""
 
     title: str
-    boxes: tuple[Box, ...]
+    boxes: tuple[LedgerBox, ...]
     joined: bool
     texts: tuple[_Text, ...]
     seconds: float
@@ -152,7 +152,9 @@ def _row(
     return _Row(title, boxes, joined, tuple(texts), seconds)
 
 
-def _text(at: int, box: Box, boxes: Sequence[Box], offered: int, foreign: Mapping[int, tuple[int, int]]) -> _Text:
+def _text(
+    at: int, box: LedgerBox, boxes: Sequence[LedgerBox], offered: int, foreign: Mapping[int, tuple[int, int]]
+) -> _Text:
     room = _WIDTH_IN - _centre(at, len(boxes)) - 0.25
     letters = max(int(room / _LETTER_IN), 18)
     colour = VERMILION if any(hop.losses for hop in box.hops) else ORANGE
@@ -214,7 +216,7 @@ def _draw_lines(axes: Axes, row: _Row, middle: float) -> None:
         axes.plot(ends, [middle, middle], color=MUTED, linewidth=thickness, solid_capstyle="butt")
 
 
-def _draw_box(axes: Axes, box: Box, x: float, y: float, width: float, colour: str) -> None:
+def _draw_box(axes: Axes, box: LedgerBox, x: float, y: float, width: float, colour: str) -> None:
     lossy = colour != MUTED
     for style in ({"facecolor": colour, "alpha": 0.14}, {"fill": False, "linewidth": 1.8 if lossy else 0.9}):
         patch = FancyBboxPatch(

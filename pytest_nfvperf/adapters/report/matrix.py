@@ -58,7 +58,7 @@ class _Rate:
 
 
 @dataclass(slots=True)
-class Row:
+class MatrixRow:
     """One setting: what it was measured on, and its cells by frame size."""
 
     nic: str
@@ -79,13 +79,13 @@ class Matrix:
     """The whole. ``runs``: name, testbed, DUT, profile and conclusion of each."""
 
     sizes: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[MatrixRow, ...]
     runs: tuple[tuple[str, str, str, str, str], ...]
 
 
 def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> Matrix:
     """Outcomes that are rates, in several runs; each run comes with the figures published for its suites."""
-    rows: dict[tuple[str, ...], Row] = {}
+    rows: dict[tuple[str, ...], MatrixRow] = {}
     named = []
     for run, published in runs:
         conclusion = conclude(run)
@@ -121,7 +121,7 @@ def _run_facts(run: RunEvidence) -> tuple[str, str, str, str]:
     return run.path.name, data.testbed.name, dut, data.profile
 
 
-def _row(labels: Mapping[str, str]) -> Row:
+def _row(labels: Mapping[str, str]) -> MatrixRow:
     shown = {
         "topology": "{}",
         "overlay": "{}",
@@ -135,7 +135,7 @@ def _row(labels: Mapping[str, str]) -> Row:
         for name, text in shown.items()
         if name in labels and (name, labels[name]) != ("flows", "1")
     ]
-    return Row(
+    return MatrixRow(
         nic=labels.get("nic", _OWN_PORTS),
         firmware=labels.get("firmware", "-"),
         datapath=labels.get("datapath", "-"),

@@ -74,7 +74,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class StudyOutcomes:
     """Outcomes of one study, the baseline first. ``per``: the label that they differ in; ``labels``: the others."""
 
     per: str
@@ -99,13 +99,13 @@ class Comparison:
         return self.outcomes[-1].slopes
 
 
-def subject_notes(comparison: Comparison) -> list[str]:
+def subject_notes(comparison: StudyOutcomes) -> list[str]:
     """What a reader must know of its subjects, each once, with the subjects that it is about unless it is about all."""
     told = notes_once(comparison.outcomes, comparison.per)
     return [f"{comparison.per} {values}: {note}" if values else note for note, values in told]
 
 
-def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
+def notes_below(comparisons: Sequence[StudyOutcomes]) -> list[str]:
     """What a reader must know of several comparisons, each once. Instructions do not mind who shares a CPU."""
     by_the_clock = [labels for labels in map(dict, (one.labels for one in comparisons)) if labels.get(TIME) != VIRTUAL]
     shared = {labels.get(LABEL) for labels in by_the_clock}
@@ -121,7 +121,7 @@ def notes_below(comparisons: Sequence[Comparison]) -> list[str]:
     return [note for note, holds in said.items() if holds]
 
 
-def _has_userspace_veth(comparison: Comparison) -> bool:
+def _has_userspace_veth(comparison: StudyOutcomes) -> bool:
     """True when its veth ends are af_packet ports."""
     label = dict(comparison.labels)
     is_of_veth = label.get("link") == "veth" or comparison.main == "tcp_throughput"
@@ -132,7 +132,7 @@ _BROUGHT_ALONG = frozenset({"tuning", "datapath", "topology"})
 """Labels that a subject gives itself: subjects of one study may differ in them, too, as in tuning by ``queues``."""
 
 
-def find_comparisons(outcomes: Sequence[Outcome]) -> list[Comparison]:
+def find_comparisons(outcomes: Sequence[Outcome]) -> list[StudyOutcomes]:
     """Groups of sampled outcomes that differ in one label, in the order they were measured.
 
     Subjects that bring labels of their own along are a group, too, where no baseline has the same.
@@ -152,7 +152,7 @@ def find_comparisons(outcomes: Sequence[Outcome]) -> list[Comparison]:
     found = []
     for (per, labels), members in groups.items():
         common = tuple(pair for pair in labels if all(pair in member.labels for member in members))
-        found.append(Comparison(per, tuple(members), common))
+        found.append(StudyOutcomes(per, tuple(members), common))
     return found
 
 
@@ -279,7 +279,7 @@ def slope_text(slope: Slope) -> str:
     return f"{share} % ({low} .. {high} %), {'-' if slope.value < 0 else '+'}{absolute}"
 
 
-def slope_line(comparison: Comparison) -> str:
+def slope_line(comparison: StudyOutcomes) -> str:
     """Slopes of the main metric and of the time and cycles a packet, in one line; empty without."""
     wanted = {comparison.main, "packet_time", "cycles_per_packet"}
     parts = [

@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.report.figures import (
     worst,
 )
 from pytest_nfvperf.adapters.report.studies import (
-    Comparison,
+    StudyOutcomes,
     completeness_text,
     cores_text,
     find_comparisons,
@@ -265,7 +265,7 @@ def _study_tables(verdicts: Sequence[tuple[Outcome, Text]], width: int | None = 
 
 
 def _study_table(
-    comparison: Comparison,
+    comparison: StudyOutcomes,
     verdicts: Mapping[tuple[tuple[str, str], ...], Text],
     left_out: Sequence[str],
     *,
@@ -292,13 +292,13 @@ def _study_table(
     return table
 
 
-def _filled(comparison: Comparison) -> list[str]:
+def _filled(comparison: StudyOutcomes) -> list[str]:
     """Columns in which something stands."""
     cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
     return [name for name in _COLUMNS if any(cell[name] != MISSING for cell in cells)]
 
 
-def _heading(column: str, comparison: Comparison, *, compact: bool) -> str:
+def _heading(column: str, comparison: StudyOutcomes, *, compact: bool) -> str:
     """``compact``: in two lines."""
     baseline = comparison.outcomes[0].label[comparison.per]
     if column == "ratio":
@@ -309,7 +309,7 @@ def _heading(column: str, comparison: Comparison, *, compact: bool) -> str:
     return two.get(column, f"\n{column}")
 
 
-def _cells(outcome: Outcome, comparison: Comparison) -> dict[str, str]:
+def _cells(outcome: Outcome, comparison: StudyOutcomes) -> dict[str, str]:
     main, cycles = outcome.sampled(comparison.main), outcome.sampled("cycles_per_packet")
     ratio, copies = outcome.relative(comparison.main), outcome.sampled("mirror_rate")
     return {

@@ -49,7 +49,7 @@ _GAP = "  "
 _XDIST_GROUP = re.compile(r"@[^\]]*$")
 
 
-class Found(NamedTuple):
+class TestFindings(NamedTuple):
     """What is to be told of a test.
 
     Attributes:
@@ -81,7 +81,7 @@ class ResultText:
     """The line of a test. ``seconds``: it took; ``count``: how many ended so far, of how many (0: not known)."""
 
     node_id: str
-    found: Found
+    found: TestFindings
     seconds: float
     count: tuple[int, int]
 

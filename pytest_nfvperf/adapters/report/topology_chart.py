@@ -50,7 +50,7 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DrawnNode:
     """One box. ``ends``: the ports that it is joined to, as (bridge, port); ``kinds``: what each of them is.
 
     ``behind``: who shares its port.
@@ -61,10 +61,10 @@ class Node:
     ends: tuple[tuple[str, str], ...]
     kinds: tuple[str, ...]
     is_ghost: bool = False
-    behind: Node | None = None
+    behind: DrawnNode | None = None
 
 
-def nodes_of(topology: Topology, kinds: Kinds) -> list[Node]:
+def nodes_of(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
     """All of them, in the order of the topology."""
     nodes = [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology), *_tunnels(topology)]
     copies = {mirror.output: f"copies: {mirror_words(mirror)}" for mirror in topology.mirrors}
@@ -72,7 +72,7 @@ def nodes_of(topology: Topology, kinds: Kinds) -> list[Node]:
     return [replace(node, lines=(*node.lines, *lines)) for node, lines in zip(nodes, put_on, strict=True)]
 
 
-def _generator(topology: Topology, kinds: Kinds) -> list[Node]:
+def _generator(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
     nodes = []
     for port in topology.ports:
         if port.role is PortRole.FORWARDER:
@@ -80,20 +80,20 @@ def _generator(topology: Topology, kinds: Kinds) -> list[Node]:
         sort = Sort.MONITOR if port.role is PortRole.MONITOR else Sort.GENERATOR
         lines = (port.name, str(sort), *extras(port))
         ends = ((port.bridge, port.name),)
-        nodes.append(Node(sort, lines, ends, (kind_of(port, kinds),), behind=_behind(topology, port)))
+        nodes.append(DrawnNode(sort, lines, ends, (kind_of(port, kinds),), behind=_behind(topology, port)))
     return nodes
 
 
-def _behind(topology: Topology, port: Port) -> Node | None:
+def _behind(topology: Topology, port: Port) -> DrawnNode | None:
     """The host that shares an endpoint's port: there is one at most."""
     for one in topology.behind:
         if one.port == port.name:
             host = next(namespace for namespace in topology.namespaces if namespace.name == one.namespace)
-            return Node(Sort.NAMESPACE, (host.name, str(Sort.NAMESPACE), *_details(host, [one])), (), ())
+            return DrawnNode(Sort.NAMESPACE, (host.name, str(Sort.NAMESPACE), *_details(host, [one])), (), ())
     return None
 
 
-def _vnfs(topology: Topology, kinds: Kinds) -> list[Node]:
+def _vnfs(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
     sides: dict[str, list[Port]] = {}
     for port in topology.ports:
         if port.role is PortRole.FORWARDER:
@@ -103,11 +103,11 @@ def _vnfs(topology: Topology, kinds: Kinds) -> list[Node]:
         said = dict.fromkeys(word for port in ports for word in extras(port))
         lines = (owner, f"VNF, {ports[0].vnf_mode}", *said)
         ends = tuple((port.bridge, port.name) for port in ports)
-        nodes.append(Node(Sort.VNF, lines, ends, tuple(kind_of(port, kinds) for port in ports)))
+        nodes.append(DrawnNode(Sort.VNF, lines, ends, tuple(kind_of(port, kinds) for port in ports)))
     return nodes
 
 
-def _namespaces(topology: Topology) -> list[Node]:
+def _namespaces(topology: Topology) -> list[DrawnNode]:
     nodes = []
     for namespace in topology.namespaces:
         nics = [nic for nic in topology.nics if nic.namespace == namespace.name]
@@ -116,7 +116,7 @@ def _namespaces(topology: Topology) -> list[Node]:
         sort = Sort.ROUTER if namespace.routing else Sort.NAMESPACE
         ends = tuple((nic.bridge, nic.port) for nic in nics)
         lines = (namespace.name, str(sort), *_details(namespace, nics))
-        nodes.append(Node(sort, lines, ends, tuple(str(nic.kind) for nic in nics)))
+        nodes.append(DrawnNode(sort, lines, ends, tuple(str(nic.kind) for nic in nics)))
     return nodes
 
 
@@ -129,9 +129,9 @@ def _details(namespace: Namespace, nics: Sequence[Nic | Behind]) -> list[str]:
     return said if len(said) <= _MOST_LINES else [*said[: _MOST_LINES - 1], f"… {len(said) - _MOST_LINES + 1} more"]
 
 
-def _tunnels(topology: Topology) -> list[Node]:
+def _tunnels(topology: Topology) -> list[DrawnNode]:
     return [
-        Node(
+        DrawnNode(
             Sort.TUNNEL,
             (tunnel.port, f"{tunnel.kind} {tunnel.key}", f"to {tunnel.remote}", f"MTU {tunnel.mtu}"),
             ((tunnel.bridge, tunnel.port),),
@@ -228,8 +228,8 @@ class _Column:
 
     name: str
     is_ghost: bool
-    above: list[Node] = field(default_factory=list)
-    below: list[Node] = field(default_factory=list)
+    above: list[DrawnNode] = field(default_factory=list)
+    below: list[DrawnNode] = field(default_factory=list)
     x: float = 0.0
     width: float = 0.0
 
@@ -244,7 +244,7 @@ class _Placing:
         self._topology = topology
         self._columns = _columns(topology)
         self._by_name = {column.name: column for column in self._columns}
-        self._spanning: list[Node] = []
+        self._spanning: list[DrawnNode] = []
         self._anchors: dict[End, Point] = {}
         self._roomy = len(self._columns) <= 5
         self._made = Layout()
@@ -255,7 +255,7 @@ class _Placing:
         # Kept free beside the nodes of a bridge, for wires to nodes on several bridges.
         self._aside = 0.2 if self._spanning else 0.0
 
-    def _assign(self, node: Node) -> None:
+    def _assign(self, node: DrawnNode) -> None:
         """To the column of its bridge; what joins several bridges goes above them all."""
         columns = list(dict.fromkeys(end[0] for end in node.ends if end[0] in self._by_name))
         if len(columns) > 1:
@@ -315,7 +315,7 @@ class _Placing:
         self._made.dut = (left, bottom - 0.13, right - left, BRIDGE_HEIGHT + 0.26)
 
     def _place_nodes(
-        self, column: _Column, nodes: Sequence[Node], centre: Callable[[float], float], edge: float
+        self, column: _Column, nodes: Sequence[DrawnNode], centre: Callable[[float], float], edge: float
     ) -> None:
         """Side by side over the width of the bridge, with a wire from each to the bridge's edge."""
         wide = _row_width(nodes)
@@ -354,7 +354,7 @@ class _Placing:
             self._wire_spanning(node, (x, row), top)
         return upper
 
-    def _wire_spanning(self, node: Node, foot: Point, top: float) -> None:
+    def _wire_spanning(self, node: DrawnNode, foot: Point, top: float) -> None:
         """To the corner of each bridge that is nearest, past what is above it."""
         count = len(node.ends)
         for number, (bridge, port) in enumerate(node.ends):
@@ -418,30 +418,30 @@ def _columns(topology: Topology) -> list[_Column]:
     return [*kept[0], _Column(f"… {len(names) - 2 * _KEPT} bridges …", is_ghost=True), *kept[1]]
 
 
-def _few(nodes: list[Node]) -> list[Node]:
+def _few(nodes: list[DrawnNode]) -> list[DrawnNode]:
     """All of them; of very many the first and the last, and a ghost between."""
     if len(nodes) <= _MOST_NODES:
         return nodes
-    ghost = Node(nodes[0].sort, (f"… {len(nodes) - _MOST_NODES + 1} more …",), (), (), is_ghost=True)
+    ghost = DrawnNode(nodes[0].sort, (f"… {len(nodes) - _MOST_NODES + 1} more …",), (), (), is_ghost=True)
     return [*nodes[: _MOST_NODES - 2], ghost, nodes[-1]]
 
 
-def _row_width(nodes: Sequence[Node]) -> float:
+def _row_width(nodes: Sequence[DrawnNode]) -> float:
     return sum(node_width(node) for node in nodes) + _BETWEEN_NODES * max(0, len(nodes) - 1)
 
 
-def node_width(node: Node) -> float:
+def node_width(node: DrawnNode) -> float:
     """Of a box that holds its longest line, and is as wide as the one behind it."""
     own = max(0.5 + 0.22 * (len(node.ends) > 1), max(len(line) for line in node.lines) * LETTER + 0.16)
     return own if node.behind is None else max(own, node_width(node.behind))
 
 
-def node_height(node: Node) -> float:
+def node_height(node: DrawnNode) -> float:
     """Of a box that holds its lines."""
     return LINE * len(node.lines) + 0.14
 
 
-def _node_box(node: Node, x: float, y: float) -> Box:
+def _node_box(node: DrawnNode, x: float, y: float) -> Box:
     shape = Shape.GHOST if node.is_ghost else Shape.NODE
     return Box(shape, node.sort, node.lines, x, y, node_width(node), node_height(node))
 

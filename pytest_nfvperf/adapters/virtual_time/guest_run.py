@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.guest.initramfs import build_initramfs
 from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, need
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
-from pytest_nfvperf.adapters.virtual_time.machine import Machine, Shared, Time, qemu_command
+from pytest_nfvperf.adapters.virtual_time.machine import GuestMachine, Shared, Time, qemu_command
 from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
@@ -70,7 +70,7 @@ def run_in_guest(
     command: Sequence[str],
     shared: Path | Shared,
     *,
-    machine: Machine | None = None,
+    machine: GuestMachine | None = None,
     deadline_s: float = 120.0,
     boot_deadline_s: float = BOOT_DEADLINE_S,
     stream: TextIO | None = None,
@@ -95,7 +95,7 @@ def run_in_guest(
         TestbedError: the guest ended without the command's status (a panic, QEMU died), with the console's end.
     """
     need(QEMU)
-    machine = machine or Machine()
+    machine = machine or GuestMachine()
     folders = Shared(shared) if isinstance(shared, Path) else shared
     directory = journal.directory / f"guest-{secrets.token_hex(3)}"
     entry = journal.note(Kind.DIRECTORY, str(directory))
@@ -116,7 +116,7 @@ class _Guest:
         kernel: Kernel,
         command: Sequence[str],
         folders: Shared,
-        machine: Machine,
+        machine: GuestMachine,
         directory: Path,
         stream: TextIO | None,
     ) -> None:

@@ -35,7 +35,7 @@ DATAPATH_MODULES = ("openvswitch", "veth", "tun", "bridge", "pktgen")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class GuestMachine:
     """The guest's size and time.
 
     Attributes:
@@ -64,8 +64,8 @@ class Machine:
             raise ConfigError(f"virtual time needs a guest of 1 CPU, not {self.cpus}: instructions are counted on one")
 
 
-VIRTUAL_TIME = Machine(Time.VIRTUAL, cpus=1)
-COUNTING = Machine(Time.VIRTUAL, cpus=1, memory_mib=4096, hugepages_mib=1024, skips_idle=False)
+VIRTUAL_TIME = GuestMachine(Time.VIRTUAL, cpus=1)
+COUNTING = GuestMachine(Time.VIRTUAL, cpus=1, memory_mib=4096, hugepages_mib=1024, skips_idle=False)
 """For what reads many of the host's files and has deadlines, as a run of pytest does. Its hugepages are for two nodes
 with DPDK and the generator; QEMU takes of the host's memory what the guest has touched."""
 
@@ -78,7 +78,7 @@ class Shared:
     writable: tuple[Path, ...] = ()
 
 
-def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Shared, console: Path) -> list[str]:
+def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Shared, console: Path) -> list[str]:
     """The argument list that boots this machine."""
     arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
     arguments += ["-machine", "q35", "-cpu", _CPU, "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
@@ -100,7 +100,7 @@ def qemu_command(machine: Machine, kernel: Kernel, initramfs: Path, shared: Shar
     return arguments
 
 
-def _kernel_command_line(machine: Machine) -> str:
+def _kernel_command_line(machine: GuestMachine) -> str:
     # A panic ends the guest at once; addresses and mitigations are the same in every boot.
     parts = ["console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr net.ifnames=0 tsc=reliable"]
     if machine.hugepages_mib:
@@ -114,7 +114,7 @@ def _kernel_command_line(machine: Machine) -> str:
     return " ".join(parts)
 
 
-def _accelerator(machine: Machine) -> list[str]:
+def _accelerator(machine: GuestMachine) -> list[str]:
     if machine.time is Time.VIRTUAL:
         # Not aligned to the host's clock: while the guest works, only instructions make time pass.
         sleep = "off" if machine.skips_idle else "on"

@@ -14,10 +14,10 @@ from pytest_nfvperf.model.bisect.ends import MoreOfEnds, Refusal, look_at_ends
 from pytest_nfvperf.model.bisect.levels import Levels
 from pytest_nfvperf.model.bisect.outcomes import Outcomes
 from pytest_nfvperf.model.bisect.seen import (
+    BisectionSubject,
     Event,
     Question,
     Runs,
-    Subject,
     estimates,
     runs,
     unusable,
@@ -54,7 +54,7 @@ class Ask:
     virtual: bool = False
 
 
-class Kind(StrEnum):
+class VerdictKind(StrEnum):
     """What a bisection comes to."""
 
     FOUND = "found"
@@ -64,7 +64,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BisectionVerdict:
     """The end.
 
     Attributes:
@@ -76,7 +76,7 @@ class Verdict:
         refusal: why there is nothing to bisect.
     """
 
-    kind: Kind
+    kind: VerdictKind
     candidates: Range | None = None
     confirmed: bool | None = None
     between: tuple[int, ...] = ()
@@ -84,7 +84,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BisectionState:
     """Where a bisection stands.
 
     Attributes:
@@ -94,30 +94,30 @@ class Standing:
         chances: of candidates 1, 2, ...: the change came in with that version. Empty while the ends are measured.
     """
 
-    step: Ask | Verdict
-    subject: Subject | None = None
+    step: Ask | BisectionVerdict
+    subject: BisectionSubject | None = None
     evidence: Levels | Outcomes | None = None
     chances: tuple[float, ...] = ()
 
 
-def standing(question: Question, events: Sequence[Event]) -> Standing:
+def standing(question: Question, events: Sequence[Event]) -> BisectionState:
     """What to do next, after these events."""
     subject = look_at_ends(question, events)
     if isinstance(subject, Refusal):
-        return Standing(Verdict(Kind.REFUSED, refusal=subject))
+        return BisectionState(BisectionVerdict(VerdictKind.REFUSED, refusal=subject))
     if isinstance(subject, MoreOfEnds):
-        return Standing(Ask(subject.version, 0, subject.blocks, Purpose.ENDS, subject.virtual))
+        return BisectionState(Ask(subject.version, 0, subject.blocks, Purpose.ENDS, subject.virtual))
     evidence = _evidence(question, events, subject)
     chances = posterior([evidence.log_likelihood(candidate) for candidate in range(1, len(question.versions))])
     step = _search(question, evidence, chances, set(unusable(events)))
-    if isinstance(step, Verdict) and step.kind is Kind.FOUND:
+    if isinstance(step, BisectionVerdict) and step.kind is VerdictKind.FOUND:
         step = _confirm(question, events, subject, evidence, step)
     if isinstance(step, Ask) and subject.virtual:
         step = replace(step, blocks=1, virtual=True)
-    return Standing(step, subject, evidence, chances)
+    return BisectionState(step, subject, evidence, chances)
 
 
-def _evidence(question: Question, events: Sequence[Event], subject: Subject) -> Levels | Outcomes:
+def _evidence(question: Question, events: Sequence[Event], subject: BisectionSubject) -> Levels | Outcomes:
     if subject.metric is None:
         ran = runs(events, subject.test)
         between = {version: each for version, each in ran.items() if 0 < version < question.bad}
@@ -129,17 +129,17 @@ def _evidence(question: Question, events: Sequence[Event], subject: Subject) -> 
 
 def _search(
     question: Question, evidence: Levels | Outcomes, chances: Sequence[float], cannot: set[int]
-) -> Ask | Verdict:
+) -> Ask | BisectionVerdict:
     """The version that is expected to tell most, among those that can still split the likely candidates."""
     candidates = narrowest(chances, question.confidence)
     between = evidence.between()
     if isinstance(evidence, Levels) and between:
         again = next((version for version in between if evidence.seen[version].blocks < question.most_blocks / 2), None)
         if again is None or again in cannot:
-            return Verdict(Kind.SEVERAL, candidates, between=between)
+            return BisectionVerdict(VerdictKind.SEVERAL, candidates, between=between)
         return Ask(again, 0, evidence.blocks(again), Purpose.SEARCH)
     if candidates.first == candidates.last:
-        return Verdict(Kind.FOUND, candidates)
+        return BisectionVerdict(VerdictKind.FOUND, candidates)
     told = {
         version: evidence.tells(version, sum(chances[:version])) * _likely_usable(version, cannot)
         for version in range(candidates.first, candidates.last)
@@ -147,7 +147,7 @@ def _search(
     }
     version = max(told, key=lambda each: told[each], default=None)
     if version is None or told[version] < _LEAST_TOLD:
-        return Verdict(Kind.RANGE, candidates)
+        return BisectionVerdict(VerdictKind.RANGE, candidates)
     blocks = evidence.blocks(version) if isinstance(evidence, Levels) else 0
     return Ask(version, 0, blocks, Purpose.SEARCH)
 
@@ -159,8 +159,12 @@ def _likely_usable(version: int, cannot: set[int]) -> float:
 
 
 def _confirm(
-    question: Question, events: Sequence[Event], subject: Subject, evidence: Levels | Outcomes, found: Verdict
-) -> Ask | Verdict:
+    question: Question,
+    events: Sequence[Event],
+    subject: BisectionSubject,
+    evidence: Levels | Outcomes,
+    found: BisectionVerdict,
+) -> Ask | BisectionVerdict:
     """Measure the culprit against its parent in fresh blocks, until that says yes or no."""
     culprit = found.candidates.first if found.candidates else 0
     if {culprit, culprit - 1} & set(unusable(events)):
@@ -175,7 +179,9 @@ def _confirm(
     return replace(found, confirmed=answer)
 
 
-def _confirm_outcome(events: Sequence[Event], subject: Subject, culprit: int, found: Verdict) -> Ask | Verdict:
+def _confirm_outcome(
+    events: Sequence[Event], subject: BisectionSubject, culprit: int, found: BisectionVerdict
+) -> Ask | BisectionVerdict:
     ran = runs(events, subject.test, again=True)
     before, since = ran.get(culprit - 1, Runs()), ran.get(culprit, Runs())
     if _is_open(before, since):

@@ -10,14 +10,14 @@ from statistics import NormalDist
 
 from pytest_nfvperf.model.bisect.levels import APART
 from pytest_nfvperf.model.bisect.seen import (
+    BisectionSubject,
     By,
-    Compared,
     Estimate,
     Event,
     Question,
     Ran,
     Runs,
-    Subject,
+    VersionComparison,
     estimates,
     runs,
     unusable,
@@ -50,7 +50,7 @@ class Refusal:
 
     why: Why
     text: str
-    figures: tuple[tuple[Subject, Estimate], ...] = ()
+    figures: tuple[tuple[BisectionSubject, Estimate], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class MoreOfEnds:
     virtual: bool = False
 
 
-def look_at_ends(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds:
+def look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds:
     """What to bisect by, or why not, or what to measure first.
 
     A subject without a metric goes by outcomes.
@@ -81,7 +81,7 @@ def look_at_ends(question: Question, events: Sequence[Event]) -> Subject | Refus
     return counted or _by_rates(question, events)
 
 
-def _by_instructions(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds | None:
+def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds | None:
     """None: instructions do not differ, or cannot be counted here, and rates may differ.
 
     Instructions repeat to a part in a thousand, so two comparisons of fresh builds decide.
@@ -107,7 +107,7 @@ def _least(log_ratio: float) -> float:
     return abs(math.expm1(log_ratio))
 
 
-def _by_outcomes(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds | None:
+def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds | None:
     """None: outcomes are the same at both ends, and rates may differ."""
     ends = (0, question.bad)
     ran = [sum(isinstance(event, Ran) and event.version == end for event in events) for end in ends]
@@ -121,7 +121,7 @@ def _by_outcomes(question: Question, events: Sequence[Event]) -> Subject | Refus
     clear = max(2, min(ran) // 2)
     most = max(suspects, key=lambda test: suspects[test], default="")
     if most and suspects[most] >= clear:
-        return Subject(most)
+        return BisectionSubject(most)
     turned = [test for test, more in suspects.items() if more <= -clear]
     if turned:
         good, bad = question.versions[0], question.versions[-1]
@@ -148,7 +148,7 @@ def _suspects(question: Question, events: Sequence[Event]) -> dict[str, int]:
     return found
 
 
-def _by_rates(question: Question, events: Sequence[Event]) -> Subject | Refusal | MoreOfEnds:
+def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds:
     figures = tuple(each for each in _figures(question, events) if not each.subject.virtual)
     ends = [event for event in _of_ends(question, events) if not event.virtual]
     blocks = sum(event.blocks for event in ends)
@@ -191,14 +191,14 @@ def _not_worse(question: Question, figures: Sequence[_EndFigure], blocks: int) -
 class _EndFigure:
     """``worse``: standard errors by which the bad end is better; negative where it is worse."""
 
-    subject: Subject
+    subject: BisectionSubject
     estimate: Estimate
     worse: float
 
 
 def _figures(question: Question, events: Sequence[Event]) -> Iterator[_EndFigure]:
     signs = {
-        Subject(figure.test, figure.metric): 1 if figure.more_is_better else -1
+        BisectionSubject(figure.test, figure.metric): 1 if figure.more_is_better else -1
         for event in _of_ends(question, events)
         for figure in event.figures
         if question.metric in {None, figure.metric}
@@ -208,9 +208,9 @@ def _figures(question: Question, events: Sequence[Event]) -> Iterator[_EndFigure
         yield _EndFigure(subject, estimate, sign * estimate.value / estimate.error)
 
 
-def _of_ends(question: Question, events: Sequence[Event]) -> list[Compared]:
+def _of_ends(question: Question, events: Sequence[Event]) -> list[VersionComparison]:
     return [
         event
         for event in events
-        if isinstance(event, Compared) and not event.again and (event.base, event.version) == (0, question.bad)
+        if isinstance(event, VersionComparison) and not event.again and (event.base, event.version) == (0, question.bad)
     ]

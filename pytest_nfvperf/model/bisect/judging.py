@@ -21,28 +21,28 @@ class Judged(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class VersionJudgement:
     """``why``: in a line, for a person."""
 
     judged: Judged
     why: str
 
 
-def judge(run: RunConclusion) -> Judgement:
+def judge(run: RunConclusion) -> VersionJudgement:
     """Bad is only what a test shows: all that a rig, a skip or a mistake could have caused is no answer."""
     if run.fate is RunFate.INTERRUPTED:
-        return Judgement(Judged.STOP, run.last_line)
+        return VersionJudgement(Judged.STOP, run.last_line)
     bad = [test for test in run.tests if failed(test)]
     if bad and run.fate in {RunFate.FAILED, RunFate.BROKEN}:
-        return Judgement(Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].told or bad[0].reason}")
+        return VersionJudgement(Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].told or bad[0].reason}")
     if run.fate not in {RunFate.ACCEPTED, RunFate.PASSED}:
-        return Judgement(Judged.CANNOT_TELL, f"cannot tell: {run.last_line}")
+        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {run.last_line}")
     open_ones = [test for test in run.tests if test.tolerated]
     if open_ones:
-        return Judgement(Judged.CANNOT_TELL, f"cannot tell: {open_ones[0].node_id} was inconclusive")
+        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {open_ones[0].node_id} was inconclusive")
     if not any(test.fate is Fate.PASSED for test in run.tests):
-        return Judgement(Judged.CANNOT_TELL, f"cannot tell: {run.headline}")
-    return Judgement(Judged.GOOD, f"good: {run.headline}")
+        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {run.headline}")
+    return VersionJudgement(Judged.GOOD, f"good: {run.headline}")
 
 
 def failed(test: TestConclusion) -> bool:

@@ -55,7 +55,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MetricDifference:
     """How two versions differ in a metric of a test.
 
     Attributes:
@@ -78,7 +78,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class VersionComparison:
     """A version was measured against a base, in so many blocks.
 
     Attributes:
@@ -91,7 +91,7 @@ class Compared:
     base: int
     version: int
     blocks: int
-    figures: tuple[Figure, ...]
+    figures: tuple[MetricDifference, ...]
     again: bool = False
     note: str = ""
     virtual: bool = False
@@ -115,7 +115,7 @@ class Unusable:
     why: str
 
 
-Event = Compared | Ran | Unusable
+Event = VersionComparison | Ran | Unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class BisectionSubject:
     """What a bisection goes by: a metric of a test, or (``metric`` is None) whether the test passes."""
 
     test: str
@@ -174,13 +174,13 @@ class Subject:
         return self.metric in VIRTUAL_METRICS
 
 
-def estimates(events: Sequence[Event], subject: Subject, *, again: bool = False) -> dict[int, Estimate]:
+def estimates(events: Sequence[Event], subject: BisectionSubject, *, again: bool = False) -> dict[int, Estimate]:
     """By version: what its comparisons say of the subject."""
     parts: dict[int, list[Estimate]] = {}
     for event in events:
-        if isinstance(event, Compared) and event.again is again:
+        if isinstance(event, VersionComparison) and event.again is again:
             for figure in event.figures:
-                if Subject(figure.test, figure.metric) == subject:
+                if BisectionSubject(figure.test, figure.metric) == subject:
                     one = Estimate(figure.log_ratio, figure.standard_error**2, event.blocks)
                     parts.setdefault(event.version, []).append(one)
     return {version: pooled(found) for version, found in parts.items()}

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from pytest_nfvperf.model.bisect.bisection import Ask, Kind, Purpose, Standing, Verdict
+from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState, BisectionVerdict, Purpose, VerdictKind
 from pytest_nfvperf.model.bisect.chances import narrowest
 from pytest_nfvperf.model.bisect.ends import SMALLEST_INSTRUCTIONS, Refusal
 from pytest_nfvperf.model.bisect.levels import Levels
 from pytest_nfvperf.model.bisect.seen import (
-    Compared,
+    BisectionSubject,
     Estimate,
     Event,
     Question,
     Ran,
     Runs,
-    Subject,
     Unusable,
+    VersionComparison,
     estimates,
     runs,
     unusable,
@@ -36,12 +36,12 @@ def ask_text(question: Question, ask: Ask) -> str:
     return f"{_PURPOSES[ask.purpose]:<7} {name}{against}"
 
 
-def event_text(question: Question, event: Event, now: Standing) -> str:
+def event_text(question: Question, event: Event, now: BisectionState) -> str:
     """What was seen of a version, and where the bisection stands now: ``0.902 (0.880 .. 0.925), 8 blocks; ...``."""
     return f"{_seen(event, now.subject)}{_likeliest(question, now)}"
 
 
-def _seen(event: Event, subject: Subject | None) -> str:
+def _seen(event: Event, subject: BisectionSubject | None) -> str:
     match event:
         case Unusable():
             return f"skipped: {_first_line(event.why)}"
@@ -51,8 +51,10 @@ def _seen(event: Event, subject: Subject | None) -> str:
                 return f"{how_many(len(event.passed), 'test')} passed"
             test = subject.test if subject and subject.test in failed else next(iter(failed))
             return f"{how_many(len(failed), 'test')} failed: {test}: {_first_line(failed[test])}"
-        case Compared():
-            own = [each for each in event.figures if Subject(each.test, each.metric) == subject] or event.figures
+        case VersionComparison():
+            own = [
+                each for each in event.figures if BisectionSubject(each.test, each.metric) == subject
+            ] or event.figures
             one = max(own, key=lambda each: abs(each.log_ratio) / each.standard_error, default=None)
             if one is None:
                 return event.note or "no figure"
@@ -69,7 +71,7 @@ def ratio_text(seen: Estimate) -> str:
     return f"{ratio:.4g} ({low:.4g} .. {high:.4g}) in {how_many(seen.blocks, 'block')}"
 
 
-def _likeliest(question: Question, now: Standing) -> str:
+def _likeliest(question: Question, now: BisectionState) -> str:
     if not now.chances:
         return ""
     found = narrowest(now.chances, question.confidence)
@@ -82,10 +84,10 @@ def range_text(question: Question, first: int, last: int) -> str:
     return names[first] if first == last else f"{names[first]} .. {names[last]}"
 
 
-def verdict_lines(question: Question, events: Sequence[Event], now: Standing) -> Iterator[str]:
+def verdict_lines(question: Question, events: Sequence[Event], now: BisectionState) -> Iterator[str]:
     """The verdict, the figures that it rests on, and what it leaves open."""
     verdict = now.step
-    if not isinstance(verdict, Verdict):
+    if not isinstance(verdict, BisectionVerdict):
         return
     if verdict.refusal is not None:
         yield from _refusal_lines(verdict.refusal)
@@ -94,10 +96,10 @@ def verdict_lines(question: Question, events: Sequence[Event], now: Standing) ->
     assert now.subject is not None
     found = verdict.candidates
     named = range_text(question, found.first, found.last)
-    if verdict.kind is Kind.FOUND:
+    if verdict.kind is VerdictKind.FOUND:
         yield f"{named} brought it in (probability {found.mass:.1%})."
         yield _again(question, events, now.subject, verdict)
-    elif verdict.kind is Kind.RANGE:
+    elif verdict.kind is VerdictKind.RANGE:
         yield f"One of {found.last - found.first + 1} versions brought it in, {named} (probability {found.mass:.1%})."
         yield _why_range(question, events, verdict)
     else:
@@ -106,12 +108,14 @@ def verdict_lines(question: Question, events: Sequence[Event], now: Standing) ->
     yield from _same_instructions(question, events, now.subject)
 
 
-def _same_instructions(question: Question, events: Sequence[Event], subject: Subject) -> Iterator[str]:
+def _same_instructions(question: Question, events: Sequence[Event], subject: BisectionSubject) -> Iterator[str]:
     """Of a bisection by rates whose ends had been counted."""
     if subject.metric is None or subject.virtual:
         return
-    counted = [each for each in events if isinstance(each, Compared) and each.virtual]
-    subjects = dict.fromkeys(Subject(figure.test, figure.metric) for each in counted for figure in each.figures)
+    counted = [each for each in events if isinstance(each, VersionComparison) and each.virtual]
+    subjects = dict.fromkeys(
+        BisectionSubject(figure.test, figure.metric) for each in counted for figure in each.figures
+    )
     for same in subjects:
         seen = estimates(counted, same).get(question.bad)
         if seen is not None:
@@ -126,7 +130,7 @@ def _refusal_lines(refusal: Refusal) -> Iterator[str]:
         yield f"  {subject.metric} of {subject.test}: {ratio_text(estimate)}"
 
 
-def _again(question: Question, events: Sequence[Event], subject: Subject, verdict: Verdict) -> str:
+def _again(question: Question, events: Sequence[Event], subject: BisectionSubject, verdict: BisectionVerdict) -> str:
     culprit = verdict.candidates.first if verdict.candidates else 0
     parent, name = question.versions[culprit - 1], question.versions[culprit]
     seen = _fresh(events, subject, culprit)
@@ -142,7 +146,7 @@ def _again(question: Question, events: Sequence[Event], subject: Subject, verdic
     )
 
 
-def _fresh(events: Sequence[Event], subject: Subject, culprit: int) -> str:
+def _fresh(events: Sequence[Event], subject: BisectionSubject, culprit: int) -> str:
     if subject.metric is None:
         ran = runs(events, subject.test, again=True)
         if culprit not in ran:
@@ -153,7 +157,7 @@ def _fresh(events: Sequence[Event], subject: Subject, culprit: int) -> str:
     return "" if seen is None else ratio_text(seen)
 
 
-def _why_range(question: Question, events: Sequence[Event], verdict: Verdict) -> str:
+def _why_range(question: Question, events: Sequence[Event], verdict: BisectionVerdict) -> str:
     assert verdict.candidates is not None
     inside = range(verdict.candidates.first, verdict.candidates.last)
     cannot = [question.versions[version] for version in sorted(unusable(events)) if version in inside]
@@ -163,7 +167,7 @@ def _why_range(question: Question, events: Sequence[Event], verdict: Verdict) ->
     return f"It cannot be narrowed: {', '.join(cannot[:MOST_NAMED])}{more} cannot be used."
 
 
-def _several(question: Question, verdict: Verdict) -> Iterator[str]:
+def _several(question: Question, verdict: BisectionVerdict) -> Iterator[str]:
     name = question.versions[verdict.between[0]]
     yield f"There is more than one change: {name} lies between the ends."
     yield (
@@ -172,7 +176,7 @@ def _several(question: Question, verdict: Verdict) -> Iterator[str]:
     )
 
 
-def _ends(question: Question, events: Sequence[Event], now: Standing) -> str:
+def _ends(question: Question, events: Sequence[Event], now: BisectionState) -> str:
     assert now.subject is not None
     good, bad = question.versions[0], question.versions[-1]
     if isinstance(now.evidence, Levels):

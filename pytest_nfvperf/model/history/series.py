@@ -37,7 +37,7 @@ _Key = tuple[tuple[tuple[str, str], ...], str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class HistoryFigure:
     """One figure.
 
     Attributes:
@@ -72,11 +72,11 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SubjectFigures:
     """All figures of one subject. ``labels``: what sets the subject apart."""
 
     labels: dict[str, str]
-    figures: tuple[Figure, ...]
+    figures: tuple[HistoryFigure, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class HistoryEntry:
     result: str
     testbed: str
     versions: dict[str, str]
-    measured: tuple[Measured, ...]
+    measured: tuple[SubjectFigures, ...]
     fingerprint: dict[str, Any] = field(default_factory=dict)
 
     def observed(self) -> dict[Subject, list[Observation]]:
@@ -126,7 +126,7 @@ class Acknowledgement:
     reason: str
 
 
-def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[Measured, ...]:
+def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[SubjectFigures, ...]:
     """The figures of a run, in an order that does not depend on the tests'; infinite ones are left out."""
     subjects = []
     for labels, observations in sorted((sorted(subject), seen) for subject, seen in found.items()):
@@ -136,9 +136,11 @@ def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[Measured, 
                 continue
             bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
             low, high = (end if end is not None and math.isfinite(end) else None for end in (seen.low, seen.high))
-            figures.append(Figure(seen.metric, seen.unit, seen.value, seen.at, low, high, bound, seen.bound_reason))
+            figures.append(
+                HistoryFigure(seen.metric, seen.unit, seen.value, seen.at, low, high, bound, seen.bound_reason)
+            )
         if figures:
-            subjects.append(Measured(dict(labels), tuple(figures)))
+            subjects.append(SubjectFigures(dict(labels), tuple(figures)))
     return tuple(subjects)
 
 
@@ -147,11 +149,11 @@ class Point:
     """A figure of one run."""
 
     run: HistoryEntry
-    figure: Figure
+    figure: HistoryFigure
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class FigureSeries:
     """Figures of one subject and metric on machines alike, the oldest first.
 
     Attributes:
@@ -184,7 +186,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachinePeriod:
     """Runs on machines alike. ``differs``: in what they differ from those of the machine before."""
 
     number: int
@@ -198,21 +200,21 @@ def in_order(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     return sorted(entries, key=lambda entry: (entry.started_ns, entry.run))
 
 
-def machines(entries: Sequence[HistoryEntry]) -> list[Machine]:
+def machines(entries: Sequence[HistoryEntry]) -> list[MachinePeriod]:
     """The machines of a history, in the order of their first runs."""
-    found: list[Machine] = []
+    found: list[MachinePeriod] = []
     for entry in in_order(entries):
         if _machine_of(entry, found) is None:
             differs = differences(found[-1].first.fingerprint, entry.fingerprint) if found else ()
-            found.append(Machine(len(found) + 1, entry.testbed, entry, differs))
+            found.append(MachinePeriod(len(found) + 1, entry.testbed, entry, differs))
     return found
 
 
-def _machine_of(entry: HistoryEntry, known: Sequence[Machine]) -> int | None:
+def _machine_of(entry: HistoryEntry, known: Sequence[MachinePeriod]) -> int | None:
     return next((each.number for each in known if not unlike(each.first.fingerprint, entry.fingerprint)), None)
 
 
-def series_of(entries: Sequence[HistoryEntry]) -> list[Series]:
+def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
     """All series of a history, by name."""
     known = machines(entries)
     collected: dict[_Key, list[Point]] = {}
@@ -226,11 +228,11 @@ def series_of(entries: Sequence[HistoryEntry]) -> list[Series]:
     found = []
     for (labels, metric, at, unit, number), points in collected.items():
         own = tuple(label for label in labels if label not in shared or label[0] in _NAMED)
-        found.append(Series(_name(own), _name(labels), metric, unit, at, number, tuple(points)))
+        found.append(FigureSeries(_name(own), _name(labels), metric, unit, at, number, tuple(points)))
     return sorted(found, key=lambda each: (each.full_name, each.metric, each.at, each.machine))
 
 
-def _figures(entry: HistoryEntry) -> Iterator[tuple[tuple[tuple[str, str], ...], Figure]]:
+def _figures(entry: HistoryEntry) -> Iterator[tuple[tuple[tuple[str, str], ...], HistoryFigure]]:
     """Each figure once: a rate in frames is not told again in bits."""
     for one in entry.measured:
         units = {(figure.metric, figure.unit) for figure in one.figures}
@@ -248,7 +250,7 @@ def _name(labels: tuple[tuple[str, str], ...]) -> str:
     return " ".join(filter(None, [test, *named, *rest])) or "-"
 
 
-class Direction(StrEnum):
+class ChangeMeaning(StrEnum):
     """What a change means. CHANGED: nobody says which way is better."""
 
     WORSE = "worse"
@@ -277,7 +279,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HistoryChange:
     """A step with what it means.
 
     Attributes:
@@ -288,26 +290,26 @@ class Change:
     step: Step
     run: str
     when: str
-    direction: Direction
+    direction: ChangeMeaning
     recovered: bool = False
     acknowledged: Acknowledgement | None = None
 
     @property
     def counts(self) -> bool:
         """True for a change for the worse that is still there, and that nobody acknowledged."""
-        return self.direction is Direction.WORSE and not self.recovered and self.acknowledged is None
+        return self.direction is ChangeMeaning.WORSE and not self.recovered and self.acknowledged is None
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     """A series with its changes. ``why_not``: why nothing can be said of it; else empty."""
 
-    series: Series
-    changes: tuple[Change, ...] = ()
+    series: FigureSeries
+    changes: tuple[HistoryChange, ...] = ()
     why_not: str = ""
 
 
-def why_not(series: Series) -> str:
+def why_not(series: FigureSeries) -> str:
     """Why nothing can be said of a series, or an empty text."""
     if any(value <= 0 for value in series.values):
         return "a value of 0 or below has no ratio"
@@ -317,12 +319,12 @@ def why_not(series: Series) -> str:
 
 
 def changes(
-    series: Series,
+    series: FigureSeries,
     steps: Sequence[Step],
     better: str | None,
     acknowledged: Sequence[Acknowledgement],
     smallest: float = SMALLEST,
-) -> tuple[Change, ...]:
+) -> tuple[HistoryChange, ...]:
     """What the steps of a series mean.
 
     Args:
@@ -336,19 +338,19 @@ def changes(
     found = []
     for step in steps:
         first = series.points[step.at].run
-        direction = Direction.BETTER if (step.ratio > 1) == (better == HIGHER) else Direction.WORSE
+        direction = ChangeMeaning.BETTER if (step.ratio > 1) == (better == HIGHER) else ChangeMeaning.WORSE
         if better is None:
-            direction = Direction.CHANGED
+            direction = ChangeMeaning.CHANGED
         # A series has recovered when its newest level is as good as the one before this step.
         now = steps[-1].after / step.before
         still_worse = now > 1 + smallest if better == LOWER else now < 1 - smallest
-        recovered = direction is Direction.WORSE and not still_worse
-        found.append(Change(step, first.run, first.when, direction, recovered, known.get(step.at)))
+        recovered = direction is ChangeMeaning.WORSE and not still_worse
+        found.append(HistoryChange(step, first.run, first.when, direction, recovered, known.get(step.at)))
     return tuple(found)
 
 
 def _acknowledged(
-    series: Series, steps: Sequence[Step], acknowledged: Sequence[Acknowledgement]
+    series: FigureSeries, steps: Sequence[Step], acknowledged: Sequence[Acknowledgement]
 ) -> dict[int, Acknowledgement]:
     """By the place of the step: an acknowledgement is about the one nearest to it, and about no other."""
     places = {point.run.run: place for place, point in enumerate(series.points)}

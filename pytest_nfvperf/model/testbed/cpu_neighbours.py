@@ -33,7 +33,7 @@ class CpuPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CpuPair:
     """A CPU of the DUT, and the generator's CPU that is farthest from it.
 
     Attributes:
@@ -66,11 +66,11 @@ class Pair:
         )
 
 
-Choice = tuple[Pair, Pair | None]
+Choice = tuple[CpuPair, CpuPair | None]
 """A pair that is apart, with the one that is nearer; None where there is none."""
 
 
-def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[int, CpuPlace]) -> tuple[Pair, ...]:
+def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[int, CpuPlace]) -> tuple[CpuPair, ...]:
     """Each of the DUT's CPUs with the generator's CPU that is farthest from it; without those that were not measured.
 
     Args:
@@ -78,13 +78,13 @@ def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[in
         bands: what this machine has shown.
         places: by the CPU's number.
     """
-    found: dict[int, Pair] = {}
+    found: dict[int, CpuPair] = {}
     for one in distances:
         trip = one.round_trip_ns
         if trip is None or (one.other in found and found[one.other].round_trip_ns >= trip):
             continue
         far = None if bands is None or bands.far is None else bands.is_far(trip)
-        found[one.other] = Pair(one.cpu, one.other, trip, far, _same_l3(one.cpu, one.other, places))
+        found[one.other] = CpuPair(one.cpu, one.other, trip, far, _same_l3(one.cpu, one.other, places))
     return tuple(found.values())
 
 
@@ -122,7 +122,7 @@ def worth_trying(
     return tuple(found[:most])
 
 
-def nearer(apart: Sequence[Pair], tried: Sequence[Pair]) -> tuple[Choice, ...]:
+def nearer(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:
     """Each of these pairs with the nearest of those tried, if that is nearer by a band's factor; each is given once."""
     left = sorted(tried, key=lambda pair: (pair.round_trip_ns, pair.other))
     found: list[Choice] = []
@@ -134,14 +134,14 @@ def nearer(apart: Sequence[Pair], tried: Sequence[Pair]) -> tuple[Choice, ...]:
     return tuple(found)
 
 
-def told(found: Sequence[Pair]) -> str:
+def told(found: Sequence[CpuPair]) -> str:
     """A sentence for each pair that is apart, the worst first, and one for the others together."""
     worst = sorted((pair for pair in found if pair.apart), key=lambda pair: -pair.round_trip_ns)[:MOST_TOLD]
     others = [pair for pair in found if pair not in worst]
     return "; ".join([*map(str, worst), *([_together(others)] if others else [])])
 
 
-def _together(found: Sequence[Pair]) -> str:
+def _together(found: Sequence[CpuPair]) -> str:
     if len(found) == 1:
         return str(found[0])
     trips = [pair.round_trip_ns for pair in found]
@@ -170,7 +170,7 @@ def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
     )
 
 
-def _taken(pair: Pair, found: Pair, keys: Mapping[int, str]) -> str:
+def _taken(pair: CpuPair, found: CpuPair, keys: Mapping[int, str]) -> str:
     now = f", in {keys[found.other]} now" if found.other in keys else ""
     return (
         f"take CPU {found.other} ({found.round_trip_ns} ns{now}) in place of CPU {pair.other}: "

@@ -215,13 +215,13 @@ def _namespaces(ends: str, bridges: Sequence[str], ip: int, *, mtu: int, offload
 
 Part: TypeAlias = (
     "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Behind | Crossing | Direction | Path | Mirror"
-    " | Underlay | BridgeRules | Standing | tuple[Part, ...]"
+    " | Underlay | BridgeRules | NodeParts | tuple[Part, ...]"
 )
 """A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a node with its parts, or several of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodeParts:
     """Parts that stand on a node: what ``node`` returns."""
 
     node: str
@@ -229,13 +229,13 @@ class Standing:
 
 
 @checked(name=NAME)
-def node(name: str, *parts: Part) -> Standing:
+def node(name: str, *parts: Part) -> NodeParts:
     """A node, an OVS of its own, and the parts that stand on it: ``node("node1", endpoint("p0", "br-int1"))``.
 
     What joins nodes, ``underlay`` and ``path``, is given beside them. List the bridges that no part of the node names,
     such as one that only the underlay ends at.
     """
-    return Standing(name, parts)
+    return NodeParts(name, parts)
 
 
 _P = ParamSpec("_P")
@@ -335,7 +335,7 @@ def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
     for part in parts:
         if isinstance(part, (tuple, list)):
             yield from _flat(name, part)
-        elif isinstance(part, Standing):
+        elif isinstance(part, NodeParts):
             yield from _flat(name, part.parts)
         elif isinstance(part, _KINDS):
             yield part
@@ -365,7 +365,7 @@ def _bridges_of(part: object) -> tuple[str, ...]:
 
 def _beside_nodes(parts: Iterable[Any]) -> list[Any]:
     """Bridges that are listed on a node are no list of all."""
-    return [part for part in parts if not isinstance(part, Standing)]
+    return [part for part in parts if not isinstance(part, NodeParts)]
 
 
 def _nodes(name: str, parts: Iterable[Any]) -> Iterator[Node]:
@@ -373,7 +373,7 @@ def _nodes(name: str, parts: Iterable[Any]) -> Iterator[Node]:
     for part in parts:
         if isinstance(part, (tuple, list)):
             yield from _nodes(name, part)
-        elif isinstance(part, Standing):
+        elif isinstance(part, NodeParts):
             on_it = list(_flat(name, part.parts))
             named = [*(bridge for one in on_it for bridge in _bridges_of(one)), *_only(on_it, str)]
             yield Node(part.node, tuple(dict.fromkeys(named)))

@@ -14,9 +14,9 @@ from pathlib import Path
 from pytest_nfvperf.adapters.generators.end_counters import EndState, read_cpu, read_end, read_softirq
 from pytest_nfvperf.adapters.generators.iperf3.session import (
     Ended,
+    Iperf3Session,
     Job,
     Report,
-    Session,
     StreamPart,
     bytes_within,
     interval_s,
@@ -289,7 +289,7 @@ class Iperf3Engine:
         self._iperf3 = find_iperf3(self._options.binary)
         self._runs = 0
         self._closed = False
-        self.session: Session | None = None
+        self.session: Iperf3Session | None = None
 
     def info(self) -> GeneratorInfo:
         return self._iperf3.info
@@ -302,7 +302,7 @@ class Iperf3Engine:
         before = _look(ends)
         _check_interfaces(ends, before)
         self._runs += 1
-        self.session = Session(
+        self.session = Iperf3Session(
             self._journal, self._iperf3.binary, self._job(spec, client, server), f"iperf3-{self._runs}"
         )
         try:

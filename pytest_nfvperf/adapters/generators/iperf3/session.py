@@ -321,7 +321,7 @@ class Ended:
         return f"{describe_exit(self.status)}: {said}" if said else describe_exit(self.status)
 
 
-class Session:
+class Iperf3Session:
     """One test. ``stop()`` ends what still runs and removes its files."""
 
     def __init__(self, journal: Journal, binary: Path, job: Job, name: str) -> None:

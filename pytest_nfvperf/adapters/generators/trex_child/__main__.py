@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from pytest_nfvperf.adapters.generators.trex_child.failures import Failure, Stopped
-from pytest_nfvperf.adapters.generators.trex_child.session import Session, about, refused
+from pytest_nfvperf.adapters.generators.trex_child.session import TrexSession, about, refused
 
 RELEASE_DEADLINE_S = 12.0
 """How long a worker may try to stop its traffic and release its ports before it ends all the same."""
@@ -82,7 +82,7 @@ def main() -> int:
     """Serve until ``quit``, the end of input, or the end of the parent."""
     split()
     answers = _own_stdout()
-    session = Session()
+    session = TrexSession()
     try:
         _serve(session, _requests(), answers)
     except Stopped:
@@ -111,7 +111,7 @@ def _requests() -> queue.SimpleQueue[str]:
     return lines
 
 
-def _serve(session: Session, requests: queue.SimpleQueue[str], answers: TextIO) -> None:
+def _serve(session: TrexSession, requests: queue.SimpleQueue[str], answers: TextIO) -> None:
     commands: Mapping[str, Callable[..., dict[str, Any]]] = {
         "hello": session.hello,
         "library": about,
@@ -149,7 +149,7 @@ def _answer(answers: TextIO, answer: Mapping[str, Any]) -> None:
     answers.flush()
 
 
-def _close(session: Session) -> None:
+def _close(session: TrexSession) -> None:
     """A server that does not take the farewell has lost us anyway; the trace is in the log."""
     try:
         session.close()

@@ -73,7 +73,7 @@ _RPC_TIMEOUT_S = 2
 """Of one request; the library tries four times, so that a server is lost after four times this."""
 
 
-class Session:
+class TrexSession:
     """One server, and the ports of it that are ours."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RouteChange:
     """A route that was made, or is gone."""
 
     route: Route
@@ -77,7 +77,7 @@ class Fib:
             if any(kind == _DONE for kind, _ in _messages(data)):
                 return found
 
-    def read(self, deadline_s: float | None) -> list[Change]:
+    def read(self, deadline_s: float | None) -> list[RouteChange]:
         """What is there to read by now; empty when nothing came in time, which None makes as long as it takes.
 
         Raises:
@@ -85,7 +85,7 @@ class Fib:
 
         ``link_went`` is True afterwards when an interface was set down meanwhile.
         """
-        changes: list[Change] = []
+        changes: list[RouteChange] = []
         self.link_went = False
         self._socket.settimeout(deadline_s)
         while len(changes) < _AT_ONCE:
@@ -131,12 +131,12 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _changes(data: bytes) -> Iterator[Change]:
+def _changes(data: bytes) -> Iterator[RouteChange]:
     for kind, payload in _messages(data):
         if kind in {_NEW, _DELETED}:
             route = _route(payload)
             if route is not None:
-                yield Change(route, kind == _DELETED)
+                yield RouteChange(route, kind == _DELETED)
 
 
 def _link_went(data: bytes) -> bool:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop, RouteFlows
-from pytest_nfvperf.adapters.routing.route_agent.fib import Change, Fib, MissedChangesError, Route
+from pytest_nfvperf.adapters.routing.route_agent.fib import Fib, MissedChangesError, Route, RouteChange
 from pytest_nfvperf.model.errors import TestbedError
 
 
@@ -107,15 +107,15 @@ class Follower:
                 yield Followed(anew=True)
                 self._fib.ask_all()
 
-    def _read(self) -> list[Change]:
+    def _read(self) -> list[RouteChange]:
         """The next changes; with those of which the kernel says nothing, because their interface was set down."""
         changes = self._fib.read(None)
         if self._fib.link_went:
             there = self._fib.prefixes()
-            changes += [Change(Route(prefix, None), gone=True) for prefix in self._routes if prefix not in there]
+            changes += [RouteChange(Route(prefix, None), gone=True) for prefix in self._routes if prefix not in there]
         return changes
 
-    def _take(self, changes: list[Change], read_ns: int) -> Followed:
+    def _take(self, changes: list[RouteChange], read_ns: int) -> Followed:
         """The last word about each prefix counts."""
         last = {change.route.prefix: change for change in changes}
         routes = {prefix: change.route for prefix, change in last.items() if not change.gone}
