@@ -13,7 +13,7 @@ from typing import TypeVar
 from benchmarks.prefixes import MOST_MEASURED, VERSIONS
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.model.bisect.bisection import VerdictKind
+from pytest_nfvperf.features.bisect.bisection import VerdictKind
 from tests.bisect_support import SimulatedVersions, bisected, culprit, series, verdict
 
 Found = TypeVar("Found")

@@ -49,16 +49,16 @@ from .adapters.generators.frames import check_frames as check_frames
 from .session.sla_check import SlaCheck as SlaCheck
 
 # Routing
-from .model.scenarios.bgp_path import BgpPathPlan as BgpPathPlan
-from .model.routing.bgp import BgpTimers as BgpTimers
-from .model.routing.bgp import BfdTimers as BfdTimers
-from .model.scenarios.bgp_path import VM as VM
-from .session.bgp_paths import BgpPathDeployer as BgpPathDeployer
-from .session.bgp_paths import LiveBgpPath as LiveBgpPath
-from .runs.convergence import Convergence as Convergence
-from .runs.convergence import Event as Event
-from .model.routing.logical_network import LogicalSwitch as LogicalSwitch
-from .model.routing.logical_network import LogicalPort as LogicalPort
+from .features.routing.model import BgpPathPlan as BgpPathPlan
+from .features.routing.model import BgpTimers as BgpTimers
+from .features.routing.model import BfdTimers as BfdTimers
+from .features.routing.model import VM as VM
+from .features.routing.paths import BgpPathDeployer as BgpPathDeployer
+from .features.routing.paths import LiveBgpPath as LiveBgpPath
+from .features.routing.convergence import Convergence as Convergence
+from .features.routing.convergence import Event as Event
+from .features.ovn.model import LogicalSwitch as LogicalSwitch
+from .features.ovn.model import LogicalPort as LogicalPort
 
 # Errors
 from .model.errors import ConfigError as ConfigError

@@ -32,10 +32,10 @@ from .ports.generator import Captured as Captured
 from .adapters.ovs.topology.nic_makers import NIC_MAKERS as NIC_MAKERS
 
 # Routing daemons
-from .ports.routing import BgpSpeaker as BgpSpeaker
-from .ports.routing import BgpParts as BgpParts
-from .model.routing.bgp import SpeakerConfig as SpeakerConfig
-from .model.routing.bgp import SpeakerInfo as SpeakerInfo
-from .model.routing.bgp import SessionState as SessionState
-from .model.routing.bgp import SessionStatus as SessionStatus
-from .model.routing.bgp import BfdStatus as BfdStatus
+from .features.routing.ports import BgpSpeaker as BgpSpeaker
+from .features.routing.ports import BgpParts as BgpParts
+from .features.routing.model import SpeakerConfig as SpeakerConfig
+from .features.routing.model import SpeakerInfo as SpeakerInfo
+from .features.routing.model import SessionState as SessionState
+from .features.routing.model import SessionStatus as SessionStatus
+from .features.routing.model import BfdStatus as BfdStatus

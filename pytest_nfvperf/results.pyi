@@ -1,6 +1,6 @@
 # Of a measurement
 from .model.measure.outcome import Outcome as Outcome
-from .runs.convergence import ConvergenceReading as ConvergenceReading
+from .features.routing.convergence import ConvergenceReading as ConvergenceReading
 from .model.display import format_fps as format_fps
 from .model.display import format_ratio as format_ratio
 

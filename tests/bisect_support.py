@@ -10,9 +10,9 @@ from statistics import fmean, stdev
 
 from scipy.stats import t
 
-from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind
-from pytest_nfvperf.model.bisect.seen import Event, MetricDifference, Question, Ran, Unusable, VersionComparison
-from pytest_nfvperf.runs.bisecting import bisect
+from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind
+from pytest_nfvperf.features.bisect.events import Event, MetricDifference, Question, Ran, Unusable, VersionComparison
+from pytest_nfvperf.features.bisect.trials import bisect
 
 TEST, METRIC = "test_rate.py::test_rate", "forwarding_rate"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
+from pytest_nfvperf.features.history.series import FigureSeries, HistoryEntry, HistoryFigure, Point, SubjectFigures
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
-from pytest_nfvperf.model.history.series import FigureSeries, HistoryEntry, HistoryFigure, Point, SubjectFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
 from tests.sample_run import run_data

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
+from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.topology.compose import Part, compose
 from pytest_nfvperf.model.topology.parts import (

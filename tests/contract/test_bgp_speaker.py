@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.adapters.routing.speakers.fake_speaker import FakeSpeaker, FakeWire
+from pytest_nfvperf.features.routing.model import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig
+from pytest_nfvperf.features.routing.ports import BgpSpeaker
+from pytest_nfvperf.features.routing.simulated import FakeSpeaker, FakeWire
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from pytest_nfvperf.model.routing.bgp import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig
-from pytest_nfvperf.ports.routing import BgpSpeaker
 from tests.functional.bgp_support import HERE, THERE, here, link, needs_daemons, there
 
 

@@ -16,12 +16,12 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
-from pytest_nfvperf.adapters.routing.bird.bird_speaker import DIRECTORIES as BIRD_DIRECTORIES
-from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
-from pytest_nfvperf.adapters.routing.frr.frr_speaker import DIRECTORIES as FRR_DIRECTORIES
-from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
-from pytest_nfvperf.model.routing.bgp import Neighbor, SpeakerConfig
-from pytest_nfvperf.ports.routing import BgpSpeaker
+from pytest_nfvperf.features.routing.bird import DIRECTORIES as BIRD_DIRECTORIES
+from pytest_nfvperf.features.routing.bird import BirdSpeaker
+from pytest_nfvperf.features.routing.frr import DIRECTORIES as FRR_DIRECTORIES
+from pytest_nfvperf.features.routing.frr import FrrSpeaker
+from pytest_nfvperf.features.routing.model import Neighbor, SpeakerConfig
+from pytest_nfvperf.features.routing.ports import BgpSpeaker
 from tests.functional.ovs_support import leftovers, needs_root, run_base
 
 T = TypeVar("T", bound=BgpSpeaker)

@@ -9,8 +9,8 @@ from pathlib import Path
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find
-from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
-from pytest_nfvperf.adapters.routing.speakers.daemons import Daemon, Daemons
+from pytest_nfvperf.features.routing.daemons import Daemon, Daemons
+from pytest_nfvperf.features.routing.frr import Vty
 from tests.functional.bgp_support import Link
 
 BUILT_IN = Path("/run/frr")

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
-from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.model.routing.logical_network import LogicalPort, LogicalSwitch
+from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
+from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import namespace
 from pytest_nfvperf.model.topology.topology import Topology

@@ -10,14 +10,12 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, wait_until
-from pytest_nfvperf.adapters.routing.bird import bird_speaker
-from pytest_nfvperf.adapters.routing.frr import frr_speaker
-from pytest_nfvperf.adapters.routing.route_agent.agent import RouteAgent
-from pytest_nfvperf.adapters.routing.route_agent.fib import Fib, Route
-from pytest_nfvperf.adapters.routing.route_agent.follower import Surroundings
-from pytest_nfvperf.adapters.routing.speakers.daemons import is_stopped
+from pytest_nfvperf.features.routing import bird as bird_speaker
+from pytest_nfvperf.features.routing import frr as frr_speaker
+from pytest_nfvperf.features.routing.daemons import is_stopped
+from pytest_nfvperf.features.routing.model import BgpTimers, Neighbor, Policy, SpeakerConfig
+from pytest_nfvperf.features.routing.route_agent import Fib, Route, RouteAgent, Surroundings
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.routing.bgp import BgpTimers, Neighbor, Policy, SpeakerConfig
 from tests.functional.bgp_support import HERE, HERE6, THERE, THERE6, Link, here, link, needs_daemons, there
 
 pytestmark = needs_daemons

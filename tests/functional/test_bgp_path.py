@@ -15,11 +15,11 @@ import pytest
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.journal import processes_tagged
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.adapters.routing.bgp_path_daemons import start_bgp
+from pytest_nfvperf.features.routing.model import BgpPathPlan
+from pytest_nfvperf.features.routing.path_daemons import start_bgp
+from pytest_nfvperf.features.routing.paths import BgpPath
 from pytest_nfvperf.model.errors import DeadlineError
-from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.traffic.trial import Direction
-from pytest_nfvperf.runs.bgp_path import BgpPath
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig
 from tests.functional.ovs_support import leftovers, needs_hugepages, run_base, started
@@ -131,9 +131,9 @@ import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
-from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
-from pytest_nfvperf.model.routing.bgp import Neighbor, SpeakerConfig
+from pytest_nfvperf.features.routing.bird import BirdSpeaker
+from pytest_nfvperf.features.routing.frr import FrrSpeaker
+from pytest_nfvperf.features.routing.model import Neighbor, SpeakerConfig
 journal = open_journal(Path(sys.argv[1]))
 namespace = Namespace(journal, "one")
 config = SpeakerConfig(65000, "10.0.0.1", (Neighbor("10.0.0.2", 65000),))

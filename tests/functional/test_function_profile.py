@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.process.programs import find
-from pytest_nfvperf.adapters.profiling import callgrind
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.features.profile import callgrind
 from tests.functional.ovs_support import needs_root
 
 pytestmark = needs_root

@@ -15,14 +15,12 @@ import pytest
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.bird.bird_speaker import BirdSpeaker
-from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
-from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
-from pytest_nfvperf.adapters.routing.lab.lab_speaker import LabBgpSpeaker
-from pytest_nfvperf.adapters.routing.speakers.daemons import is_stopped
+from pytest_nfvperf.features.routing.bird import BirdControl, BirdSpeaker
+from pytest_nfvperf.features.routing.daemons import is_stopped
+from pytest_nfvperf.features.routing.frr import FrrSpeaker, Vty
+from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
+from pytest_nfvperf.features.routing.model import BfdTimers
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.routing.bgp import BfdTimers
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from tests.functional.bgp_support import HERE, THERE, here, link, needs_daemons, there
 from tests.functional.lab_frr_support import route_daemon, static_routes
@@ -152,7 +150,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.routing.lab.lab_speaker import LabBgpSpeaker
+from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 base, frr, bird, prefix = sys.argv[1:]
 journal = open_journal(Path(base))

@@ -17,8 +17,8 @@ import pytest
 from truth_support import SIMULATED
 from user_project import CONFTEST, make_project
 
-from pytest_nfvperf.adapters.labgrid.place import PlaceLease
 from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.features.labgrid.place import PlaceLease
 from pytest_nfvperf.model.errors import ConfigError
 
 TESTBED = "schema: 1\nname: {name}\ndut: {{ovs: {{instance: private, datapath: netdev}}}}\n"
@@ -35,7 +35,7 @@ reserve*) echo "export LG_TOKEN=TOKEN" ;;
 esac
 """
 HOLD = (
-    "import sys, time\nfrom pytest_nfvperf.adapters.labgrid.place import PlaceLease\nlease = PlaceLease('nic=cx6')\n"
+    "import sys, time\nfrom pytest_nfvperf.features.labgrid.place import PlaceLease\nlease = PlaceLease('nic=cx6')\n"
     "while not lease.poll(): time.sleep(0.05)\nprint('held', flush=True)\nsys.stdin.readline()\n"
 )
 

@@ -9,10 +9,10 @@ import pytest
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
-from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
 from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.ovs_support import leftovers, needs_root, run_base
 

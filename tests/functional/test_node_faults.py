@@ -10,7 +10,7 @@ __all__ = ["base", "project"]
 
 NODES = """
 from pytest_nfvperf import Dut, vm_to_vm
-from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
+from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
 
 ONE_WAY = Traffic(frame_size=256, bidirectional=False)
 

@@ -13,12 +13,12 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.inside import inside_named
-from pytest_nfvperf.adapters.net.link_switch import LinkSwitch
 from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
 from pytest_nfvperf.adapters.process.process import process_state, run
+from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.scenarios.workloads import NODES, vm_to_vm

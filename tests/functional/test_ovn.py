@@ -14,12 +14,11 @@ import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.journal.journal import Journal, processes_tagged
-from pytest_nfvperf.adapters.ovn.ovn_binaries import locate_ovn
-from pytest_nfvperf.adapters.ovn.private_ovn import PrivateOvn
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
+from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, locate_ovn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.routing.logical_network import LogicalPort, LogicalSwitch
 from tests.functional.lab_support import run_in
 from tests.functional.ovn_support import HOSTS, needs_ovn, ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import (
@@ -127,7 +126,7 @@ def test_kill_minus_9_leaves_nothing() -> None:
 
 SUITE = '''
 from pytest_nfvperf.model.topology.compose import compose
-from pytest_nfvperf.model.routing.logical_network import LogicalPort, LogicalSwitch
+from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.traffic import Traffic
 

@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovn import agent_venv
-from pytest_nfvperf.adapters.ovn.agent_venv import find_agent
-from pytest_nfvperf.adapters.ovn.bgp_agent import AgentConfig, OvnBgpAgent, lacks_agent, lacks_devices
-from pytest_nfvperf.adapters.ovn.ovn_path_daemons import OvnPath, start_ovn_path
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.routing.frr.frr_speaker import FrrSpeaker
+from pytest_nfvperf.features.ovn import bgp_agent as agent_venv
+from pytest_nfvperf.features.ovn.bgp_agent import AgentConfig, OvnBgpAgent, find_agent, lacks_agent, lacks_devices
+from pytest_nfvperf.features.ovn.model import OvnPathPlan
+from pytest_nfvperf.features.ovn.path import OvnPath, start_ovn_path
+from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.ovn_support import needs_ovn, ovn_over
 from tests.functional.ovs_support import needs_root, send_tcp, started

@@ -10,10 +10,10 @@ from user_project import CONFTEST, records
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.versions.adding import Asked, add
-from pytest_nfvperf.adapters.versions.registry import Registry
-from pytest_nfvperf.backends.verifying import verify
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.features.versions.adding import Asked, add
+from pytest_nfvperf.features.versions.command import verify
+from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.root_support import listing, make_root

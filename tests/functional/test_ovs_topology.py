@@ -15,9 +15,9 @@ from pytest_nfvperf.adapters.net.link_removal import remove_link
 from pytest_nfvperf.adapters.ovs.counters.flat_ledger import flat_ledger
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import deltas
-from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.topology.topology import Topology

@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.profiling.perf import PerfProfiler
+from pytest_nfvperf.features.profile.perf import PerfProfiler
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.scenarios.workloads import pod_node

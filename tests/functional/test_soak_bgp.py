@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.writer import read_samples
-from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
 from pytest_nfvperf.config.sla_file import load_sla
+from pytest_nfvperf.features.routing.daemons import SessionSampler
+from pytest_nfvperf.features.routing.model import BgpPathPlan
+from pytest_nfvperf.features.routing.paths import BGP as DAEMONS
+from pytest_nfvperf.features.routing.paths import BgpPath
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.scenarios.bgp_path import BgpPathPlan
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.runs.bgp_path import BgpPath
-from pytest_nfvperf.session.bgp_paths import BGP as DAEMONS
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.ovs_support import needs_hugepages
 from tests.functional.soak_support import At, soaking_on

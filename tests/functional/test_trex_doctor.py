@@ -11,9 +11,9 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.doctor.check import Check, CheckState
-from pytest_nfvperf.adapters.doctor.trex_needs import trex_checks
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.features.trex.side import trex_checks
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run, needs_root
 from tests.functional.trex_support import veth

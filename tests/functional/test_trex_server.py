@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.adapters.generators.trex.stream_plan import latency_frames
 from pytest_nfvperf.adapters.journal.journal import ProcessId
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.features.trex.generator import TrexGenerator
+from pytest_nfvperf.features.trex.stream_plan import latency_frames
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed.testbed import TrexRoute, TrexSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -148,8 +148,8 @@ def test_a_client_library_that_is_not_there(lab: TrexLab) -> None:
 CLIENT = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.trex.child import ChildOptions
-from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.features.trex.child import ChildOptions
+from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec

@@ -11,7 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.backends.generator_side import TakenMachine
-from pytest_nfvperf.backends.trex_side import TrexSide
+from pytest_nfvperf.features.trex.side import TrexSide
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -72,7 +72,7 @@ def test_a_ceiling_needs_a_generator_that_was_made(journal: Journal) -> None:
 
 
 def test_a_missing_client_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_nfvperf.backends.trex_side.candidates", lambda _spec: [])
+    monkeypatch.setattr("pytest_nfvperf.features.trex.side.candidates", lambda _spec: [])
 
     with pytest.raises(ConfigError, match="no TRex client library was found: write 'client: DIRECTORY'"):
         TrexSide(bed_with(GeneratorSpec("trex", server="127.0.0.1"))).check()

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.trex.child import PYPI, VARIABLE, ChildOptions, connect
-from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
+from pytest_nfvperf.features.trex.child import PYPI, VARIABLE, ChildOptions, connect
+from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec
 from pytest_nfvperf.ports.generator import GeneratorPort

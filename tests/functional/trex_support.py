@@ -12,13 +12,13 @@ import pytest
 from pyroute2 import IPRoute, netns
 
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording, replaying
-from pytest_nfvperf.adapters.generators.trex.child import VARIABLE, ChildOptions
-from pytest_nfvperf.adapters.generators.trex.generator import TrexGenerator
-from pytest_nfvperf.adapters.generators.trex.server import TrexServer, start_server
 from pytest_nfvperf.adapters.journal.journal import Journal, new_tag
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
+from pytest_nfvperf.features.trex.child import VARIABLE, ChildOptions
+from pytest_nfvperf.features.trex.generator import TrexGenerator
+from pytest_nfvperf.features.trex.server import TrexServer, start_server
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run
 

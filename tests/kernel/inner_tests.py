@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, GuestRun
+from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestRun
 from pytest_nfvperf.model.errors import TestbedError
 
 ROOT = Path(__file__).parents[2]

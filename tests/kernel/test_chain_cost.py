@@ -10,9 +10,8 @@ import pytest
 
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
-from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.features.virtual_time.guest_run import SHARED, VIRTUAL_TIME, run_in_guest
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.kernel.chain_cost import PASSED_A_DEADLINE, ChainCost

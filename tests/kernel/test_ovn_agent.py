@@ -8,10 +8,9 @@ import pytest
 
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovn.agent_venv import VARIABLE, find_agent
-from pytest_nfvperf.adapters.ovn.ovn_binaries import lacks_ovn
-from pytest_nfvperf.adapters.virtual_time.guest_run import run_in_guest
-from pytest_nfvperf.adapters.virtual_time.machine import GuestMachine
+from pytest_nfvperf.features.ovn.bgp_agent import VARIABLE, find_agent
+from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn
+from pytest_nfvperf.features.virtual_time.guest_run import GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional import test_ovn_bgp_agent as functional
 from tests.kernel.inner_tests import check, pytest_command, results

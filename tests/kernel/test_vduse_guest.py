@@ -10,10 +10,9 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, kernel_of, need
-from pytest_nfvperf.adapters.versions.adding import Asked, add
-from pytest_nfvperf.adapters.versions.registry import Registry
-from pytest_nfvperf.adapters.virtual_time.guest_run import SHARED, run_in_guest
-from pytest_nfvperf.adapters.virtual_time.machine import GuestMachine
+from pytest_nfvperf.features.versions.adding import Asked, add
+from pytest_nfvperf.features.versions.registry import Registry
+from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import ConfigError
 from tests.functional import test_vduse as functional
 from tests.functional.ovs_support import clean_run

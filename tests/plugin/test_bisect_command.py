@@ -17,13 +17,12 @@ from compare_project import SUITE as COMPARED
 from toy_ovs import buildable, commit, prefix
 from user_project import CONFTEST, make_project
 
-from pytest_nfvperf.adapters.bisecting import trials
-from pytest_nfvperf.adapters.bisecting.comparing import ComparisonAnswer, compare
-from pytest_nfvperf.adapters.bisecting.one_run import run_tests
 from pytest_nfvperf.adapters.guest import kernel_image as tools
-from pytest_nfvperf.adapters.versions import git_build
-from pytest_nfvperf.adapters.versions.registry import Registry
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.features.bisect import trials
+from pytest_nfvperf.features.bisect.trials import ComparisonAnswer, compare, run_tests
+from pytest_nfvperf.features.versions import git_build
+from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion
 

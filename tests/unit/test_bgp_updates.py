@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from pytest_nfvperf.adapters.routing.route_agent.updates import Update, updates_in
+from pytest_nfvperf.features.routing.route_agent import Update, updates_in
 
 KEEPALIVE = b"\xff" * 16 + b"\x00\x13\x04"
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from toy_ovs import buildable, commit, prefix
 
-from pytest_nfvperf.adapters.bisecting.candidates import commits, listed
-from pytest_nfvperf.adapters.bisecting.installing import Installer, NotUsableError
-from pytest_nfvperf.adapters.versions import git_build
-from pytest_nfvperf.adapters.versions.adding import Asked, add
-from pytest_nfvperf.adapters.versions.registry import Registry
+from pytest_nfvperf.features.bisect.candidates import Installer, NotUsableError, commits, listed
+from pytest_nfvperf.features.versions import git_build
+from pytest_nfvperf.features.versions.adding import Asked, add
+from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
 
 
@@ -120,9 +119,9 @@ def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry
 BISECTING = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.bisecting.candidates import commits
-from pytest_nfvperf.adapters.bisecting.installing import Installer
-from pytest_nfvperf.adapters.versions.registry import Registry
+from pytest_nfvperf.features.bisect.candidates import commits
+from pytest_nfvperf.features.bisect.candidates import Installer
+from pytest_nfvperf.features.versions.registry import Registry
 
 tree, good, bad = sys.argv[1:]
 installer = Installer(Registry(), dpdk=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.bisecting.comparing import ComparisonAnswer, read_comparison
+from pytest_nfvperf.features.bisect.trials import ComparisonAnswer, read_comparison
 from pytest_nfvperf.model.errors import TestbedError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")

@@ -10,10 +10,9 @@ from bisect_support import METRIC, TEST, SimulatedVersions, bisected, culprit, s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.bisect.bisection import VerdictKind
-from pytest_nfvperf.model.bisect.chances import Normal, entropy, narrowest, posterior, told, told_by_outcome
-from pytest_nfvperf.model.bisect.ends import Refusal, Why
-from pytest_nfvperf.model.bisect.seen import By, Estimate, Question, pooled
+from pytest_nfvperf.features.bisect.beliefs import Normal, entropy, narrowest, posterior, told, told_by_outcome
+from pytest_nfvperf.features.bisect.bisection import Refusal, VerdictKind, Why
+from pytest_nfvperf.features.bisect.events import By, Estimate, Question, pooled
 
 NOISE = 0.03
 """Standard deviation of one block's log-ratio."""

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 import pytest
 from bisect_support import METRIC, TEST, Remembered, SimulatedVersions, culprit, series, verdict
 
-from pytest_nfvperf.model.bisect.bisection import Ask, BisectionState, VerdictKind
-from pytest_nfvperf.model.bisect.ends import Why
-from pytest_nfvperf.model.bisect.seen import By, Event, MetricDifference, Question, VersionComparison
-from pytest_nfvperf.model.bisect.words import verdict_lines
+from pytest_nfvperf.features.bisect.account import verdict_lines
+from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, VerdictKind, Why
+from pytest_nfvperf.features.bisect.events import By, Event, MetricDifference, Question, VersionComparison
+from pytest_nfvperf.features.bisect.trials import bisect
 from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKET
-from pytest_nfvperf.runs.bisecting import bisect
 
 REPEATS_TO = 0.0005
 COUNT = 17

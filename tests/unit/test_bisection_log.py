@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from bisect_support import TEST, figure
 
-from pytest_nfvperf.adapters.bisecting.event_log import LOG, EventLog
-from pytest_nfvperf.model.bisect.seen import Event, Ran, Unusable, VersionComparison
+from pytest_nfvperf.features.bisect.event_log import LOG, EventLog
+from pytest_nfvperf.features.bisect.events import Event, Ran, Unusable, VersionComparison
 from pytest_nfvperf.model.errors import ConfigError
 
 ASKED = {"versions": ("a", "b", "c"), "arguments": ["suites/"], "confidence": 0.95}
@@ -29,9 +29,9 @@ import sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from bisect_support import Remembered, SimulatedVersions, series
-from pytest_nfvperf.adapters.bisecting.event_log import EventLog
-from pytest_nfvperf.model.bisect.seen import Question
-from pytest_nfvperf.runs.bisecting import bisect
+from pytest_nfvperf.features.bisect.event_log import EventLog
+from pytest_nfvperf.features.bisect.events import Question
+from pytest_nfvperf.features.bisect.trials import bisect
 
 class Slow(SimulatedVersions):
     def measure(self, ask):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.history.change_points import steps
-from pytest_nfvperf.model.history.series import AT_LEAST, AT_MOST
+from pytest_nfvperf.features.history.change_points import steps
+from pytest_nfvperf.features.history.series import AT_LEAST, AT_MOST
 from tests.history_support import series
 
 SERIES = 200

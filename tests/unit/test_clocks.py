@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import pytest_nfvperf
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.adapters.routing.bird.bird_state import bird_session_state, server_time
-from pytest_nfvperf.adapters.routing.route_agent.updates import monotonic_of
+from pytest_nfvperf.features.routing.bird import bird_session_state, server_time
+from pytest_nfvperf.features.routing.model import Neighbor
+from pytest_nfvperf.features.routing.route_agent import monotonic_of
 from pytest_nfvperf.model.evidence.records import RunEndData
-from pytest_nfvperf.model.routing.bgp import Neighbor
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
@@ -35,9 +35,9 @@ WALL_CLOCK = {
 FOR_PEOPLE = {
     "plugin/rundir.py": "names of directories",
     "runs/clocks.py": "when a record was written",
-    "session/history.py": "a run of a clock that was not set is refused",
-    "adapters/versions/adding.py": "when a version was added",
-    "adapters/routing/route_agent/updates.py": "the kernel stamps packets by it; a step is seen",
+    "features/history/command.py": "a run of a clock that was not set is refused",
+    "features/versions/adding.py": "when a version was added",
+    "features/routing/route_agent.py": "the kernel stamps packets by it; a step is seen",
     "adapters/generators/pairs/iperf2.py": "iperf times by it; a step is seen",
 }
 SECOND = 10**9

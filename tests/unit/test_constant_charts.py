@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from pytest_nfvperf.adapters.report.chart import Chart
 from pytest_nfvperf.adapters.report.charts import latency_chart, loss_chart, soak_chart
-from pytest_nfvperf.adapters.report.history_page import history_chart
 from pytest_nfvperf.adapters.report.picture import picture
-from pytest_nfvperf.model.history.series import Watched
+from pytest_nfvperf.features.history.page import history_chart
+from pytest_nfvperf.features.history.series import Watched
 from pytest_nfvperf.model.measure.outcome import LossPoint
 from pytest_nfvperf.model.measure.soak_series import series as soak_series
 from pytest_nfvperf.model.measure.soak_summary import summarise

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.embedded.counted_bursts import BURST_FRAMES, MOST_FLOWS, CountedBursts
 from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.adapters.ovs.counters.ovs_collector import OvsCollector
-from pytest_nfvperf.backends.counting_generator import CountingGenerator
+from pytest_nfvperf.features.virtual_time.counting import BURST_FRAMES, MOST_FLOWS, CountedBursts, CountingGenerator
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (

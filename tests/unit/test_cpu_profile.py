@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pytest_nfvperf.adapters.profiling.perf import stacks
-from pytest_nfvperf.adapters.report.flame_graph import differential_flame_graph, flame_graph
+from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
+from pytest_nfvperf.features.profile.perf import stacks
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, folded
 
 TEXT = """ovs-vswitchd

@@ -11,9 +11,9 @@ import pytest
 from pytest_nfvperf.adapters.host import cpu_account as cpu_waits
 from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
 from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.features.routing import paths as subject
+from pytest_nfvperf.features.routing.paths import daemons_result
 from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, TestbedError
-from pytest_nfvperf.session import daemons_result as subject
-from pytest_nfvperf.session.daemons_result import daemons_result
 
 SPIN = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from pytest_nfvperf.adapters.evidence.export import COMMON, NO_PYARROW, TABLES
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.features.export.export import COMMON, NO_PYARROW, TABLES
 from tests.sample_run import small_run, write_sample
 from tests.sample_study import study_records
 

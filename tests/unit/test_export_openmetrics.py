@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from pytest_nfvperf.adapters.evidence.export import LABELS, METRICS, NO_CLIENT, export_openmetrics
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.cli.main import main
+from pytest_nfvperf.features.export.export import LABELS, METRICS, NO_CLIENT, export_openmetrics
 from tests.sample_run import small_run, write_sample
 
 ROOT = Path(__file__).parents[2]

@@ -13,49 +13,15 @@ from test_layers import PUBLIC, imports, sources
 
 from pytest_nfvperf.features import FEATURES, PARTS
 
-FOLDER = "pytest_nfvperf.features."
-
-NOT_MOVED = {
-    "allure": ("adapters.report.allure_", "plugin.allure_"),
-    "bisect": (
-        *("model.bisect", "ports.version_trials", "runs.bisecting", "adapters.bisecting", "adapters.report.bisection_"),
-        *("cli.bisect", "cli.judge"),
-    ),
-    "export": ("adapters.evidence.export", "adapters.evidence.openmetrics", "cli.export"),
-    "far": ("adapters.far", "backends.far_nodes"),
-    "history": ("model.history", "adapters.history", "adapters.report.history_", "session.history", "cli.history"),
-    "labgrid": ("adapters.labgrid",),
-    "ovn": (
-        *("model.routing.logical_network", "model.scenarios.ovn_path", "ports.ovn_daemons", "adapters.ovn"),
-        *("adapters.doctor.ovn_needs", "session.ovn_topologies", "fixtures.ovn"),
-    ),
-    "profile": (
-        *("model.measure.function_costs", "adapters.profiling", "adapters.report.flame_graph"),
-        *("backends.function_profile", "session.profiling", "cli.profile"),
-    ),
-    "routing": (
-        *("model.routing.bgp", "model.scenarios.bgp_path", "ports.bgp_", "adapters.routing", "runs.bgp_path"),
-        *("runs.convergence", "session.bgp_paths", "session.daemons_result", "fixtures.routing"),
-    ),
-    "trex": ("adapters.generators.trex", "adapters.doctor.trex_needs", "backends.trex_side"),
-    "versions": ("adapters.versions", "backends.verifying", "cli.ovs"),
-    "virtual_time": (
-        *("adapters.virtual_time", "plugin.virtual_time"),
-        *("adapters.generators.embedded.counted_bursts", "backends.counting_generator", "backends.packet_socket_side"),
-    ),
-}
-"""Modules of features, by the beginning of their names, that are not in the folder of their feature yet."""
-
-NOT_TURNED: set[tuple[str, str]] = set()
-"""Imports of features by the core that are still there."""
+FOLDER, FIXTURES = "pytest_nfvperf.features.", "pytest_nfvperf.fixtures."
 
 
 def feature_of(module: str) -> str | None:
-    """None for a module of the core."""
-    if module.startswith(FOLDER):
-        return module.removeprefix(FOLDER).split(".")[0]
-    name = module.removeprefix("pytest_nfvperf.")
-    return next((feature for feature, beginnings in NOT_MOVED.items() if name.startswith(beginnings)), None)
+    """None for a module of the core. Fixtures of a feature lie with all fixtures, and are called after it."""
+    fixture = module.removeprefix(FIXTURES)
+    if fixture in FEATURES:
+        return fixture
+    return module.removeprefix(FOLDER).split(".")[0] if module.startswith(FOLDER) else None
 
 
 def short(module: str) -> str:
@@ -70,19 +36,10 @@ def crossing() -> Iterator[tuple[str, str]]:
             yield one.importer, one.imported
 
 
-def test_each_beginning_is_of_a_module():
-    names = {short(module) for module in sources()}
-
-    assert set(NOT_MOVED) <= set(FEATURES)
-    for beginnings in NOT_MOVED.values():
-        for beginning in beginnings:
-            assert any(name.startswith(beginning) for name in names), beginning
-
-
 def test_the_core_imports_no_feature():
     by_core = {(short(importer), short(imported)) for importer, imported in crossing() if feature_of(importer) is None}
 
-    assert by_core == NOT_TURNED
+    assert not by_core
 
 
 def test_features_import_those_that_the_table_allows_them():

@@ -6,9 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from pytest_nfvperf.adapters.profiling.callgrind import stacks
-from pytest_nfvperf.adapters.report.flame_graph import function_flame_graph
-from pytest_nfvperf.model.measure.function_costs import (
+from pytest_nfvperf.features.profile.callgrind import stacks
+from pytest_nfvperf.features.profile.costs import (
     UNNAMED,
     FunctionProfile,
     below,
@@ -16,6 +15,7 @@ from pytest_nfvperf.model.measure.function_costs import (
     differences,
     profile_lines,
 )
+from pytest_nfvperf.features.profile.flame_graph import function_flame_graph
 
 WRITTEN = """# callgrind format
 version: 1

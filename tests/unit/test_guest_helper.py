@@ -16,8 +16,14 @@ from pytest_nfvperf.adapters.host import apt as private_apt
 from pytest_nfvperf.adapters.host.apt import Archive
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process import programs
-from pytest_nfvperf.adapters.virtual_time.guest_run import GuestRun
-from pytest_nfvperf.adapters.virtual_time.machine import VIRTUAL_TIME, GuestMachine, Shared, Time, qemu_command
+from pytest_nfvperf.features.virtual_time.guest_run import (
+    VIRTUAL_TIME,
+    GuestMachine,
+    GuestRun,
+    Shared,
+    Time,
+    qemu_command,
+)
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.kernel.chain_cost import ChainCost, InstructionCost, crossed_chain
 from tests.kernel.inner_tests import check, results

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
-from pytest_nfvperf.model.history.series import (
+from pytest_nfvperf.features.history.command import better_of
+from pytest_nfvperf.features.history.series import (
     Acknowledgement,
     ChangeMeaning,
     HistoryFigure,
@@ -17,7 +17,7 @@ from pytest_nfvperf.model.history.series import (
     series_of,
     why_not,
 )
-from pytest_nfvperf.session.history import better_of
+from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from tests.history_support import LABELS, entry, series
 
 PDR, BITS = HistoryFigure("pdr", "pps", 4e6), HistoryFigure("pdr", "bps", 2e9)

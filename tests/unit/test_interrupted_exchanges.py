@@ -18,8 +18,8 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.ovs.instance.jsonrpc import JsonRpc
-from pytest_nfvperf.adapters.routing.bird.bird_control import BirdControl
-from pytest_nfvperf.adapters.routing.frr.frr_vty import Vty
+from pytest_nfvperf.features.routing.bird import BirdControl
+from pytest_nfvperf.features.routing.frr import Vty
 from pytest_nfvperf.model.errors import GeneratorError
 
 ENGINE = """

@@ -27,47 +27,25 @@ PUBLIC = ("__init__", "parts", "results", "extend", "testing")
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 
 FOLDERS = {
-    "model": (
-        *("", "traffic", "topology", "testbed", "routing", "ledger", "sla", "measure", "compare", "evidence"),
-        *("history", "scenarios", "bisect"),
-    ),
+    "model": ("", "traffic", "topology", "testbed", "ledger", "sla", "measure", "compare", "evidence", "scenarios"),
     "adapters": (
-        *(
-            "journal",
-            "process",
-            "labgrid",
-            "net",
-            "host",
-            "generators",
-            "profiling",
-            "bridge",
-            "ovs",
-            "versions",
-            "guest",
-            "evidence",
-            "vnf",
-            "virtual_time",
-            "routing",
-        ),
-        *("ovn", "fingerprint", "history", "report", "cleanup", "far", "doctor", "bisecting"),
+        *("journal", "process", "net", "host", "generators", "bridge", "ovs", "guest", "evidence", "vnf"),
+        *("fingerprint", "report", "cleanup", "doctor"),
     ),
     "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
-    "adapters.generators": (
-        "",
-        "embedded",
-        "iperf3",
-        "pairs",
-        "trex",
-        "trex_child",
-    ),
-    "adapters.routing": ("speakers", "route_agent", "frr", "bird", "lab", ""),
+    "adapters.generators": ("", "embedded", "iperf3", "pairs"),
 }
 """The order of the folders inside a folder, the lowest first; "" is what lies beside them."""
 
 STDLIB_ONLY = ("model", "ports")
 """What a machine without any package installed must be able to run."""
 
-MAY_IMPORT_PYTEST = ("pytest_nfvperf.plugin", "pytest_nfvperf.fixtures", "pytest_nfvperf.cli.pytest_runs", "suites")
+FEATURES_PORTS = ("pytest_nfvperf.features.routing.ports", "pytest_nfvperf.features.ovn.ports")
+
+MAY_IMPORT_PYTEST = (
+    *("pytest_nfvperf.plugin", "pytest_nfvperf.fixtures", "pytest_nfvperf.cli.pytest_runs", "suites"),
+    *("pytest_nfvperf.features.allure.sink", "pytest_nfvperf.features.virtual_time.guest_run"),
+)
 
 MOST_LINES, MOST_LINES_OF_A_FUNCTION, MOST_LINES_OF_MOST_FUNCTIONS, MOST_FILES_AT_THE_TOP = 700, 60, 30, 5
 """Nine functions of ten are below the third."""
@@ -291,7 +269,7 @@ def is_protocol(node: ast.ClassDef) -> bool:
 
 def test_who_uses_a_backend_asks_what_it_can_do_and_not_what_it_is():
     """A third party's backend gets BGP and OVN as ours do. A plan alone knows its backend: it has no other."""
-    below = ("pytest_nfvperf.backends.", "pytest_nfvperf.adapters.", "pytest_nfvperf.ports.")
+    below = ("pytest_nfvperf.backends.", "pytest_nfvperf.adapters.", "pytest_nfvperf.ports.", *FEATURES_PORTS)
     protocols = {
         (name, node.name)
         for name, path in sources().items()
@@ -301,9 +279,12 @@ def test_who_uses_a_backend_asks_what_it_can_do_and_not_what_it_is():
     }
     asked = {(name, kind, origin) for name, kind, origin in classes_that_are_tested_for() if origin.startswith(below)}
 
-    assert ("pytest_nfvperf.session.bgp_paths", "RunsBgp", "pytest_nfvperf.ports.bgp_daemons") in asked
+    assert ("pytest_nfvperf.features.routing.paths", "RunsBgp", FEATURES_PORTS[0]) in asked
     assert {(name, kind) for name, kind, origin in asked if (origin, kind) not in protocols} == {
-        ("pytest_nfvperf.plugin.plan", "SimulatedBackend")
+        ("pytest_nfvperf.plugin.plan", "SimulatedBackend"),
+        # parts of features that stand below a session: what they do needs OVS itself
+        ("pytest_nfvperf.features.profile.command", "OvsDatapath"),
+        ("pytest_nfvperf.features.routing.path_daemons", "BuiltOvsTopology"),
     }
 
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from test_search_algorithms import NDR, measurer_on
 
 from pytest_nfvperf.adapters.evidence.comparison import _samples
-from pytest_nfvperf.adapters.evidence.export import _bound
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.charts import bound_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.matrix import _rates
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.features.export.export import _bound
+from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.history.series import measured
 from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.samples import Bound

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.far import serving
-from pytest_nfvperf.adapters.far.far_ovs import FarCounters
-from pytest_nfvperf.adapters.far.line import Answer
 from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched, SharedCpuSched
-from pytest_nfvperf.backends.far_nodes import lacks_far, refuse_unlike
 from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
+from pytest_nfvperf.features.far import serving
+from pytest_nfvperf.features.far.line import Answer
+from pytest_nfvperf.features.far.node import FarCounters, lacks_far, refuse_unlike
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.ovn.bgp_agent import AgentConfig
-from pytest_nfvperf.adapters.ovn.northbound import add_switch
-from pytest_nfvperf.model.routing.logical_network import Localnet, LogicalPort, LogicalSwitch
-from pytest_nfvperf.model.scenarios.ovn_path import OvnPathPlan
+from pytest_nfvperf.features.ovn.bgp_agent import AgentConfig
+from pytest_nfvperf.features.ovn.model import Localnet, LogicalPort, LogicalSwitch, OvnPathPlan
+from pytest_nfvperf.features.ovn.private_ovn import add_switch
 
 PORT = LogicalPort("lp0", "p0", "02:00:00:00:00:01", ("10.1.0.1", "2001:db8::1"), {"neutron:cidrs": "10.1.0.1/24"})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy_ovs import commit, repository
 
-from pytest_nfvperf.adapters.bisecting.candidates import commits
+from pytest_nfvperf.features.bisect.candidates import commits
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.planting import PATCHES, plant
 

@@ -12,6 +12,7 @@ import pytest
 from listed_sink import Listed
 
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.features.profile.command import Profiles
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, profile_text
@@ -20,7 +21,6 @@ from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.runs.clocks import VirtualClock
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.trials import Context
-from pytest_nfvperf.session.profiling import Profiles
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
 
 VETH = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "packet_rcv"), 3), (("iperf3", "send"), 1)))

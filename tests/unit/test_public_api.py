@@ -26,16 +26,16 @@ SOURCES = [path for folder in ("suites", "docs/examples") for path in sorted((RO
 FIXTURES = sorted((ROOT / "fixtures").glob("*.py"))
 
 MAKERS_OF_FIXTURES = {
-    "pytest_nfvperf.adapters.routing.speakers.session_sampler.SessionSampler",
+    "pytest_nfvperf.features.routing.daemons.SessionSampler",
     "pytest_nfvperf.model.topology.compose.Composition",
     "pytest_nfvperf.model.topology.compose.Part",
     "pytest_nfvperf.plugin.hooks.session_of",
     "pytest_nfvperf.plugin.labels.item_labels",
-    "pytest_nfvperf.session.bgp_paths.open_speakers",
+    "pytest_nfvperf.features.routing.paths.open_speakers",
     "pytest_nfvperf.session.capturing.Captures",
     "pytest_nfvperf.session.deploying.FreshDeployer",
-    "pytest_nfvperf.session.ovn_topologies.OvnAgentDeployer",
-    "pytest_nfvperf.session.ovn_topologies.OvnDeployer",
+    "pytest_nfvperf.features.ovn.path.OvnAgentDeployer",
+    "pytest_nfvperf.features.ovn.path.OvnDeployer",
 }
 """What the package's own fixtures need beside the public names: fixtures of others build on these fixtures."""
 

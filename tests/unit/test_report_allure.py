@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.evidence.schema import parse_line
-from pytest_nfvperf.adapters.report.allure_results import executor, write_allure_files
 from pytest_nfvperf.adapters.report.texts import trials_csv
+from pytest_nfvperf.features.allure.results import executor, write_allure_files
 from pytest_nfvperf.model.evidence.records import RunData, TrialData
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
 from tests.sample_run import TESTBED, SampleRun
@@ -27,7 +27,7 @@ from pathlib import Path
 import pytest
 sys.path.insert(0, {str(ROOT)!r})
 from tests.sample_run import TESTBED, SampleRun
-from pytest_nfvperf.plugin.allure_sink import AllureSink
+from pytest_nfvperf.features.allure.sink import AllureSink
 
 def emit(report_dir, build):
     sample = SampleRun()

@@ -6,8 +6,14 @@ from collections.abc import Iterable
 from itertools import islice
 
 from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
-from pytest_nfvperf.adapters.routing.route_agent.fib import MissedChangesError, Route, RouteChange
-from pytest_nfvperf.adapters.routing.route_agent.follower import Followed, Follower, Surroundings
+from pytest_nfvperf.features.routing.route_agent import (
+    Followed,
+    Follower,
+    MissedChangesError,
+    Route,
+    RouteChange,
+    Surroundings,
+)
 
 OUT = Hop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
 VM = Hop(2, "02:00:00:00:00:03", "02:00:00:00:00:02")

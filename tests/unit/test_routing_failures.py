@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_nfvperf.features.routing.convergence import Event
 from pytest_nfvperf.model.measure.outcome import SessionsSeen
-from pytest_nfvperf.runs.convergence import Event
 
 _SUITE = Path(__file__).parents[2] / "suites" / "routing" / "test_failures.py"
 _EVENTS = [Event("cut", 0.3, lambda: None), Event("mend", 1.6, lambda: None)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pytest_nfvperf.adapters.routing.speakers.session_sampler import SessionSampler
+from pytest_nfvperf.features.routing.daemons import SessionSampler
+from pytest_nfvperf.features.routing.model import BfdStatus, SessionState, SessionStatus
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.routing.bgp import BfdStatus, SessionState, SessionStatus
 from pytest_nfvperf.ports.datapath import SamplerReading
 
 ADDRESS = "12.12.12.2"

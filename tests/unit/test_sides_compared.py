@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_nfvperf.adapters.versions.resolving import with_sides
 from pytest_nfvperf.config.comparing import read_comparing
+from pytest_nfvperf.features.versions.registry import with_sides
 from pytest_nfvperf.model.compare.record import Word
 from pytest_nfvperf.model.compare.sides import Side, given_sides
 from pytest_nfvperf.model.errors import ConfigError

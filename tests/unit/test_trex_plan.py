@@ -14,8 +14,8 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
 from pytest_nfvperf.adapters.generators.frames import intended_frames
-from pytest_nfvperf.adapters.generators.trex.stream_plan import TrexPort, check_streams, port_number, shares, streams
-from pytest_nfvperf.adapters.generators.trex_child.streams import stream_of
+from pytest_nfvperf.features.trex.child_process import stream_of
+from pytest_nfvperf.features.trex.stream_plan import TrexPort, check_streams, port_number, shares, streams
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec

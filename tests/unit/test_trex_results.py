@@ -14,10 +14,11 @@ from changed_answers import CANNOT_BE, changed_at, leaves
 
 from pytest_nfvperf.adapters.generators.checks import readable
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
-from pytest_nfvperf.adapters.generators.trex import child as owner
-from pytest_nfvperf.adapters.generators.trex.child import explained, left_by_a_dead_run, own_name
-from pytest_nfvperf.adapters.generators.trex.stream_plan import TrexPort
-from pytest_nfvperf.adapters.generators.trex.trial_results import (
+from pytest_nfvperf.features.trex import child as owner
+from pytest_nfvperf.features.trex.child import explained, left_by_a_dead_run, own_name
+from pytest_nfvperf.features.trex.child_process import failure_of, port_counts, refused, settled, stream_counts, text_of
+from pytest_nfvperf.features.trex.stream_plan import TrexPort
+from pytest_nfvperf.features.trex.trial_results import (
     TrexPolicy,
     bucket_ends_ns,
     counted,
@@ -25,9 +26,6 @@ from pytest_nfvperf.adapters.generators.trex.trial_results import (
     merged,
     trial_result,
 )
-from pytest_nfvperf.adapters.generators.trex_child.failures import failure_of, text_of
-from pytest_nfvperf.adapters.generators.trex_child.session import refused
-from pytest_nfvperf.adapters.generators.trex_child.streams import port_counts, settled, stream_counts
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.trex.child import candidates
 from pytest_nfvperf.adapters.journal.journal import base_directory
 from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser
 from pytest_nfvperf.config.testbed_file import parse_testbed
+from pytest_nfvperf.features.trex.child import candidates
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.user_paths import expanded, named_place
 from pytest_nfvperf.plugin.options import add_options, read_options

@@ -14,15 +14,12 @@ from toy_ovs import buildable, prefix, repository
 from pytest_nfvperf.adapters.cleanup import reaper
 from pytest_nfvperf.adapters.host.apt import Archive, archives
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import is_root, locate
-from pytest_nfvperf.adapters.versions import git_build
-from pytest_nfvperf.adapters.versions.adding import Asked, add
-from pytest_nfvperf.adapters.versions.checksum import checksum
-from pytest_nfvperf.adapters.versions.git_build import find_revision
-from pytest_nfvperf.adapters.versions.registry import VERSION_FILE, Registry
-from pytest_nfvperf.adapters.versions.resolving import resolved, with_versions
-from pytest_nfvperf.adapters.versions.workshops import remove_forsaken
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
+from pytest_nfvperf.features.versions import git_build
+from pytest_nfvperf.features.versions.adding import Asked, add, remove_forsaken
+from pytest_nfvperf.features.versions.git_build import find_revision
+from pytest_nfvperf.features.versions.registry import VERSION_FILE, Registry, checksum, resolved, with_versions
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, given_versions
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_of

@@ -1,1 +1,0 @@
-"""What a bisection does to the machine: it builds versions, runs comparisons and tests, and keeps a log."""

@@ -1,1 +1,0 @@
-"""Cisco TRex (STL) behind the Generator port. docs/trex.md says what is measured, and how."""

@@ -1,1 +1,0 @@
-"""The directory of a history, and the change points of its series."""

@@ -1,1 +1,0 @@
-"""Places of a labgrid coordinator, leased for the time of a run."""

@@ -1,1 +1,0 @@
-"""Where CPU cycles go, by perf."""

@@ -1,1 +1,0 @@
-"""Routing daemons in namespaces, behind ports.routing.BgpSpeaker, and routes as flows."""

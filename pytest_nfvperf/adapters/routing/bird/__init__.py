@@ -1,1 +1,0 @@
-"""BIRD 2 as a BGP speaker."""

@@ -1,1 +1,0 @@
-"""FRR as a BGP speaker."""

@@ -1,1 +1,0 @@
-"""Speakers that run already and belong to somebody else."""

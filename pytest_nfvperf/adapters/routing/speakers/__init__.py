@@ -1,1 +1,0 @@
-"""What the speakers share: their daemons, their logs, waiting for a session; and the simulated speaker."""

@@ -1,1 +1,0 @@
-"""Commands in a guest that lives in virtual time, where a second is a count of instructions."""

@@ -1,0 +1,193 @@
+"""Allure: what became of a test in its result, results that nobody wrote, and the files beside them.
+
+Allure's "failed" is a FAIL (an SLA or an assertion); what says nothing about the DUT is "broken". By itself it would go
+by the exception's class, and call an assertion of a fixture a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import allure
+import allure_commons
+from allure_commons.logger import AllureFileLogger
+from allure_commons.model2 import Label, Parameter, Status, StatusDetails, TestResult
+from allure_commons.types import LabelType
+from allure_commons.utils import md5, now, represent
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report.junit import module_of, split_node_id
+from pytest_nfvperf.adapters.report.run_facts import flattened
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
+from pytest_nfvperf.model.evidence.records import RunData, TestData
+from pytest_nfvperf.model.text import storable
+
+# allure-python-commons says py.typed, but these have no annotations.
+_make_logger: Callable[[Path], Any] = AllureFileLogger
+_md5: Callable[..., str] = md5
+_now_ms: Callable[[], int] = now
+_represent: Callable[[object], str] = represent
+
+CATEGORIES = Path(__file__).with_name("categories.json")
+RESULT = "nfvperf.result"
+STATUS = {
+    Fate.FAILED: Status.FAILED,
+    Fate.INCONCLUSIVE: Status.BROKEN,
+    Fate.BROKEN: Status.BROKEN,
+    Fate.USAGE: Status.BROKEN,
+    Fate.INTERNAL: Status.BROKEN,
+    Fate.UNFINISHED: Status.BROKEN,
+    Fate.NOT_RUN: Status.SKIPPED,
+}
+"""For what Allure by itself would call something else; it knows what passed and what was skipped."""
+
+
+def tell_allure(became: TestConclusion) -> None:
+    """Set label and status of the running test; does nothing without ``--alluredir``."""
+    dynamic: Any = allure.dynamic
+    # The result that allure-pytest will write at the end of this test; its public API sets no status.
+    plugins = allure_commons.plugin_manager.get_plugins()
+    logger = next((plugin.allure_logger for plugin in plugins if hasattr(plugin, "allure_logger")), None)
+    result: Any = None if logger is None else logger.get_test(None)
+    if result is not None:  # an earlier attempt of a test that another plugin repeats
+        result.labels = [label for label in result.labels if label.name != RESULT]
+    dynamic.label(RESULT, str(became.fate))
+    status = STATUS.get(became.fate)
+    if result is None or status is None or became.tolerated:
+        return
+    result.status = status
+    details = result.statusDetails or StatusDetails()
+    details.message = details.message or became.reason
+    result.statusDetails = details
+
+
+def write_missing_results(directory: Path, run: RunEvidence, conclusion: RunConclusion) -> None:
+    """Write a result for each test that allure-pytest wrote none for, because no process ran it to its end.
+
+    A worker of pytest-xdist died with the test, the test never began, or its module could not be collected.
+
+    Args:
+        directory: the ``--alluredir``; made when missing.
+        run: the evidence of the run, which has ended.
+        conclusion: what became of it.
+    """
+    logger = _make_logger(directory)
+    for became in conclusion.tests:
+        if _has_none(became, run):
+            test = run.tests.get(became.node_id)
+            logger.report_result(_result_of(became, None if test is None else test.data))
+
+
+def storable_texts(item: Any) -> Any:
+    """A result of Allure, or a text, whose texts are such that a file can hold them; results are changed in place."""
+    if isinstance(item, str):
+        return storable(item)
+    if isinstance(item, list):
+        return [storable_texts(one) for one in item]
+    for name in vars(item) if hasattr(type(item), "__attrs_attrs__") else ():
+        setattr(item, name, storable_texts(getattr(item, name)))
+    return item
+
+
+def _has_none(became: TestConclusion, run: RunEvidence) -> bool:
+    """True where no process wrote one. Of an unfinished test its own process did, when it was interrupted."""
+    if became.fate in {Fate.NOT_RUN, Fate.UNFINISHED}:
+        return became.fate is Fate.NOT_RUN
+    _, _, name = split_node_id(became.node_id)
+    return not name or run.tests[became.node_id].end is None
+
+
+def _result_of(became: TestConclusion, data: TestData | None) -> TestResult:
+    """As allure-pytest names it, so that Allure finds the same test in other runs. ``data``: None if it never began."""
+    path, classes, name = split_node_id(became.node_id)
+    module = module_of(path)
+    full_name = f"{'.'.join([module, *classes])}#{name.partition('[')[0]}"
+    time_ms = _now_ms()
+    result = TestResult(
+        uuid=str(uuid4()),
+        name=name or path,
+        fullName=full_name,
+        titlePath=[*path.split("/"), *classes],
+        testCaseId=_md5(full_name),
+        status=STATUS[became.fate],
+        statusDetails=StatusDetails(message=became.reason),
+        start=time_ms,
+        stop=time_ms,
+    )
+    result.labels = _labels(became, module, classes, dict(data.labels) if data else {})
+    if data is not None:
+        shown = dict(data.parameters)
+        shown |= {key: _represent(value) for key, value in data.labels if key not in shown and key != "suite"}
+        result.parameters = [Parameter(name=key, value=value) for key, value in shown.items()]
+        result.historyId = _md5(full_name, *(shown[key] for key in sorted(shown)))
+    return result
+
+
+def _labels(became: TestConclusion, module: str, classes: list[str], own: dict[str, str]) -> list[Label]:
+    """Where the test stands in the report, and its result. ``own``: the labels that SLA selectors know it by."""
+    package, _, file = module.rpartition(".")
+    labels = {
+        RESULT: str(became.fate),
+        LabelType.PARENT_SUITE: package,
+        LabelType.SUITE: own.get("suite", file),
+        LabelType.SUB_SUITE: " > ".join(classes),
+        LabelType.FEATURE: own.get("topology", ""),
+        LabelType.FRAMEWORK: "pytest",
+        "package": module,
+    }
+    return [Label(name=str(key), value=value) for key, value in labels.items() if value]
+
+
+def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]) -> None:
+    """Write environment.properties, categories.json, allurerc.json and executor.json into an ``--alluredir``.
+
+    Allure 2 takes categories from categories.json among the results. Allure 3 takes them from its configuration only,
+    so they stand in a configuration, too: ``allure generate --config DIR/allurerc.json DIR``.
+
+    Args:
+        directory: made when missing; existing files are replaced.
+        run: what is known of the run.
+        environ: the process environment, which names the CI job.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    # Java properties end a key at the first space, ``=`` or ``:``.
+    pairs = [(re.sub("[ =:]", "_", name), text) for name, text in environment(run).items()]
+    lines = [f"{name}={text.replace(chr(92), 2 * chr(92)).replace(chr(10), ' ')}" for name, text in pairs]
+    (directory / "environment.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / "executor.json").write_text(json.dumps(executor(environ), indent=2) + "\n", encoding="utf-8")
+    shutil.copyfile(CATEGORIES, directory / "categories.json")
+    categories = json.loads(CATEGORIES.read_text(encoding="utf-8"))
+    allurerc = {"name": f"Datapath acceptance: {run.testbed.name}", "categories": categories}
+    (directory / "allurerc.json").write_text(json.dumps(allurerc, indent=2) + "\n", encoding="utf-8")
+
+
+def environment(run: RunData) -> dict[str, str]:
+    """Testbed, DUT, generator and fingerprint as Allure's environment block shows them."""
+    shown = {"testbed": run.testbed.name, "profile": run.profile, "nfvperf": run.tool_version, "python": run.python}
+    if run.dut is not None:
+        shown |= {"dut": f"OVS {run.dut.version} ({run.dut.kind})", "dut.dpdk": run.dut.dpdk_version or "none"}
+    if run.generator is not None:
+        shown["generator"] = f"{run.generator.engine} {run.generator.version}"
+    return shown | dict(flattened(run.fingerprint))
+
+
+def executor(environ: Mapping[str, str]) -> dict[str, str]:
+    """Who ran it: the CI job named by its environment variables, or a person's machine."""
+    if "GITHUB_RUN_ID" in environ:
+        url = f"{environ.get('GITHUB_SERVER_URL', '')}/{environ.get('GITHUB_REPOSITORY', '')}"
+        run = environ["GITHUB_RUN_ID"]
+        return {"name": "GitHub Actions", "type": "github", "buildName": run, "buildUrl": f"{url}/actions/runs/{run}"}
+    for known, name, kind, build, url in (
+        ("GITLAB_CI", "GitLab CI", "gitlab", "CI_JOB_NAME", "CI_PIPELINE_URL"),
+        ("JENKINS_URL", "Jenkins", "jenkins", "BUILD_TAG", "BUILD_URL"),
+    ):
+        if known in environ:
+            named = {"buildName": environ.get(build, ""), "buildUrl": environ.get(url, "")}
+            return {"name": name, "type": kind, **named}
+    return {"name": "local", "type": "local", "buildName": "pytest"}

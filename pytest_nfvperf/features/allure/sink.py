@@ -1,0 +1,329 @@
+"""Allure results of a run: the option, the files, and the sink that writes them as tests end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import allure
+import pytest
+from pydantic import TypeAdapter
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence
+from pytest_nfvperf.adapters.report.chart import Chart
+from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, soak_chart, study_chart
+from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
+from pytest_nfvperf.adapters.report.figures import (
+    goal_figures,
+    other_result,
+    plateau_figures,
+    soak_events,
+    soak_facts,
+    soak_line,
+)
+from pytest_nfvperf.adapters.report.picture import picture, to_png
+from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
+from pytest_nfvperf.adapters.report.templating import trials_html
+from pytest_nfvperf.adapters.report.texts import deployed_title, drawn, samples_csv, stream_line, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.topology_chart import topology_chart
+from pytest_nfvperf.features.allure.results import tell_allure, write_allure_files
+from pytest_nfvperf.model.compare.record import ComparisonData
+from pytest_nfvperf.model.compare.sides import Comparing
+from pytest_nfvperf.model.display import format_against, format_margin
+from pytest_nfvperf.model.evidence.comparison import ComparedRun, TestComparison
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestFacts, conclude_test
+from pytest_nfvperf.model.evidence.records import (
+    KINDS,
+    AttachmentData,
+    ErrorData,
+    Record,
+    RunData,
+    SoakData,
+    StreamData,
+    TestData,
+    TestEndData,
+    TopologyData,
+    TrialData,
+)
+from pytest_nfvperf.model.ledger.ledger import ledger_text
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.plugin.end_parts import ShownSink, failing_alone, parts_of
+from pytest_nfvperf.plugin.other_results import OtherResults
+from pytest_nfvperf.ports.evidence import Sink
+
+# Records as Allure steps, labels and attachments, through allure-pytest's public API.
+#
+# Without ``--alluredir`` that API does nothing, and neither does the sink: leave it out then, because drawing
+# the pictures takes time.
+
+# allure-python-commons says py.typed, but half of its API has no annotations.
+_attach: Any = allure.attach
+_dynamic: Any = allure.dynamic
+
+_TYPES: dict[str, TypeAdapter[Any]] = {kind.value: TypeAdapter(payload) for payload, kind in KINDS.items()}
+
+
+class AllureSink:
+    """A Sink that writes into the running test's Allure result.
+
+    Args:
+        report_dir: the ``--alluredir``; environment, categories and executor are written there when
+            the run record comes. None: attachments and steps only.
+        evidence_dir: where file attachments are relative to.
+    """
+
+    def __init__(self, report_dir: Path | None = None, evidence_dir: Path | None = None) -> None:
+        self._report_dir = report_dir
+        self._evidence_dir = evidence_dir or Path()
+        self._trials: dict[str, TrialData] = {}
+        self._sampled: list[Outcome] = []
+        self._drawn: tuple[TopologyData, bytes] | None = None
+        self._verdicts: list[Verdict] = []
+        self._errors: list[str] = []
+        self._comparing: Comparing | None = None
+
+    def emit(self, record: Record) -> None:
+        """Show one record in the running test."""
+        data: object = _TYPES[record.kind.value].validate_python(record.data)
+        match data:
+            case RunData():
+                self._comparing = data.compare
+                if self._report_dir is not None:
+                    write_allure_files(self._report_dir, data, os.environ)
+            case TestData():
+                for kept in (self._trials, self._sampled, self._verdicts, self._errors):
+                    kept.clear()
+                _label(data)
+            case TestEndData():
+                self._end(record.test, data)
+            case TopologyData():
+                self._topology(data)
+            case AttachmentData():
+                self._attach(data)
+            case _:
+                self._show_result(record.id, data)
+
+    def _show_result(self, record_id: str, data: object) -> None:
+        """What was measured, what it came to, and what broke."""
+        match data:
+            case TrialData():
+                self._trials[record_id] = data
+                _trial_step(record_id, data)
+            case StreamData():
+                _stream_step(record_id, data)
+            case SoakData():
+                _soak_step(data)
+            case Outcome():
+                _outcome_step(data, self._trials)
+                self._study(data)
+            case Verdict():
+                self._verdicts.append(data)
+                _verdict_step(data)
+            case ComparisonData():
+                self._comparison(data)
+            case ErrorData():
+                self._errors.append(data.message)
+                _error_step(data)
+
+    def _end(self, node_id: str, end: TestEndData) -> None:
+        """What became of the test, as its status and as a label."""
+        facts = TestFacts(
+            node_id,
+            status=end.status,
+            cause=end.cause,
+            reason=end.reason,
+            verdicts=tuple(self._verdicts),
+            errors=tuple(self._errors),
+        )
+        tell_allure(conclude_test(facts))
+
+    def _comparison(self, data: ComparisonData) -> None:
+        """The sides as a table and as a picture."""
+        if self._comparing is not None:
+            compared = ComparedRun("", self._comparing, (TestComparison("", data),))
+            _attach(comparison_text(compared), "comparison", allure.attachment_type.TEXT)
+            _picture("comparison", comparison_chart(compared))
+
+    def _study(self, outcome: Outcome) -> None:
+        """The readings of a subject, and after the last one the picture of them all."""
+        if not outcome.samples:
+            return
+        self._sampled.append(outcome)
+        _attach(samples_csv(outcome), f"readings: {subject_name(outcome)}", allure.attachment_type.CSV)
+        if outcome.slopes:
+            found = find_comparisons(self._sampled)
+            _picture("ratio to the baseline", study_chart(found[:MOST_CURVES]) if found else None)
+
+    def _topology(self, deployed: TopologyData) -> None:
+        """Picture and text. Tests in a row share a topology, and drawing it takes longer than all else here."""
+        if self._drawn is None or self._drawn[0] != deployed:
+            self._drawn = (deployed, to_png(topology_chart(deployed)))
+        title = deployed_title(deployed)
+        _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)
+        _attach(drawn(deployed), f"topology {title}, as text", allure.attachment_type.TEXT)
+
+    def close(self) -> None:
+        """Nothing to finish: allure-pytest writes each result at its test's end."""
+
+    def _attach(self, data: AttachmentData) -> None:
+        kind = _attachment_type(data.media_type)
+        if data.text is not None:
+            _attach(data.text, data.name, kind)
+        elif data.path is not None:
+            _attach.file(str(self._evidence_dir / data.path), data.name, kind)
+
+
+def _attachment_type(media_type: str) -> allure.attachment_type:
+    return next((kind for kind in allure.attachment_type if kind.mime_type == media_type), allure.attachment_type.TEXT)
+
+
+def _label(data: TestData) -> None:
+    """Suite and topology as Allure's suite and feature; other labels as parameters."""
+    labels = dict(data.labels)
+    if "suite" in labels:
+        _dynamic.suite(labels["suite"])
+    if "topology" in labels:
+        _dynamic.feature(labels["topology"])
+    for name, value in labels.items():
+        if name not in data.parameters and name != "suite":
+            _dynamic.parameter(name, value)
+
+
+def _trial_step(trial_id: str, trial: TrialData) -> None:
+    """A step a trial. An invalid one is shown as skipped: it counts for nothing."""
+    title = f"{trial_id} · {trial_line(trial)}"
+    if trial.result.valid:
+        with allure.step(title):
+            return
+    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, trial.result.invalid))))
+
+
+def _stream_step(run_id: str, run: StreamData) -> None:
+    title = f"{run_id} · {stream_line(run)}"
+    if run.result.valid:
+        with allure.step(title):
+            return
+    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, run.result.invalid))))
+
+
+def _soak_step(data: SoakData) -> None:
+    """What happened, and the curves over time."""
+    with allure.step(f"soak: {soak_line(data.soak)}"):
+        facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
+        _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
+        _picture("over time", soak_chart(data.soak, data.series))
+
+
+def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
+    """What was found, with the trials and pictures it rests on."""
+    with allure.step(_outcome_title(outcome)):
+        own = [(key, trials[key]) for key in outcome.trials if key in trials]
+        if own:
+            _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
+            _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
+        names = {"latency": "latency by percentile", "loss": "loss against load"}
+        for name, chart in outcome_charts(outcome, trials).items():
+            _picture(names.get(name, name), chart)
+        lossy = [(k, t) for k, t in own if t.result.valid and t.result.lost > 0 and t.ledger is not None]
+        if lossy:
+            key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
+            if trial.ledger is not None:
+                _attach(ledger_text(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
+
+
+def _outcome_title(outcome: Outcome) -> str:
+    found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
+    if outcome.plateaus:
+        found.append(f"plateau {plateau_figures(outcome).mpps} Mpps")
+    return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
+
+
+def _picture(name: str, chart: Chart | None) -> None:
+    if chart is not None:
+        _attach(to_png(picture(chart)), name, allure.attachment_type.PNG)
+
+
+def _verdict_step(verdict: Verdict) -> None:
+    observed = format_against(verdict.observed, verdict.limit, verdict.unit)
+    margin = format_margin(verdict.margin, verdict.times_limit)
+    title = f"{verdict.judgement.value}: {verdict.requirement}, observed {observed}, margin {margin}"
+    if verdict.judgement is Judgement.PASS:
+        with allure.step(title):
+            return
+    _step_ending_in(title, AssertionError(verdict.reason or verdict.judgement.value))
+
+
+def _error_step(error: ErrorData) -> None:
+    _step_ending_in(f"{error.error}: {error.message}", RuntimeError(error.message))
+    for name, text in error.evidence.items():
+        _attach(text, name, allure.attachment_type.TEXT)
+
+
+def _step_ending_in(title: str, ending: BaseException) -> None:
+    """A step whose status follows from ``ending``; the test itself goes on."""
+    with suppress(type(ending)), allure.step(title):
+        raise ending
+
+
+# ``--alluredir``: what the run asks of Allure. Light: the rest is imported when there is something to write.
+
+_MISSING = "results for Allure are missing"
+
+
+class AllureResults:
+    """Fulfils OtherResults. ``directory``: the ``--alluredir``."""
+
+    def __init__(self, config: pytest.Config, directory: str) -> None:
+        self._config = config
+        self._directory = Path(directory)
+        self._parts = parts_of(config)
+
+    def sink(self, run_dir: Path) -> Sink:
+        """Writes records into the running test's result."""
+        _let_allure_fail_alone(self._config)
+        return ShownSink(AllureSink(self._directory, run_dir), self._parts, "steps for Allure are missing")
+
+    def interrupted(self, became: TestConclusion) -> None:
+        """Allure goes by the set-up of a test that does not end, and would call it passed."""
+        with self._parts.alone(_MISSING):
+            from pytest_nfvperf.features.allure.results import tell_allure  # noqa: PLC0415 - see above
+
+            tell_allure(became)
+
+    def concluded(self, run: RunEvidence, conclusion: RunConclusion) -> None:
+        """Write results of tests that no process could write one for."""
+        with self._parts.alone(_MISSING):
+            from pytest_nfvperf.features.allure.results import write_missing_results  # noqa: PLC0415 - see above
+
+            write_missing_results(self._directory, run, conclusion)
+
+
+ALLURE: Callable[[pytest.Config, str], OtherResults] = AllureResults
+
+
+def _let_allure_fail_alone(config: pytest.Config) -> None:
+    """A result that allure-pytest cannot write is missing, and the test goes on.
+
+    Its files and its names of tests take UTF-8 alone, and a path may hold what is none: such texts are escaped first.
+    """
+    import allure_commons  # noqa: PLC0415 - as above
+
+    parts = parts_of(config)
+    for module in map(sys.modules.get, ("allure_commons.utils", "allure_pytest.listener", "allure_pytest.utils")):
+        if hasattr(module, "md5"):
+            vars(module)["md5"] = _with_storable_texts(vars(module)["md5"])
+    for name in ("report_result", "report_container", "report_attached_file", "report_attached_data"):
+        for impl in getattr(allure_commons.plugin_manager.hook, name).get_hookimpls():
+            written = failing_alone(impl.function, parts, _MISSING, (Exception,))
+            impl.function = _with_storable_texts(written)
+
+
+def _with_storable_texts(function: Callable[..., object]) -> Callable[..., object]:
+    from pytest_nfvperf.features.allure.results import storable_texts  # noqa: PLC0415 - as above
+
+    return lambda *arguments: function(*map(storable_texts, arguments))

@@ -1,0 +1,1 @@
+"""Which version of OVS changed a figure: nfvperf bisect and nfvperf judge."""

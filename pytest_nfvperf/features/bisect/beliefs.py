@@ -1,0 +1,261 @@
+"""How sure a bisection is: each version's chance to be the first bad one, and what a measurement tells of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from pytest_nfvperf.features.bisect.events import Estimate
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
+
+# Probabilities over candidates: which version the change came in with, and how much a measurement would tell.
+
+_POINTS, _REACH = 160, 6.0
+"""Of the integral over what a measurement could show: steps, and how many standard deviations on either side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """A normal distribution."""
+
+    mean: float
+    variance: float
+
+    def log_density(self, value: float) -> float:
+        """Natural logarithm of the density."""
+        return -0.5 * (math.log(2 * math.pi * self.variance) + (value - self.mean) ** 2 / self.variance)
+
+    def after(self, value: float, variance: float) -> Normal:
+        """What is known of the mean after one observation of it with this variance."""
+        gain = self.variance / (self.variance + variance)
+        return Normal(self.mean + gain * (value - self.mean), (1 - gain) * self.variance)
+
+
+def posterior(log_likelihoods: Sequence[float]) -> tuple[float, ...]:
+    """Probability of each candidate, all being alike before."""
+    highest = max(log_likelihoods)
+    weights = [math.exp(each - highest) for each in log_likelihoods]
+    total = sum(weights)
+    return tuple(weight / total for weight in weights)
+
+
+def entropy(chances: Sequence[float]) -> float:
+    """In bits: 0 for certainty, 4 for one of 16."""
+    return -sum(chance * math.log2(chance) for chance in chances if chance > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Candidates ``first`` to ``last``, both included, and the probability that the change is among them."""
+
+    first: int
+    last: int
+    mass: float
+
+
+def narrowest(chances: Sequence[float], confidence: float) -> Range:
+    """The shortest row of candidates that reaches ``confidence``; of equal ones the likeliest.
+
+    Args:
+        chances: of candidates 1, 2, ...
+        confidence: at most what all have together.
+    """
+    best = Range(1, len(chances), math.fsum(chances))
+    start, mass = 0, 0.0
+    for end, chance in enumerate(chances):
+        mass += chance
+        while mass - chances[start] >= confidence:
+            mass -= chances[start]
+            start += 1
+        if mass >= confidence:
+            found = Range(start + 1, end + 1, min(1.0, mass))
+            best = min(best, found, key=lambda each: (each.last - each.first, -each.mass))
+    return best
+
+
+def told(chance: float, without: Normal, with_change: Normal) -> float:
+    """Expected information, in bits, of one observation about whether a version has the change.
+
+    Args:
+        chance: that it has it.
+        without: what would be observed if it has not.
+        with_change: what would be observed if it has.
+    """
+    if not 0 < chance < 1:
+        return 0.0
+    reach = _REACH * math.sqrt(max(without.variance, with_change.variance))
+    low = min(without.mean, with_change.mean) - reach
+    step = (max(without.mean, with_change.mean) + reach - low) / _POINTS
+    left = 0.0
+    for point in range(_POINTS + 1):
+        value = low + point * step
+        has = chance * math.exp(with_change.log_density(value))
+        has_not = (1 - chance) * math.exp(without.log_density(value))
+        if has + has_not > 0:
+            share = has / (has + has_not)
+            left += (has + has_not) * step * entropy((share, 1 - share))
+    return max(0.0, entropy((chance, 1 - chance)) - left)
+
+
+def told_by_outcome(chance: float, fails_without: float, fails_with: float) -> float:
+    """The same of one run that passes or fails, from the probabilities that it fails in either case."""
+    fails = chance * fails_with + (1 - chance) * fails_without
+    left = 0.0
+    for outcome, has in ((fails, chance * fails_with), (1 - fails, chance * (1 - fails_with))):
+        if outcome > 0:
+            left += outcome * entropy((has / outcome, 1 - has / outcome))
+    return max(0.0, entropy((chance, 1 - chance)) - left)
+
+
+# What a run says of the version it ran on, in the words of ``git bisect run``: good, bad, or nothing.
+
+_VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
+
+
+class Judged(IntEnum):
+    """Exit statuses of ``git bisect run`` (git-bisect(1)); STOP ends the bisection, as all above 127 do."""
+
+    GOOD = 0
+    BAD = 1
+    CANNOT_TELL = 125
+    STOP = 130
+
+
+@dataclass(frozen=True, slots=True)
+class VersionJudgement:
+    """``why``: in a line, for a person."""
+
+    judged: Judged
+    why: str
+
+
+def judge(run: RunConclusion) -> VersionJudgement:
+    """Bad is only what a test shows: all that a rig, a skip or a mistake could have caused is no answer."""
+    if run.fate is RunFate.INTERRUPTED:
+        return VersionJudgement(Judged.STOP, run.last_line)
+    bad = [test for test in run.tests if failed(test)]
+    if bad and run.fate in {RunFate.FAILED, RunFate.BROKEN}:
+        return VersionJudgement(Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].told or bad[0].reason}")
+    if run.fate not in {RunFate.ACCEPTED, RunFate.PASSED}:
+        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {run.last_line}")
+    open_ones = [test for test in run.tests if test.tolerated]
+    if open_ones:
+        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {open_ones[0].node_id} was inconclusive")
+    if not any(test.fate is Fate.PASSED for test in run.tests):
+        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {run.headline}")
+    return VersionJudgement(Judged.GOOD, f"good: {run.headline}")
+
+
+def failed(test: TestConclusion) -> bool:
+    """True for a test that failed, and for one in which the DUT's own daemon died."""
+    return test.fate is Fate.FAILED or (test.fate is Fate.BROKEN and bool(_VSWITCHD_DIED.search(test.reason)))
+
+
+def passed(test: TestConclusion) -> bool:
+    """True for one that passed, and could have failed."""
+    return test.fate is Fate.PASSED and not test.tolerated
+
+
+# Versions that differ in a rate: those before the change are at one level, those from it on at another.
+
+JITTER = 0.1
+"""Of the change: by how much a version's own level differs from its neighbours' (code layout), standard deviation."""
+APART = 3.0
+"""Standard deviations from a level to the middle between both, for which blocks are planned."""
+FEWEST_BLOCKS = 4
+BETWEEN = 2.5
+"""A version this many standard deviations off both levels, and between them, has a part of the change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """What is known of rates, as log-ratios to the good end.
+
+    Attributes:
+        change: the bad end.
+        seen: the versions between the ends that were measured.
+        most_blocks: of one version.
+    """
+
+    change: Estimate
+    seen: Mapping[int, Estimate]
+    most_blocks: int
+
+    @property
+    def jitter(self) -> float:
+        """Variance of a version's own level."""
+        return (JITTER * self.change.value) ** 2
+
+    @property
+    def good(self) -> Normal:
+        """The level before the change. The good end is a version as any other: the level need not be its own."""
+        return Normal(0.0, self.jitter)
+
+    @property
+    def bad(self) -> Normal:
+        """The level from the change on."""
+        return Normal(self.change.value, self.change.variance + self.jitter)
+
+    @property
+    def block_variance(self) -> float:
+        """Of one block, of all that were measured."""
+        every = [self.change, *self.seen.values()]
+        return sum(each.variance * each.blocks for each in every) / len(every)
+
+    def log_likelihood(self, candidate: int) -> float:
+        """Of all that was seen, if the change came in with ``candidate``."""
+        before = (each for version, each in self.seen.items() if version < candidate)
+        since = (each for version, each in self.seen.items() if version >= candidate)
+        return self._together(before, self.good) + self._together(since, self.bad)
+
+    def _together(self, seen: Iterable[Estimate], level: Normal) -> float:
+        """Versions at one level, which is not known exactly: each tells the next of it."""
+        total = 0.0
+        for each in seen:
+            total += Normal(level.mean, level.variance + each.variance + self.jitter).log_density(each.value)
+            level = level.after(each.value, each.variance + self.jitter)
+        return total
+
+    def tells(self, version: int, chance: float) -> float:
+        """Bits that the next measurement of a version tells, if it has the change with probability ``chance``."""
+        return told(chance, self._next(version, self.good), self._next(version, self.bad))
+
+    def _next(self, version: int, level: Normal) -> Normal:
+        own = Normal(level.mean, level.variance + self.jitter)
+        if version in self.seen:
+            own = own.after(self.seen[version].value, self.seen[version].variance)
+        return Normal(own.mean, own.variance + self.block_variance / max(1, self.blocks(version)))
+
+    def blocks(self, version: int) -> int:
+        """How many blocks the next measurement of a version takes; 0 when it has had all."""
+        had = self.seen[version].blocks if version in self.seen else 0
+        return max(0, min(self.enough_blocks, self.most_blocks - had))
+
+    @property
+    def enough_blocks(self) -> int:
+        """Blocks that put a version on one side, unless it is an odd one."""
+        enough = (self.change.value / (2 * APART)) ** 2 - self.jitter
+        return max(FEWEST_BLOCKS, math.ceil(self.block_variance / enough))
+
+    def between(self) -> tuple[int, ...]:
+        """Versions at neither level: they have a part of the change, so there is more than one."""
+        return tuple(sorted(version for version, each in self.seen.items() if self._is_between(each)))
+
+    def _is_between(self, seen: Estimate) -> bool:
+        share = seen.value / self.change.value
+        off = [
+            abs(seen.value - level.mean) / math.sqrt(seen.variance + level.variance + self.jitter)
+            for level in (self.good, self.bad)
+        ]
+        return 0 < share < 1 and min(off) > BETWEEN
+
+    def is_change(self, seen: Estimate, confidence: float) -> bool | None:
+        """Is the difference of two neighbours the change, or nothing? None: it could be either."""
+        variance = seen.variance + 2 * self.jitter
+        odds = Normal(self.change.value, variance + self.change.variance).log_density(seen.value)
+        odds -= Normal(0.0, variance).log_density(seen.value)
+        sure = math.log(confidence / (1 - confidence))
+        return True if odds >= sure else False if odds <= -sure else None

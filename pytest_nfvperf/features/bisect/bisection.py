@@ -1,0 +1,454 @@
+"""A bisection as a function of what was measured: what to measure next, or the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import NormalDist
+
+from pytest_nfvperf.features.bisect.beliefs import APART, Levels, Range, narrowest, posterior, told_by_outcome
+from pytest_nfvperf.features.bisect.events import (
+    BisectionSubject,
+    By,
+    Estimate,
+    Event,
+    Question,
+    Ran,
+    Runs,
+    VersionComparison,
+    estimates,
+    runs,
+    unusable,
+)
+
+# Versions that pass or fail a test: it fails seldom before the change and often from it on; how often is
+# learned.
+
+_MOST_FAILURE_RUNS = 12
+"""Of one version. One that still could be either is left open."""
+_SELDOM, _OFTEN = 0.2, 0.8
+"""Beta distribution of how often a test fails on one side, before any run: most tests fail always or never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What is known of a test. ``good`` and ``bad`` are the ends, ``seen`` the versions between them."""
+
+    good: Runs
+    bad: Runs
+    seen: Mapping[int, Runs]
+
+    def log_likelihood(self, candidate: int) -> float:
+        """Of all that was seen, if the change came in with ``candidate``."""
+        before = _sum((runs for version, runs in self.seen.items() if version < candidate), self.good)
+        since = _sum((runs for version, runs in self.seen.items() if version >= candidate), self.bad)
+        return _log_evidence(before, _SELDOM, _OFTEN) + _log_evidence(since, _OFTEN, _SELDOM)
+
+    def tells(self, version: int, chance: float) -> float:
+        """Bits that one more run on a version tells, if it has the change with probability ``chance``."""
+        own = self.seen.get(version, Runs())
+        without = (_SELDOM + self.good.failed + own.failed) / (1 + self.good.count + own.count)
+        with_change = (_OFTEN + self.bad.failed + own.failed) / (1 + self.bad.count + own.count)
+        return told_by_outcome(chance, without, with_change)
+
+    def blocks(self, version: int) -> int:
+        """1 while a version may run again, else 0."""
+        return int(self.seen.get(version, Runs()).count < _MOST_FAILURE_RUNS)
+
+    def between(self) -> tuple[int, ...]:
+        """None: a test that fails now and then is not half a change."""
+        return ()
+
+
+def _sum(runs: Iterable[Runs], start: Runs) -> Runs:
+    for each in runs:
+        start += each
+    return start
+
+
+def _log_evidence(runs: Runs, fails: float, passes: float) -> float:
+    """Of these outcomes in this order, if the share that fails has the distribution Beta(fails, passes)."""
+    return (
+        math.lgamma(fails + runs.failed)
+        + math.lgamma(passes + runs.passed)
+        - math.lgamma(fails + passes + runs.count)
+        - math.lgamma(fails)
+        - math.lgamma(passes)
+        + math.lgamma(fails + passes)
+    )
+
+
+# The ends come first: in what do they differ? Without a difference that is beyond the noise there is no
+# bisection.
+
+LOOKS = (8, 16, 32)
+"""Blocks of the ends after which it is decided whether to go on."""
+_FALSE_ALARM = 0.002
+"""Probability of each look to take equal ends for different ones, over all figures together."""
+INSTRUCTION_LOOKS = 2
+"""Comparisons of the ends by instructions."""
+SMALLEST_INSTRUCTIONS = 0.002
+"""Least change of instructions a packet: equal builds differ by less."""
+RUNS, MOST_RUNS = 3, 6
+"""Of each end, where they differ in outcomes: at first, and where the difference is one run in these."""
+
+
+class Why(StrEnum):
+    """Why there is nothing to bisect."""
+
+    NOT_DIFFERENT = "the ends do not differ"
+    SWAPPED = "the ends are swapped"
+    UNUSABLE = "an end cannot be used"
+    NOTHING = "the tests give nothing to compare"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No bisection. ``figures``: what was seen of each subject, as (subject, estimate)."""
+
+    why: Why
+    text: str
+    figures: tuple[tuple[BisectionSubject, Estimate], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MoreOfEnds:
+    """Not decided yet: so many blocks of a comparison, or (0 blocks) one more run of an end.
+
+    ``virtual``: count instructions.
+    """
+
+    version: int
+    blocks: int = 0
+    virtual: bool = False
+
+
+def look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds:
+    """What to bisect by, or why not, or what to measure first.
+
+    A subject without a metric goes by outcomes.
+    """
+    for version, why in unusable(events).items():
+        if version in {0, question.bad}:
+            return Refusal(Why.UNUSABLE, f"{question.versions[version]} cannot be used: {why}")
+    if question.by in {By.EITHER, By.OUTCOMES} and question.metric is None:
+        found = _by_outcomes(question, events)
+        if found is not None:
+            return found
+    counted = _by_instructions(question, events) if question.counts else None
+    return counted or _by_rates(question, events)
+
+
+def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds | None:
+    """None: instructions do not differ, or cannot be counted here, and rates may differ.
+
+    Instructions repeat to a part in a thousand, so two comparisons of fresh builds decide.
+    """
+    tried = [event for event in _of_ends(question, events) if event.virtual]
+    offered = not tried or any(event.figures for event in tried)
+    if len(tried) < INSTRUCTION_LOOKS and offered:
+        return MoreOfEnds(question.bad, 1, virtual=True)
+    figures = [each for each in _figures(question, events) if each.subject.virtual]
+    worst = min(figures, key=lambda each: each.worse, default=None)
+    if worst is not None and worst.worse <= -2 * APART and _least(worst.estimate.value) >= SMALLEST_INSTRUCTIONS:
+        return worst.subject
+    if question.by is not By.INSTRUCTIONS:
+        return None
+    if worst is not None:
+        return _not_worse(replace(question, smallest=SMALLEST_INSTRUCTIONS), figures, len(tried))
+    note = next((event.note for event in tried if event.note), "")
+    return Refusal(Why.NOTHING, note or "the tests count no instructions a packet")
+
+
+def _least(log_ratio: float) -> float:
+    """By which part two figures differ."""
+    return abs(math.expm1(log_ratio))
+
+
+def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds | None:
+    """None: outcomes are the same at both ends, and rates may differ."""
+    ends = (0, question.bad)
+    ran = [sum(isinstance(event, Ran) and event.version == end for event in events) for end in ends]
+    suspects = _suspects(question, events)
+    wanted = RUNS if question.by is By.OUTCOMES or suspects else 1
+    if min(ran) >= RUNS and any(abs(more) == 1 for more in suspects.values()):
+        wanted = MOST_RUNS
+    for end, count in zip(ends, ran, strict=True):
+        if count < wanted:
+            return MoreOfEnds(end)
+    clear = max(2, min(ran) // 2)
+    most = max(suspects, key=lambda test: suspects[test], default="")
+    if most and suspects[most] >= clear:
+        return BisectionSubject(most)
+    turned = [test for test, more in suspects.items() if more <= -clear]
+    if turned:
+        good, bad = question.versions[0], question.versions[-1]
+        return Refusal(
+            Why.SWAPPED,
+            f"{turned[0]} fails on {good}, which is given as good, and passes on {bad}: exchange --good and --bad",
+        )
+    if question.by is By.OUTCOMES:
+        return Refusal(
+            Why.NOT_DIFFERENT, f"no test fails on {question.versions[-1]} and passes on {question.versions[0]}"
+        )
+    return None
+
+
+def _suspects(question: Question, events: Sequence[Event]) -> dict[str, int]:
+    """Tests with an outcome at both ends that is not the same: how many more runs failed at the bad end."""
+    tests = {test: None for event in events if isinstance(event, Ran) for test in (*event.passed, *dict(event.failed))}
+    found = {}
+    for test in tests:
+        seen = runs(events, test)
+        good, bad = seen.get(0, Runs()), seen.get(question.bad, Runs())
+        if good.count and bad.count and (good.failed, bad.failed) != (0, 0) and (good.passed, bad.passed) != (0, 0):
+            found[test] = bad.failed - good.failed
+    return found
+
+
+def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds:
+    figures = tuple(each for each in _figures(question, events) if not each.subject.virtual)
+    ends = [event for event in _of_ends(question, events) if not event.virtual]
+    blocks = sum(event.blocks for event in ends)
+    if not blocks:
+        return MoreOfEnds(question.bad, LOOKS[0])
+    if not figures:
+        wanted = f" of {question.metric}" if question.metric else ""
+        note = next((f": {event.note}" for event in ends if event.note), "")
+        return Refusal(Why.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared{note}")
+    worst = min(figures, key=lambda each: each.worse)
+    large = abs(math.expm1(worst.estimate.value)) >= question.smallest
+    if worst.worse <= -2 * APART and large:
+        return worst.subject
+    more = next((look - blocks for look in LOOKS if look > blocks), 0)
+    if more > 0:
+        return MoreOfEnds(question.bad, more)
+    return worst.subject if worst.worse <= -_sure(len(figures)) and large else _not_worse(question, figures, blocks)
+
+
+def _sure(figures: int) -> float:
+    """Standard errors beyond which one of so many figures is no chance."""
+    return NormalDist().inv_cdf(1 - _FALSE_ALARM / 2 / figures)
+
+
+def _not_worse(question: Question, figures: Sequence[_EndFigure], blocks: int) -> Refusal:
+    seen = tuple((each.subject, each.estimate) for each in figures)
+    good, bad = question.versions[0], question.versions[-1]
+    best = max(figures, key=lambda each: each.worse)
+    if best.worse >= _sure(len(figures)) and abs(math.expm1(best.estimate.value)) >= question.smallest:
+        text = f"{bad} is better than {good}, which is given as good: exchange --good and --bad"
+        return Refusal(Why.SWAPPED, text, seen)
+    text = (
+        f"{bad} is not shown to be worse than {good} by {question.smallest:.1%} or more in {blocks} blocks: there is "
+        "nothing to bisect"
+    )
+    return Refusal(Why.NOT_DIFFERENT, text, seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _EndFigure:
+    """``worse``: standard errors by which the bad end is better; negative where it is worse."""
+
+    subject: BisectionSubject
+    estimate: Estimate
+    worse: float
+
+
+def _figures(question: Question, events: Sequence[Event]) -> Iterator[_EndFigure]:
+    signs = {
+        BisectionSubject(figure.test, figure.metric): 1 if figure.more_is_better else -1
+        for event in _of_ends(question, events)
+        for figure in event.figures
+        if question.metric in {None, figure.metric}
+    }
+    for subject, sign in signs.items():
+        estimate = estimates(events, subject)[question.bad]
+        yield _EndFigure(subject, estimate, sign * estimate.value / estimate.error)
+
+
+def _of_ends(question: Question, events: Sequence[Event]) -> list[VersionComparison]:
+    return [
+        event
+        for event in events
+        if isinstance(event, VersionComparison) and not event.again and (event.base, event.version) == (0, question.bad)
+    ]
+
+
+# What to measure next, or the verdict: a function of the question and of all that was seen so far.
+#
+# So a bisection that was killed goes on by being asked again.
+
+_LEAST_TOLD = 1e-3
+"""Bits. A measurement that is expected to tell less is not made."""
+_CONFIRMING_RUNS = 3
+
+
+class Purpose(StrEnum):
+    """What a measurement is for."""
+
+    ENDS = "ends"
+    SEARCH = "search"
+    CONFIRM = "again"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Measure this next.
+
+    Attributes:
+        version: which.
+        base: what it is compared with.
+        blocks: of the comparison; 0 for a run of the tests on the version alone.
+        virtual: count instructions.
+    """
+
+    version: int
+    base: int
+    blocks: int
+    purpose: Purpose
+    virtual: bool = False
+
+
+class VerdictKind(StrEnum):
+    """What a bisection comes to."""
+
+    FOUND = "found"
+    RANGE = "range"
+    SEVERAL = "several"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class BisectionVerdict:
+    """The end.
+
+    Attributes:
+        kind: FOUND: one candidate. RANGE: several, which nothing that can be measured would split. SEVERAL: a version
+            is at neither level, so more than one change lies between the ends. REFUSED: there is nothing to bisect.
+        candidates: that together reach the confidence; None where refused.
+        confirmed: of FOUND: does the culprit differ from its parent in fresh blocks? None: these do not tell.
+        between: versions at neither level.
+        refusal: why there is nothing to bisect.
+    """
+
+    kind: VerdictKind
+    candidates: Range | None = None
+    confirmed: bool | None = None
+    between: tuple[int, ...] = ()
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BisectionState:
+    """Where a bisection stands.
+
+    Attributes:
+        step: an Ask, or the Verdict.
+        subject: what it goes by; None while the ends are measured.
+        evidence: what is known; None likewise.
+        chances: of candidates 1, 2, ...: the change came in with that version. Empty while the ends are measured.
+    """
+
+    step: Ask | BisectionVerdict
+    subject: BisectionSubject | None = None
+    evidence: Levels | Outcomes | None = None
+    chances: tuple[float, ...] = ()
+
+
+def standing(question: Question, events: Sequence[Event]) -> BisectionState:
+    """What to do next, after these events."""
+    subject = look_at_ends(question, events)
+    if isinstance(subject, Refusal):
+        return BisectionState(BisectionVerdict(VerdictKind.REFUSED, refusal=subject))
+    if isinstance(subject, MoreOfEnds):
+        return BisectionState(Ask(subject.version, 0, subject.blocks, Purpose.ENDS, subject.virtual))
+    evidence = _evidence(question, events, subject)
+    chances = posterior([evidence.log_likelihood(candidate) for candidate in range(1, len(question.versions))])
+    step = _search(question, evidence, chances, set(unusable(events)))
+    if isinstance(step, BisectionVerdict) and step.kind is VerdictKind.FOUND:
+        step = _confirm(question, events, subject, evidence, step)
+    if isinstance(step, Ask) and subject.virtual:
+        step = replace(step, blocks=1, virtual=True)
+    return BisectionState(step, subject, evidence, chances)
+
+
+def _evidence(question: Question, events: Sequence[Event], subject: BisectionSubject) -> Levels | Outcomes:
+    if subject.metric is None:
+        ran = runs(events, subject.test)
+        between = {version: each for version, each in ran.items() if 0 < version < question.bad}
+        return Outcomes(ran.get(0, Runs()), ran.get(question.bad, Runs()), between)
+    seen = estimates(events, subject)
+    change = seen.pop(question.bad)
+    return Levels(change, seen, question.most_blocks)
+
+
+def _search(
+    question: Question, evidence: Levels | Outcomes, chances: Sequence[float], cannot: set[int]
+) -> Ask | BisectionVerdict:
+    """The version that is expected to tell most, among those that can still split the likely candidates."""
+    candidates = narrowest(chances, question.confidence)
+    between = evidence.between()
+    if isinstance(evidence, Levels) and between:
+        again = next((version for version in between if evidence.seen[version].blocks < question.most_blocks / 2), None)
+        if again is None or again in cannot:
+            return BisectionVerdict(VerdictKind.SEVERAL, candidates, between=between)
+        return Ask(again, 0, evidence.blocks(again), Purpose.SEARCH)
+    if candidates.first == candidates.last:
+        return BisectionVerdict(VerdictKind.FOUND, candidates)
+    told = {
+        version: evidence.tells(version, sum(chances[:version])) * _likely_usable(version, cannot)
+        for version in range(candidates.first, candidates.last)
+        if version not in cannot and evidence.blocks(version)
+    }
+    version = max(told, key=lambda each: told[each], default=None)
+    if version is None or told[version] < _LEAST_TOLD:
+        return BisectionVerdict(VerdictKind.RANGE, candidates)
+    blocks = evidence.blocks(version) if isinstance(evidence, Levels) else 0
+    return Ask(version, 0, blocks, Purpose.SEARCH)
+
+
+def _likely_usable(version: int, cannot: set[int]) -> float:
+    """The neighbours of a version that does not build often do not build either."""
+    nearest = min((abs(version - other) for other in cannot), default=None)
+    return 1.0 if nearest is None else nearest / (nearest + 1)
+
+
+def _confirm(
+    question: Question,
+    events: Sequence[Event],
+    subject: BisectionSubject,
+    evidence: Levels | Outcomes,
+    found: BisectionVerdict,
+) -> Ask | BisectionVerdict:
+    """Measure the culprit against its parent in fresh blocks, until that says yes or no."""
+    culprit = found.candidates.first if found.candidates else 0
+    if {culprit, culprit - 1} & set(unusable(events)):
+        return found
+    if isinstance(evidence, Outcomes):
+        return _confirm_outcome(events, subject, culprit, found)
+    seen = estimates(events, subject, again=True).get(culprit)
+    answer = None if seen is None else evidence.is_change(seen, question.confidence)
+    left = question.most_blocks - (0 if seen is None else seen.blocks)
+    if answer is None and left > 0:
+        return Ask(culprit, culprit - 1, min(left, 2 * evidence.enough_blocks), Purpose.CONFIRM)
+    return replace(found, confirmed=answer)
+
+
+def _confirm_outcome(
+    events: Sequence[Event], subject: BisectionSubject, culprit: int, found: BisectionVerdict
+) -> Ask | BisectionVerdict:
+    ran = runs(events, subject.test, again=True)
+    before, since = ran.get(culprit - 1, Runs()), ran.get(culprit, Runs())
+    if _is_open(before, since):
+        version = culprit - 1 if before.count <= since.count else culprit
+        return Ask(version, version, 0, Purpose.CONFIRM)
+    more = since.failed - before.failed
+    return replace(found, confirmed=True if more > 1 or since.count == more else None if more == 1 else False)
+
+
+def _is_open(before: Runs, since: Runs) -> bool:
+    """Not as expected, and fewer than three runs of each."""
+    as_expected = before.failed == 0 and since.passed == 0 and before.count == since.count > 0
+    return not as_expected and min(before.count, since.count) < _CONFIRMING_RUNS

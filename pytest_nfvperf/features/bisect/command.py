@@ -1,0 +1,334 @@
+"""nfvperf bisect and nfvperf judge: their arguments, and what they print."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_nfvperf.cli.command import Command, path_like, share_like
+from pytest_nfvperf.features.bisect.account import ask_text, event_text, verdict_lines
+from pytest_nfvperf.features.bisect.beliefs import Judged, VersionJudgement, judge
+from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind, standing
+from pytest_nfvperf.features.bisect.events import By, Event, Question
+from pytest_nfvperf.features.bisect.page import PICTURE, Story, render_bisection
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKET
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.cli.command import Commands
+    from pytest_nfvperf.features.bisect.candidates import Candidate
+
+
+# How a bisection goes on, for a person: a line a step, the verdict, and a page with a picture.
+
+
+class BisectAccount:
+    """Prints, and keeps what the page tells.
+
+    Args:
+        question: what is asked.
+        titles: of versions, by name; of commits their subjects.
+        arguments: of pytest.
+    """
+
+    def __init__(self, question: Question, titles: Mapping[str, str], arguments: Sequence[str]) -> None:
+        self._question = question
+        self._titles = titles
+        self._arguments = arguments
+        self._after: list[BisectionState] = []
+
+    def open(self, directory: Path, events: Sequence[Event]) -> None:
+        """Say what is asked, and what an earlier process saw of it."""
+        names = self._question.versions
+        print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
+        if events:
+            print(f"going on with {len(events)} observations of an earlier run; remove {directory} to begin anew")
+        for number, event in enumerate(events, 1):
+            before = standing(self._question, events[: number - 1])
+            if isinstance(before.step, Ask):
+                self.begins(before.step)
+            self.saw(event, standing(self._question, events[:number]))
+
+    def begins(self, ask: Ask) -> None:
+        """The first half of a line."""
+        print(f"{len(self._after) + 1:3}  {ask_text(self._question, ask)}: ", end="", flush=True)
+
+    def saw(self, event: Event, now: BisectionState) -> None:
+        """The second half."""
+        self._after.append(now)
+        print(event_text(self._question, event, now), flush=True)
+
+    def end(self, directory: Path, events: Sequence[Event], found: BisectionState) -> None:
+        """The verdict, and where the page is."""
+        for line in verdict_lines(self._question, events, found):
+            print(line)
+        culprit = self._titles.get(_culprit(self._question, found), "")
+        if culprit:
+            print(f"  {culprit}")
+        story = Story(self._question, events, self._after, self._titles, self._arguments)
+        page = render_bisection(story, directory)
+        picture = f", {PICTURE} beside it" if found.chances else ""
+        print(f"page: {page}{picture}")
+
+
+def _culprit(question: Question, found: BisectionState) -> str:
+    step = found.step
+    if isinstance(step, Ask) or step.kind is not VerdictKind.FOUND or step.candidates is None:
+        return ""
+    return question.versions[step.candidates.first]
+
+
+# ``nfvperf bisect``: which of an ordered row of versions brought a change in?
+
+FOUND, REFUSED, OPEN = 0, 1, EXIT_STATUS[RunFate.INCONCLUSIVE]
+"""One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
+
+
+def _add_parser(commands: Commands) -> None:
+    text = "which version between a good and a bad one brought a change in"
+    usage = "nfvperf bisect --good A --bad B [--versions V ... | --source DIR] [options] -- PYTEST-ARGUMENTS"
+    parser = commands.add_parser("bisect", help=text, description=text, usage=usage)
+    parser.add_argument("--good", required=True, metavar="VERSION", help="as for --nfv-ovs; with --source a revision")
+    parser.add_argument("--bad", required=True, metavar="VERSION", help="likewise")
+    between = parser.add_mutually_exclusive_group(required=True)
+    between.add_argument("--versions", nargs="*", metavar="V", help="what lies between them, in order")
+    between.add_argument("--source", type=path_like, metavar="DIR", help="git tree of OVS: the commits between them")
+    parser.add_argument("--without-dpdk", action="store_true", help="build commits without DPDK")
+    parser.add_argument("--metric", help="go by this metric only, such as forwarding_rate")
+    parser.add_argument("--by", choices=[*By], default=By.EITHER, type=By, help="default: %(default)s")
+    parser.add_argument(
+        "--confidence", type=share_like("0.95 or 95%"), default=0.95, help="of the answer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--smallest",
+        type=share_like("0.95 or 95%"),
+        default=0.005,
+        help="least change of a rate (default: %(default)s)",
+    )
+    parser.add_argument("--most-blocks", type=int, default=32, help="of a version (default: %(default)s)")
+    parser.add_argument(
+        "--log", type=path_like, metavar="DIR", help="log, runs and page (default: one below reports/bisect)"
+    )
+    parser.set_defaults(command=_bisect)
+
+
+BISECT = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_tests=True)
+
+
+def _bisect(arguments: argparse.Namespace) -> int:
+    """Ends with the statuses of docs/exit-status.md."""
+    try:
+        with _asked_to_end():
+            return _run(arguments)
+    except ConfigError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return EXIT_STATUS[RunFate.USAGE]
+    except TestbedError as error:
+        print()  # ends the line of the step that was under way
+        print(f"nfvperf: {error}\nWhat was seen is kept: the same command goes on with it.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.BROKEN]
+    except OSError as error:
+        print()
+        where = f": {error.filename}" if error.filename else ""
+        print(f"nfvperf: {error.strerror}{where}\nWhat was seen is kept: the same command goes on.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.BROKEN]
+    except KeyboardInterrupt:
+        print()
+        print("nfvperf: interrupted. What was seen is kept: the same command goes on with it.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.INTERRUPTED]
+    except Exception:  # noqa: BLE001 - Python would end with 1, which means that there is nothing to bisect
+        print()
+        traceback.print_exc()
+        print("nfvperf: a fault of nfvperf, which says nothing of any version: please report it.", file=sys.stderr)
+        return EXIT_STATUS[RunFate.INTERNAL]
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[None]:
+    """SIGTERM and a terminal that closes end us as Ctrl-C does: what runs for us is ended, and waited for.
+
+    What is ignored stays so: nohup(1) means it.
+    """
+    asking = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in asking}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.bisect.candidates import Installer  # noqa: PLC0415
+    from pytest_nfvperf.features.bisect.event_log import EventLog  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.features.bisect.trials import (  # noqa: PLC0415
+        MeasuredVersions,
+        bisect,
+    )
+    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
+
+    if not arguments.behind:
+        raise ConfigError("no tests are named: write -- and the arguments of pytest, such as -- suites/throughput")
+    if arguments.metric and arguments.metric != INSTRUCTIONS_PER_PACKET and arguments.by is By.INSTRUCTIONS:
+        raise ConfigError(f"--by instructions goes by {INSTRUCTIONS_PER_PACKET}: leave --metric out")
+    if arguments.metric and arguments.by is By.OUTCOMES:
+        raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
+    registry = Registry()
+    candidates = _candidates(arguments, registry)
+    question = Question(
+        tuple(candidate.name for candidate in candidates),
+        arguments.confidence,
+        arguments.metric,
+        arguments.by,
+        arguments.most_blocks,
+        arguments.smallest,
+        counts=_counts(arguments),
+    )
+    asked = _asked(arguments, candidates, counts=question.counts)
+    directory = arguments.log or Path("reports/bisect") / _key(asked)
+    installer = Installer(registry, dpdk=not arguments.without_dpdk)
+    trials = MeasuredVersions(candidates, installer, arguments.behind, directory / "runs")
+    account = BisectAccount(question, {each.name: each.title for each in candidates}, arguments.behind)
+    log = EventLog(directory, asked)
+    try:
+        account.open(directory, log.events)
+        found = bisect(question, trials, log, account)
+        account.end(directory, log.events, found)
+    finally:
+        log.close()
+    installer.remove_built(candidates)
+    assert isinstance(found.step, BisectionVerdict)
+    return _status(found.step)
+
+
+def _counts(arguments: argparse.Namespace) -> bool:
+    """True where instructions are to be looked at: asked for, or not ruled out on a machine that can have a guest."""
+    if arguments.by is By.INSTRUCTIONS:
+        return True
+    if arguments.by is not By.EITHER or arguments.metric not in {None, INSTRUCTIONS_PER_PACKET}:
+        return False
+    from pytest_nfvperf.adapters.guest.kernel_image import can_boot  # noqa: PLC0415 - each command imports its own
+
+    return can_boot()
+
+
+def _candidates(arguments: argparse.Namespace, registry: Any) -> list[Candidate]:
+    from pytest_nfvperf.features.bisect.candidates import commits, listed  # noqa: PLC0415
+
+    if arguments.source is not None:
+        return commits(arguments.source, arguments.good, arguments.bad)
+    return listed(arguments.good, arguments.bad, arguments.versions, registry)
+
+
+def _asked(arguments: argparse.Namespace, candidates: list[Candidate], *, counts: bool) -> dict[str, Any]:
+    """What a log is about: the first lines of two logs are the same where what they hold may be mixed."""
+    return {
+        "versions": [each.commit.commit if each.commit else each.where for each in candidates],
+        "arguments": arguments.behind,
+        "metric": arguments.metric,
+        "by": str(arguments.by),
+        "counts": counts,
+        "confidence": arguments.confidence,
+        "smallest": arguments.smallest,
+        "most_blocks": arguments.most_blocks,
+        "dpdk": not arguments.without_dpdk,
+    }
+
+
+def _key(asked: dict[str, Any]) -> str:
+    """The same question has the same directory, so the same command goes on."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _status(verdict: BisectionVerdict) -> int:
+    if verdict.kind is VerdictKind.REFUSED:
+        return REFUSED
+    return FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else OPEN
+
+
+# ``nfvperf judge``: a run as good, bad, or no answer, by the exit statuses of ``git bisect run``.
+
+_SHORT = 12
+
+
+def _add_parser_of_judge(commands: Commands) -> None:
+    text = "a run as good (0), bad (1) or no answer (125), for git bisect run"
+    usage = "nfvperf judge RUN-DIR\n       nfvperf judge [--source DIR] [--results DIR] -- PYTEST-ARGUMENTS"
+    parser = commands.add_parser("judge", help=text, description=text, usage=usage)
+    parser.add_argument(
+        "run", type=path_like, nargs="?", metavar="RUN-DIR", help="results directory of a run that has ended"
+    )
+    parser.add_argument("--source", type=path_like, metavar="DIR", help="test what is checked out in this tree of OVS")
+    parser.add_argument("--without-dpdk", action="store_true", help="build that without DPDK")
+    parser.add_argument(
+        "--results", type=path_like, default=Path("reports/judge"), metavar="DIR", help="default: %(default)s"
+    )
+    parser.set_defaults(command=_judge)
+
+
+JUDGE = Command(_add_parser_of_judge, usage_status=int(Judged.CANNOT_TELL), takes_tests=True)
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    """Whatever goes wrong is no answer; any other status would convict the version that is being tested."""
+    try:
+        found = _judgement(arguments)
+    except KeyboardInterrupt:
+        found = VersionJudgement(Judged.STOP, "interrupted")
+    except NfvperfError as error:
+        found = VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {error}")
+    except Exception as error:  # noqa: BLE001 - Python would end with 1, which means "bad"
+        found = VersionJudgement(
+            Judged.CANNOT_TELL, f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}"
+        )
+    print(f"nfvperf judge: {found.why}", flush=True)
+    return int(found.judged)
+
+
+def _judgement(arguments: argparse.Namespace) -> VersionJudgement:
+    from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
+    from pytest_nfvperf.features.bisect.trials import run_tests  # noqa: PLC0415 - each command imports its own
+
+    run, tests = arguments.run, arguments.behind
+    if (run is None) == (not tests):
+        raise ConfigError("name a run's results directory, or write -- and then the arguments of pytest")
+    if run is not None:
+        return judge(conclude(read_run(run)))
+    with _built(arguments) as where:
+        chosen = [] if where is None else ["--nfv-ovs", where]
+        return judge(run_tests([*tests, *chosen], _new_directory(arguments.results)))
+
+
+@contextmanager
+def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
+    """The name of the version that is checked out in ``--source``; what was built for it is removed at the end."""
+    if arguments.source is None:
+        yield None
+        return
+    from pytest_nfvperf.features.versions.adding import Asked, add  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.git_build import find_revision  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
+
+    registry = Registry()
+    commit = find_revision(arguments.source, "HEAD").commit
+    name = f"judge-{commit[:_SHORT]}"
+    asked = Asked("git:HEAD", name, source=arguments.source, dpdk=not arguments.without_dpdk)
+    try:
+        yield add(asked, registry).version.name
+    finally:
+        if registry.has(name):
+            registry.remove(name)
+
+
+def _new_directory(results: Path) -> Path:
+    return next(path for number in itertools.count(1) if not (path := results / f"{number:03}").exists())

@@ -1,0 +1,151 @@
+"""The log of a bisection: JSON lines, the question first, then all that was seen. Whoever has it can go on.
+
+Each line is on the disk before the next measurement begins. A line that was cut off when the process was killed is
+taken away by the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pytest_nfvperf.adapters.evidence.writer import sync
+from pytest_nfvperf.features.bisect.events import Event, Ran, Unusable, VersionComparison
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+LOG = "bisection.jsonl"
+SCHEMA = 1
+_KINDS: dict[str, type[Event]] = {"compared": VersionComparison, "ran": Ran, "unusable": Unusable}
+
+
+class EventLog:
+    """The log in a directory, which one process at a time has.
+
+    Args:
+        directory: it is made where it is not there.
+        asked: what the bisection is about, as plain JSON.
+
+    Raises:
+        ConfigError: another process has it, or it is of another question; says in what they differ.
+        TestbedError: it cannot be written.
+    """
+
+    def __init__(self, directory: Path, asked: Mapping[str, Any]) -> None:
+        self.path = directory / LOG
+        self._events: list[Event] = []
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise self._broken(error) from error
+        try:
+            self._lock()
+            self._read({"kind": "bisection", "schema": SCHEMA, **_plain(asked)})
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """All that was seen, in order."""
+        return self._events
+
+    def append(self, event: Event) -> None:
+        """Write one more and wait until the disk has it; TestbedError where it cannot be written."""
+        kind = next(name for name, made in _KINDS.items() if made is type(event))
+        self._write({"kind": kind, **asdict(event)})
+        self._events.append(event)
+
+    def close(self) -> None:
+        """Let another process have it."""
+        os.close(self._fd)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                "another bisection writes here: wait for it to end, or name another directory by --log",
+                file=str(self.path),
+            ) from error
+
+    def _read(self, asked: Mapping[str, Any]) -> None:
+        *lines, rest = self.path.read_bytes().split(b"\n")
+        if rest:
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - len(rest))
+        if not lines:
+            self._write(asked)
+            return
+        self._check(self._parsed(lines[0], 1), asked)
+        self._events = [self._event(self._parsed(line, number), number) for number, line in enumerate(lines[1:], 2)]
+
+    def _check(self, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+        keys = [key for key in {**there, **asked} if there.get(key) != asked.get(key)]
+        if keys:
+            key = keys[0]
+            raise ConfigError(
+                f"this log is of another bisection: its {key} is {_shown(there.get(key))}, yours is "
+                f"{_shown(asked.get(key))}. Ask the same to go on with it, or name another directory by --log",
+                file=str(self.path),
+            )
+
+    def _event(self, data: Mapping[str, Any], number: int) -> Event:
+        kind = _KINDS.get(str(data.get("kind")))
+        if kind is None:
+            raise self._unreadable(number, f"kind {data.get('kind')!r} is unknown")
+        try:
+            return TypeAdapter(kind).validate_python({key: value for key, value in data.items() if key != "kind"})
+        except ValidationError as error:
+            raise self._unreadable(number, str(error.errors(include_url=False)[0]["msg"])) from error
+
+    def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
+        try:
+            data = json.loads(line)
+        except ValueError as error:
+            raise self._unreadable(number, str(error)) from error
+        if not isinstance(data, dict):
+            raise self._unreadable(number, "it is no object")
+        return data
+
+    def _unreadable(self, number: int, why: str) -> ConfigError:
+        return ConfigError(
+            f"this is no line of a bisection's log: {why}. Name another directory by --log, or remove this one",
+            file=str(self.path),
+            line=number,
+        )
+
+    def _write(self, data: Mapping[str, Any]) -> None:
+        line = (json.dumps(data, allow_nan=False, ensure_ascii=False) + "\n").encode()
+        end = os.fstat(self._fd).st_size
+        try:
+            written = 0
+            while written < len(line):
+                written += os.write(self._fd, line[written:])
+            sync(self._fd)
+        except OSError as error:
+            os.ftruncate(self._fd, end)
+            raise self._broken(error) from error
+
+    def _broken(self, error: OSError) -> TestbedError:
+        return TestbedError(
+            f"the log {self.path} cannot be written: {error.strerror}. Free space, or name another directory by --log"
+        )
+
+
+def _plain(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is read back: lists for tuples."""
+    return dict(json.loads(json.dumps(dict(asked))))
+
+
+def _shown(value: object) -> str:
+    """In short: of a long list how many, its first and its last."""
+    if isinstance(value, list) and len(value) > 6:
+        return f"a list of {len(value)} from {value[0]!r} to {value[-1]!r}"
+    return repr(value)

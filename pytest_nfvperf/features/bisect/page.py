@@ -1,0 +1,124 @@
+"""A bisection as one HTML page and one picture: the versions with what was measured of each, and the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pytest_nfvperf.adapters.process.outputs import write_whole
+from pytest_nfvperf.adapters.report.chart import BLUE, MUTED, ORANGE, VERMILION
+from pytest_nfvperf.adapters.report.picture import dress, finish, new_figure, to_png, to_svg
+from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.features.bisect.account import event_text, verdict_lines
+from pytest_nfvperf.features.bisect.beliefs import Levels
+from pytest_nfvperf.features.bisect.bisection import BisectionState
+from pytest_nfvperf.features.bisect.events import Estimate, Event, Question, runs, unusable
+
+_MOST_NAMES = 24
+PAGE, PICTURE = "bisection.html", "bisection.png"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What a page tells.
+
+    Attributes:
+        question: what was asked.
+        events: what was seen, in order.
+        after: where the bisection stood after each of them; the last is the verdict.
+        titles: of versions, by name; of commits their subjects.
+        arguments: of pytest.
+    """
+
+    question: Question
+    events: Sequence[Event]
+    after: Sequence[BisectionState]
+    titles: Mapping[str, str]
+    arguments: Sequence[str]
+
+
+def render_bisection(story: Story, directory: Path) -> Path:
+    """Write the page and the picture; returns the page's path."""
+    now = story.after[-1]
+    names = story.question.versions
+    chart = Markup()
+    if now.chances:
+        figure = bisection_chart(story.question, story.events, now)
+        chart = Markup(to_svg(figure, f"bisection of {names[0]} to {names[-1]}"))  # noqa: S704 - our own drawing
+        (directory / PICTURE).write_bytes(to_png(figure))
+    steps = [
+        (names[event.version], story.titles.get(names[event.version], ""), event_text(story.question, event, standing))
+        for event, standing in zip(story.events, story.after, strict=True)
+    ]
+    page = environment().get_template("bisection.html")
+    text = page.render(
+        style=style(),
+        good=names[0],
+        bad=names[-1],
+        between=len(names) - 2,
+        lines=list(verdict_lines(story.question, story.events, now)),
+        chart=chart,
+        steps=steps,
+        arguments=list(story.arguments),
+        subject=now.subject,
+    )
+    write_whole(directory / PAGE, text)
+    return directory / PAGE
+
+
+def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> Figure:
+    """Two panels, one above the other; ``now.subject`` is known."""
+    figure = new_figure(10.4, 6.0)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    if isinstance(now.evidence, Levels):
+        _draw_ratios(above, question, now.evidence)
+    else:
+        _draw_failures(above, events, now)
+    cannot = sorted(unusable(events))
+    if cannot:
+        middle = [sum(above.get_ylim()) / 2] * len(cannot)
+        above.plot(cannot, middle, "x", color=VERMILION, markersize=8, label="skipped: cannot be used")
+    candidates = range(1, len(question.versions))
+    below.bar(candidates, [chance * 100 for chance in now.chances], color=ORANGE, width=0.8)
+    dress(below, title="The change came in with this version", y="probability, %")
+    below.set_ylim(0, 105)
+    step = 1 + (len(question.versions) - 1) // _MOST_NAMES
+    places = list(range(0, len(question.versions), step))
+    below.set_xticks(places, [question.versions[place] for place in places], rotation=40, ha="right", fontsize=8)
+    below.set_xlim(-0.7, len(question.versions) - 0.3)
+    finish(figure, (above, below), bottom_in=0.8)
+    figure.subplots_adjust(hspace=0.28)
+    return figure
+
+
+def _draw_ratios(panel: Axes, question: Question, evidence: Levels) -> None:
+    seen: Mapping[int, Estimate] = {**evidence.seen, question.bad: evidence.change}
+    places = sorted(seen)
+    found = [seen[place].interval() for place in places]
+    middle = [ratio * 100 for ratio, _, _ in found]
+    bars = ([(ratio - low) * 100 for ratio, low, _ in found], [(high - ratio) * 100 for ratio, _, high in found])
+    panel.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    panel.axhline(evidence.change.interval()[0] * 100, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
+    panel.errorbar(
+        places, middle, yerr=bars, fmt="o", color=BLUE, capsize=3, markersize=5, label="measured, with interval at 95 %"
+    )
+    panel.plot([0], [100], "s", color=BLUE, markersize=6, label="good end")
+    dress(panel, title="Each version against the good end", y=f"% of {question.versions[0]}")
+
+
+def _draw_failures(panel: Axes, events: Sequence[Event], now: BisectionState) -> None:
+    test = now.subject.test if now.subject else ""
+    ran = runs(events, test)
+    places = sorted(ran)
+    shares = [100 * ran[place].failed / ran[place].count for place in places]
+    panel.plot(places, shares, "o", color=BLUE, label="runs that failed")
+    for place, share in zip(places, shares, strict=True):
+        text = f"{ran[place].failed}/{ran[place].count}"
+        panel.annotate(text, (place, share), (5, 5), textcoords="offset points", fontsize=8)
+    panel.set_ylim(-8, 115)
+    dress(panel, title=f"{test} on each version", y="failed runs, %")

@@ -1,0 +1,368 @@
+"""Measurements of a bisection: one run of pytest, alone or comparing two versions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Protocol
+
+from pytest_nfvperf.adapters.evidence.reader import PATTERN, conclude, read_run
+from pytest_nfvperf.adapters.process.process import tail
+from pytest_nfvperf.features.bisect.beliefs import failed, passed
+from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, Purpose, standing
+from pytest_nfvperf.features.bisect.candidates import Candidate, Installer, NotUsableError
+from pytest_nfvperf.features.bisect.events import (
+    BisectionSubject,
+    Event,
+    MetricDifference,
+    Question,
+    Ran,
+    Unusable,
+    VersionComparison,
+)
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunConclusion, RunFate
+from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
+
+# What a bisection needs from the world: a measurement of a version, and a place to keep what was seen.
+
+
+class VersionTrials(Protocol):
+    """Measures versions."""
+
+    def measure(self, ask: Ask) -> Event:
+        """Do what is asked.
+
+        Returns:
+            Compared or Ran; or Unusable for a version that neither builds nor starts.
+
+        Raises:
+            TestbedError: the testbed is broken: that says nothing of any version.
+            ConfigError: the tests or their options cannot be used.
+        """
+
+
+class Seen(Protocol):
+    """All that was seen, also by a process that is gone."""
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """In order."""
+
+    def append(self, event: Event) -> None:
+        """Keep one more; it is safe when this returns."""
+
+
+class Account(Protocol):
+    """Told how a bisection goes on."""
+
+    def begins(self, ask: Ask) -> None:
+        """This is going to be measured."""
+
+    def saw(self, event: Event, now: BisectionState) -> None:
+        """This was seen and kept, and the bisection stands so."""
+
+
+# A run of pytest, or of nfvperf itself, as a child that ends in good order whatever becomes of us.
+
+_END_S = 90.0
+"""A run that is asked to end takes its testbed down and writes its report."""
+
+
+def run_child(argv: Sequence[str], log: Path) -> int:
+    """Run it with its output in ``log``; returns its exit status.
+
+    It has a process group of its own: Ctrl-C is for us, who then ask it to end, and wait. If we are killed, the kernel
+    sends it SIGTERM, upon which it removes what it made.
+
+    Raises:
+        TestbedError: it cannot be started.
+    """
+    command = ["setpriv", "--pdeathsig", "TERM", *argv]
+    try:
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
+            )
+    except OSError as error:
+        raise TestbedError(f"cannot start {argv[0]}: {error.strerror}: {error.filename}") from error
+    try:
+        return child.wait()
+    finally:
+        if child.poll() is None:
+            _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.send_signal(signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_END_S)
+        return
+    child.kill()
+    child.wait()
+
+
+# One run of pytest in a child, read back from its evidence.
+
+OUTPUT = "output.txt"
+NO_PAGE = ("--nfv-report", "none")
+"""A bisection has a page of its own; `nfvperf report` makes that of a single run."""
+
+
+def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
+    """Run pytest, and say what became of the run.
+
+    Args:
+        arguments: of pytest.
+        results: a new directory, for this run alone; its output goes there, too.
+
+    Raises:
+        ConfigError: pytest refused the arguments, or measured nothing, so that there is no evidence.
+        TestbedError: it cannot be started.
+    """
+    results.mkdir(parents=True)
+    output = results / OUTPUT
+    argv = [sys.executable, "-m", "pytest", *arguments, *NO_PAGE, "--nfv-results", str(results)]
+    status = run_child(argv, output)
+    found = sorted({path.parent.resolve() for path in results.glob(f"*/{PATTERN}")})
+    if not found:
+        raise ConfigError(
+            f"pytest ended with status {status} and left no evidence: nothing was selected that measures, or an option "
+            f"cannot be used. It said:\n{tail(output)}"
+        )
+    return conclude(read_run(found[0]))
+
+
+# ``nfvperf compare`` of two versions, as figures of a bisection.
+
+DOCUMENT = "comparison.json"
+BASE, VERSION = "base", "version"
+_SCHEMA = 1
+ROUNDS = 6
+"""Builds of each side whose instructions are counted: five bound a ratio, six also if one is spoiled. What equal builds
+differ by, a bisection learns from all versions, so it needs no second build of the base."""
+INSTRUCTIONS_ERROR = 0.0003
+"""Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonAnswer:
+    """What a comparison says.
+
+    Attributes:
+        blocks: of fresh builds, of the figure that has most.
+        figures: those with an interval.
+        note: why there is none.
+    """
+
+    blocks: int
+    figures: tuple[MetricDifference, ...]
+    note: str = ""
+
+
+def compare(
+    base: str, version: str, arguments: Sequence[str], results: Path, *, blocks: int | None
+) -> ComparisonAnswer | str:
+    """Compare two versions.
+
+    Args:
+        base: what the version is compared with, as for ``--nfv-ovs``.
+        version: likewise.
+        arguments: of pytest.
+        results: a new directory, for this comparison alone.
+        blocks: of fresh builds, after which it ends though it tells nothing yet; None: count instructions.
+
+    Returns:
+        The figures; or why the version does not do what the tests need, though the base does.
+
+    Raises:
+        ConfigError: the arguments cannot be used.
+        TestbedError: there is no comparison, and it is not the version's fault.
+    """
+    results.mkdir(parents=True)
+    output = results / OUTPUT
+    sides = [f"{BASE}={base}", f"{VERSION}={version}"]
+    command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides, "--", *arguments]
+    counting = ["--nfv-virtual-time", "--nfv-compare-rounds", str(ROUNDS)]
+    most = counting if blocks is None else ["--nfv-compare-blocks", str(blocks)]
+    status = run_child([*command, *most, *NO_PAGE, "--nfv-results", str(results)], output)
+    documents = sorted(results.glob(f"2*/{DOCUMENT}"))
+    if not documents:
+        usage = status in {EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}
+        what = (
+            f"the comparison ended with status {status}, and compared nothing: {tail(output, 1).strip()}\n"
+            f"It said:\n{tail(output)}"
+        )
+        raise ConfigError(what) if usage else TestbedError(what)
+    return read_comparison(documents[0])
+
+
+def read_comparison(path: Path) -> ComparisonAnswer | str:
+    """What ``comparison.json`` says of the second side (docs/comparing.md).
+
+    Raises:
+        TestbedError: it is of another schema, or nothing was measured through no fault of the version.
+    """
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document.get("schema") != _SCHEMA:
+        raise TestbedError(f"{path} is of schema {document.get('schema')}, and only {_SCHEMA} can be read")
+    comparisons = document["comparisons"]
+    troubles = [side for one in comparisons for side in one["sides"] if side["state"] != "measured"]
+    figures = tuple(figure for one in comparisons for figure in _figures(one, _name(one, comparisons)))
+    metrics = [metric for one in comparisons for side in one["sides"] for metric in side["metrics"]]
+    if metrics:
+        note = "" if figures else f"no figure has an interval: {metrics[0]['reason']}"
+        return ComparisonAnswer(max(1, *(metric["blocks"] for metric in metrics)), figures, note)
+    if troubles:
+        return f"{troubles[0]['state']}: {troubles[0]['reason']}"
+    reason = next((f"{left['test']}: {left['reason']}" for left in document["left_out"]), "no test compares anything")
+    raise TestbedError(f"nothing was compared ({document['result']}): {reason}")
+
+
+def _name(comparison: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]]) -> str:
+    """The test; with the labels that set it apart where the test made several comparisons."""
+    same = [other["labels"] for other in comparisons if other["test"] == comparison["test"]]
+    apart = [
+        f"{name}={value}"
+        for name, value in comparison["labels"].items()
+        if any(labels.get(name) != value for labels in same)
+    ]
+    return " ".join([comparison["test"], *apart])
+
+
+def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDifference]:
+    for side in comparison["sides"]:
+        for metric in side["metrics"] if side["state"] == "measured" else ():
+            ratio, low, high = metric["ratio"], metric["low"], metric["high"]
+            least = INSTRUCTIONS_ERROR if metric["metric"] in VIRTUAL_METRICS else 0.0
+            if ratio and low and high and (high > low or least):
+                z = NormalDist().inv_cdf((1 + metric["confidence"]) / 2)
+                error = max(least, math.log(high / low) / 2 / z)
+                yield MetricDifference(test, metric["metric"], math.log(ratio), error, metric["better"] == "higher")
+
+
+# Measures what a bisection asks for: by ``nfvperf compare``, or by one run of the tests on a version.
+
+_INTERRUPTED = "the tests were interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredVersions:
+    """Versions on this machine.
+
+    Attributes:
+        candidates: in order, the good end first.
+        installer: makes them usable.
+        arguments: of pytest.
+        results: where runs go, each in a directory of its own.
+    """
+
+    candidates: Sequence[Candidate]
+    installer: Installer
+    arguments: Sequence[str]
+    results: Path
+
+    def measure(self, ask: Ask) -> Event:
+        """As the port VersionTrials has it."""
+        wheres = []
+        for version in (ask.base, ask.version):
+            try:
+                wheres.append(self.installer.where(self.candidates[version]))
+            except NotUsableError as error:
+                return Unusable(version, str(error))
+        again = ask.purpose is Purpose.CONFIRM
+        if not ask.blocks:
+            return self._run(ask.version, wheres[1], again=again)
+        if ask.virtual:
+            return self._counted(ask, wheres, again=again)
+        found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), blocks=ask.blocks)
+        if isinstance(found, str):
+            return Unusable(ask.version, found)
+        return VersionComparison(ask.base, ask.version, found.blocks, found.figures, again, found.note)
+
+    def _counted(self, ask: Ask, wheres: Sequence[str], *, again: bool) -> Event:
+        """Instructions. Tests at the ends that do not offer them, and a machine without guests, are no mistake."""
+        try:
+            found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), blocks=None)
+        except (ConfigError, TestbedError) as error:
+            if ask.purpose is not Purpose.ENDS:
+                raise
+            why = error.message.strip().partition("\n")[0]
+            return VersionComparison(
+                ask.base, ask.version, 1, (), note=f"instructions were not counted: {why}", virtual=True
+            )
+        if isinstance(found, str):
+            return Unusable(ask.version, found)
+        return VersionComparison(ask.base, ask.version, found.blocks, found.figures, again, found.note, virtual=True)
+
+    def _run(self, version: int, where: str, *, again: bool) -> Event:
+        """A version on which the testbed breaks is unusable, if it does not break on the good end as well."""
+        run = self._conclusion(version, where)
+        good = tuple(test.node_id for test in run.tests if passed(test))
+        bad = tuple((test.node_id, test.told or test.reason) for test in run.tests if failed(test))
+        if good or bad or run.fate is not RunFate.BROKEN:
+            return Ran(version, good, bad, again)
+        control = self._conclusion(0, self.installer.where(self.candidates[0])) if version else run
+        if control.fate is RunFate.BROKEN:
+            raise TestbedError(f"the testbed broke on {self.candidates[0].name}: {control.last_line}")
+        return Unusable(version, run.reason)
+
+    def _conclusion(self, version: int, where: str) -> RunConclusion:
+        directory = self._new_directory(Ask(version, version, 0, Purpose.SEARCH))
+        run = run_tests([*self.arguments, "--nfv-ovs", where], directory)
+        if run.fate in {RunFate.USAGE, RunFate.EMPTY}:
+            raise ConfigError(f"the tests cannot be run: {run.last_line}")
+        if run.fate in {RunFate.INTERRUPTED, RunFate.KILLED, RunFate.INTERNAL}:
+            raise TestbedError(f"{_INTERRUPTED} on {self.candidates[version].name}: {run.last_line}")
+        return run
+
+    def _new_directory(self, ask: Ask) -> Path:
+        """``007-v12``: in the order of time, with the version's name."""
+        name = self.candidates[ask.version].name.replace(":", "-").replace("/", "-")
+        taken = {path.name.partition("-")[0] for path in self.results.glob("*-*")}
+        number = next(each for each in itertools.count(1) if f"{each:03}" not in taken)
+        return self.results / f"{number:03}-{name}"
+
+
+# The loop of a bisection: ask what to measure, measure it, keep it, until there is a verdict.
+
+
+def bisect(question: Question, trials: VersionTrials, seen: Seen, account: Account) -> BisectionState:
+    """Go on until there is a verdict.
+
+    Args:
+        question: what is asked.
+        trials: measures versions.
+        seen: what was seen already, and where more of it is kept.
+        account: told of each step.
+    """
+    now = standing(question, seen.events)
+    while isinstance(now.step, Ask):
+        account.begins(now.step)
+        event = _answering(trials.measure(now.step), now.subject)
+        seen.append(event)
+        now = standing(question, seen.events)
+        account.saw(event, now)
+    return now
+
+
+def _answering(event: Event, subject: BisectionSubject | None) -> Event:
+    """The event; or, where it has nothing of what the bisection goes by, that its version cannot be used."""
+    match event:
+        case VersionComparison() if subject and subject.metric:
+            if all(BisectionSubject(figure.test, figure.metric) != subject for figure in event.figures):
+                why = f"its comparison has no {subject.metric} of {subject.test}"
+                return Unusable(event.version, f"{why}: {event.note}" if event.note else why)
+        case Ran() if subject:
+            if subject.test not in {*event.passed, *dict(event.failed)}:
+                return Unusable(event.version, f"{subject.test} neither passed nor failed on it")
+    return event

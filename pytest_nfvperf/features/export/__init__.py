@@ -1,0 +1,1 @@
+"""Figures of runs for other tools: nfvperf export."""

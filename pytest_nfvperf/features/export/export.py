@@ -1,0 +1,444 @@
+"""nfvperf export: CSV, Parquet and OpenMetrics of one or many runs."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
+from pytest_nfvperf.cli.command import Command, path_like
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.records import TrialData
+from pytest_nfvperf.model.measure.observe import observation, observations
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.verdict import Judgement
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.cli.command import Commands
+
+
+# Evidence for other tools: flat tables as CSV, or Parquet by pyarrow, and OpenMetrics text by
+# prometheus_client.
+#
+# docs/export.md lists the columns and the metrics; tests hold the page and these tables together.
+
+NO_PYARROW = "Parquet files need pyarrow: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"
+NO_CLIENT = "OpenMetrics need prometheus_client: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"
+FILE = "metrics.openmetrics"
+
+Kind = Literal["text", "int", "float", "bool"]
+Cell = str | int | float | bool | None
+
+LABELS = ("suite", "topology", "frame_size", "flows", "direction", "datapath", "profile")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRow:
+    """What one row is made of. ``labels``: of the subject that it is about; ``found``: the item itself."""
+
+    run: RunEvidence
+    test: TestEvidence
+    id: str
+    labels: Mapping[str, str]
+    found: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. ``cell`` returns None where the thing was not measured."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    cell: Callable[[ExportRow], Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with its columns and what gives its rows."""
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: Callable[[RunEvidence], Iterator[ExportRow]]
+
+
+def _testbed_of(run: RunEvidence) -> str | None:
+    """None where the run record is missing."""
+    return run.run.testbed.name if run.run is not None else None
+
+
+def _label(name: str) -> Column:
+    return Column(name, "text", f"the label {name}", lambda row: row.labels.get(name))
+
+
+_COMMON = (
+    Column("run", "text", "id of the run", lambda row: row.run.run_id),
+    Column("testbed", "text", "its testbed", lambda row: _testbed_of(row.run)),
+    Column("test", "text", "pytest's node id; empty outside of tests", lambda row: row.test.node_id),
+    Column("id", "text", "id of the record", lambda row: row.id),
+    *map(_label, LABELS),
+    Column("labels", "text", "all labels, as JSON", lambda row: json.dumps(dict(sorted(row.labels.items())))),
+)
+
+
+def _of(name: str, kind: Kind, meaning: str, cell: Callable[[Any], Cell]) -> Column:
+    """A column of the item itself."""
+    return Column(name, kind, meaning, lambda row: cell(row.found))
+
+
+def _percentile(name: str, percentile: float, meaning: str) -> Column:
+    def cell(trial: TrialData) -> int | None:
+        latency = trial.result.latency
+        return None if latency is None else latency.percentile_ns(percentile)
+
+    return _of(name, "int", meaning, cell)
+
+
+def _part(name: str, kind: Kind, meaning: str, of: str, attribute: str) -> Column:
+    """A column of a part that may be missing, such as the ledger of a trial."""
+
+    def cell(found: Any) -> Cell:
+        part = getattr(found, of)
+        return None if part is None else getattr(part, attribute)
+
+    return _of(name, kind, meaning, cell)
+
+
+def _goal(name: str, title: str) -> tuple[Column, Column]:
+    """The figure of a goal, and what it says of the true one."""
+
+    def value(outcome: Outcome) -> float | None:
+        seen = observation(outcome, name, "pps")
+        return None if seen is None else seen.value
+
+    return (
+        _of(f"{name}_fps", "float", f"{title}, frames/s per direction", value),
+        _of(
+            f"{name}_bound",
+            "text",
+            "what it says of the true one: empty, at least, at most, between, about",
+            lambda outcome: _bound(outcome, name),
+        ),
+    )
+
+
+def _bound(outcome: Outcome, goal: str) -> str | None:
+    seen = observation(outcome, goal, "pps")
+    return None if seen is None else str(seen.bound)
+
+
+_CYCLES = _part("cycles_per_packet", "float", "cycles of the PMD threads per packet", "cost", "pmd_cycles_per_packet")
+
+_TRIAL = (
+    _of("purpose", "text", "why it was run", lambda t: t.result.spec.purpose),
+    _of("valid", "bool", "false: the rig spoiled it, and it counts for nothing", lambda t: t.result.valid),
+    _of("reasons", "text", "why it is invalid", lambda t: "; ".join(map(str, t.result.invalid))),
+    _of("repeat_of", "text", "id of the invalid trial that it repeats", lambda t: t.repeat_of),
+    _of("load_fps", "int", "intended load, frames/s per direction", lambda t: t.result.spec.load_fps),
+    _of("duration_s", "float", "how long frames were due, s", lambda t: t.result.due_s),
+    _of("intended", "int", "frames due, all directions", lambda t: t.result.intended),
+    _of("offered", "int", "frames that the DUT was asked to take", lambda t: t.result.offered),
+    _of("sent", "int", "frames put on the ports", lambda t: t.result.sent),
+    _of("received", "int", "distinct frames received", lambda t: t.result.received),
+    _of("lost", "int", "offered less received", lambda t: t.result.lost),
+    _of("loss_ratio", "float", "lost / offered", lambda t: t.result.loss_ratio),
+    _of("own_offered", "int", "offered in undisturbed windows, or all", lambda t: t.own_offered),
+    _of("own_lost", "int", "of these lost, which is what a search is judged by", lambda t: t.own_lost),
+    _part("unexplained", "int", "lost frames that no counter explains", "ledger", "unaccounted"),
+    _part(
+        "of_others", "int", "frames in the counters that are not of the trial, or counted twice", "ledger", "foreign"
+    ),
+    _of("offered_fps", "float", "measured, frames/s per direction", lambda t: t.result.offered_fps),
+    _of("received_fps", "float", "measured, frames/s per direction", lambda t: t.result.received_fps),
+    _percentile("p50_ns", 50, "latency, ns, where it was asked for"),
+    _percentile("p99_ns", 99, "the same"),
+    _percentile("p999_ns", 99.9, "the same"),
+    _CYCLES,
+    _part("pmd_busy_ratio", "float", "share of the PMD threads' time spent on packets", "cost", "pmd_busy_ratio"),
+    _of(
+        "poll_gap_ns",
+        "int",
+        "longest time without a poll of the generator",
+        lambda t: t.result.health.longest_poll_gap_ns,
+    ),
+    _of("wall_s", "float", "the trial with settling and reading counters, s", lambda t: t.wall_s),
+)
+
+_OUTCOME = (
+    _of("algorithm", "text", "what found it", lambda o: o.algorithm),
+    _of("trials", "int", "how many trials it rests on", lambda o: len(o.trials)),
+    _of("mean_frame_size", "float", "bytes with FCS; 0 for streams", lambda o: o.mean_frame_size),
+    _of("ceiling_fps", "float", "the rig's own ceiling, frames/s per direction", lambda o: o.ceiling_fps),
+    _of("line_rate_fps", "float", "of the ports, frames/s per direction", lambda o: o.line_rate_fps),
+    *_goal("ndr", "NDR"),
+    *_goal("pdr", "PDR"),
+    *_goal("throughput", "throughput of RFC 2544"),
+    _CYCLES,
+    _of("elapsed_s", "float", "how long the measurement took, s", lambda o: o.elapsed_s),
+    _of("notes", "text", "what a reader must know", lambda o: "; ".join(o.notes)),
+)
+
+_FIGURE = (
+    _of("metric", "text", "as the SLA language names it", lambda f: f.metric),
+    _of("at", "text", "the load that it belongs to", lambda f: f.at),
+    _of("unit", "text", "base unit", lambda f: f.unit),
+    _of("value", "float", "in the unit", lambda f: f.value),
+    _of("low", "float", "lower end of its interval, where it was sampled", lambda f: f.low),
+    _of("high", "float", "upper end", lambda f: f.high),
+    _of("lower_bound", "bool", "the true value is at least this", lambda f: f.lower_bound),
+    _of("upper_bound", "bool", "the true value is at most this", lambda f: f.upper_bound),
+    _of("bound", "text", "the same in words: empty, at least, at most, between, about", lambda f: str(f.bound)),
+    _of("bound_reason", "text", "why it is only a bound", lambda f: f.bound_reason),
+    _of("ratio", "float", "to the baseline of its comparison", lambda f: f.relatives[0].ratio if f.relatives else None),
+    _of("ratio_low", "float", "lower end of its interval", lambda f: f.relatives[0].low if f.relatives else None),
+    _of("ratio_high", "float", "upper end; empty: open", lambda f: f.relatives[0].high if f.relatives else None),
+)
+
+_VERDICT = (
+    _of("judgement", "text", "PASS, FAIL or INCONCLUSIVE", lambda v: v.judgement.value),
+    _of("requirement", "text", "as the SLA says it", lambda v: v.requirement),
+    _of("metric", "text", "what it is about", lambda v: v.metric),
+    _of("unit", "text", "base unit of observed and limit", lambda v: v.unit),
+    _of("observed", "float", "empty: not measured", lambda v: v.observed),
+    _of("limit", "float", "of the requirement", lambda v: v.limit),
+    _of("margin", "float", "(observed - limit) / |limit|, positive is better", lambda v: v.margin),
+    _of("reason", "text", "of a FAIL or INCONCLUSIVE", lambda v: v.reason),
+    _of("rule", "text", "file (from pytest's rootdir, as node ids) and place of the rule", lambda v: v.rule),
+    _of("evidence", "text", "ids of the trials that it rests on", lambda v: " ".join(v.evidence)),
+)
+
+
+def _trials(run: RunEvidence) -> Iterator[ExportRow]:
+    for test in run.tests.values():
+        labels = dict(test.data.labels)
+        yield from (ExportRow(run, test, key, labels, trial) for key, trial in test.trials.items())
+
+
+def _outcomes(run: RunEvidence) -> Iterator[ExportRow]:
+    for test in run.tests.values():
+        yield from (ExportRow(run, test, key, outcome.label, outcome) for key, outcome in test.outcomes.items())
+
+
+def _figures(run: RunEvidence) -> Iterator[ExportRow]:
+    for row in _outcomes(run):
+        yield from (ExportRow(run, row.test, row.id, row.labels, figure) for figure in observations(row.found))
+
+
+def _verdicts(run: RunEvidence) -> Iterator[ExportRow]:
+    """The labels are the subject's where the test has several, else the test's."""
+    for test in run.tests.values():
+        for key, verdict in test.verdicts.items():
+            yield ExportRow(run, test, key, dict(verdict.subject) or dict(test.data.labels), verdict)
+
+
+TABLES = (
+    Table("trials", (*_COMMON, *_TRIAL), _trials),
+    Table("outcomes", (*_COMMON, *_OUTCOME), _outcomes),
+    Table("figures", (*_COMMON, *_FIGURE), _figures),
+    Table("verdicts", (*_COMMON, *_VERDICT), _verdicts),
+)
+COMMON = tuple(column.name for column in _COMMON)
+
+
+def export(runs: Sequence[RunEvidence], directory: Path, *, parquet: bool = False) -> list[Path]:
+    """Write a file a table, with the rows of all runs; files that are there are replaced.
+
+    Args:
+        runs: from ``read_run``.
+        directory: made when missing.
+        parquet: write Parquet instead of CSV.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: no pyarrow, or the files cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return [(_parquet if parquet else _csv)(table, runs, directory) for table in TABLES]
+    except OSError as error:
+        raise ConfigError(f"cannot export to {directory}: {error}") from error
+
+
+def _csv(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
+    """Empty where not measured."""
+    path = directory / f"{table.name}.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([column.name for column in table.columns])
+        for run in runs:
+            for row in table.rows(run):
+                cells = [column.cell(row) for column in table.columns]
+                writer.writerow([str(cell).lower() if isinstance(cell, bool) else cell for cell in cells])
+    return path
+
+
+def _parquet(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
+    """A row group a run: no more than one run's rows are in memory."""
+    try:
+        import pyarrow as arrow  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(NO_PYARROW) from error
+    types = {"text": arrow.string(), "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_()}
+    schema = arrow.schema(
+        [arrow.field(column.name, types[column.kind], metadata={"meaning": column.meaning}) for column in table.columns]
+    )
+    path = directory / f"{table.name}.parquet"
+    with parquet.ParquetWriter(path, schema) as writer:
+        for run in runs:
+            rows = list(table.rows(run))
+            columns = {column.name: [column.cell(row) for row in rows] for column in table.columns}
+            writer.write_table(arrow.table(columns, schema=schema))
+    return path
+
+
+_SUBJECT = ("testbed", "test", *LABELS)
+
+Sample = tuple[tuple[str, ...], float]
+"""Values of the labels, and the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """One gauge. ``samples`` gives those of a run; a figure that was not measured has none."""
+
+    name: str
+    meaning: str
+    labels: tuple[str, ...]
+    samples: Callable[[RunEvidence], Iterator[Sample]]
+
+
+def _subject(row: ExportRow) -> tuple[str, ...]:
+    return (_testbed_of(row.run) or "", row.test.node_id, *(row.labels.get(name, "") for name in LABELS))
+
+
+def _values(run: RunEvidence) -> Iterator[Sample]:
+    for row in _figures(run):
+        found = row.found
+        yield (*_subject(row), found.metric, found.at or "", found.unit, str(found.bound)), found.value
+
+
+def _met(run: RunEvidence) -> Iterator[Sample]:
+    for row in _verdicts(run):
+        verdict = row.found
+        yield (*_subject(row), verdict.requirement), float(verdict.judgement is Judgement.PASS)
+
+
+def _margins(run: RunEvidence) -> Iterator[Sample]:
+    for row in _verdicts(run):
+        if row.found.margin is not None:
+            yield (*_subject(row), row.found.requirement), row.found.margin
+
+
+def _counted(run: RunEvidence, words: Iterable[str]) -> Iterator[Sample]:
+    yield from (((_testbed_of(run) or "", word), float(count)) for word, count in Counter(words).items())
+
+
+def _exit_status(run: RunEvidence) -> Iterator[Sample]:
+    profile = run.run.profile if run.run is not None else ""
+    yield (_testbed_of(run) or "", profile), float(conclude(run).exit_status)
+
+
+METRICS = (
+    Gauge("nfvperf_figure", "a figure of an outcome, in `unit`", (*_SUBJECT, "metric", "at", "unit", "bound"), _values),
+    Gauge("nfvperf_requirement_met", "1 for a PASS, 0 for a FAIL or INCONCLUSIVE", (*_SUBJECT, "requirement"), _met),
+    Gauge(
+        "nfvperf_requirement_margin_ratio",
+        "(observed - limit) / |limit|, positive is better",
+        (*_SUBJECT, "requirement"),
+        _margins,
+    ),
+    Gauge(
+        "nfvperf_run_trials",
+        "how many trials the run has",
+        ("testbed", "valid"),
+        lambda run: _counted(run, (str(trial.result.valid).lower() for trial in run.trials.values())),
+    ),
+    Gauge(
+        "nfvperf_run_tests",
+        "how many tests ended so",
+        ("testbed", "badge"),
+        lambda run: _counted(run, (test.badge for test in conclude(run).tests)),
+    ),
+    Gauge("nfvperf_run_exit_status", "exit status of the run", ("testbed", "profile"), _exit_status),
+)
+
+
+def export_openmetrics(runs: Sequence[RunEvidence], directory: Path) -> Path:
+    """Write ``metrics.openmetrics``: each sample has the time at which its run ended.
+
+    Args:
+        runs: from ``read_run``.
+        directory: made when missing.
+
+    Raises:
+        ConfigError: no prometheus_client, or the file cannot be written.
+    """
+    try:
+        from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
+        from prometheus_client.openmetrics import exposition  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(NO_CLIENT) from error
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Runs(runs))
+    in_text: Any = exposition.generate_latest  # it has no types
+    path = directory / FILE
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(in_text(registry))
+    except OSError as error:
+        raise ConfigError(f"cannot export to {directory}: {error}") from error
+    return path
+
+
+class _Runs:
+    def __init__(self, runs: Sequence[RunEvidence]) -> None:
+        self._runs = runs
+
+    def collect(self) -> Iterator[Any]:
+        """A family a metric. OpenMetrics wants the samples of one series together, oldest first, one at a time."""
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
+
+        for metric in METRICS:
+            family = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            found = {(of, run.ended_ns): value for run in self._runs for of, value in metric.samples(run)}
+            for (of, ended_ns), value in sorted(found.items()):
+                family.add_metric(of, value, timestamp=ended_ns / 1e9)
+            yield family
+
+
+# ``nfvperf export``: evidence as flat tables, for other programs.
+
+
+def _add_parser(commands: Commands) -> None:
+    text = "evidence as flat tables: trials, outcomes, figures, verdicts"
+    parser = commands.add_parser("export", help=text, description=text)
+    parser.add_argument("runs", type=path_like, nargs="*", default=[Path("reports/latest")], metavar="DIR")
+    parser.add_argument(
+        "--format", choices=("csv", "parquet", "openmetrics"), default="csv", help="default: %(default)s"
+    )
+    parser.add_argument("--output", type=path_like, default=Path("reports/export"), help="default: %(default)s")
+    parser.set_defaults(command=_export)
+
+
+EXPORT = Command(_add_parser)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
+
+    runs = [read_run(path.resolve()) for path in arguments.runs]
+    if arguments.format == "openmetrics":
+        print(export_openmetrics(runs, arguments.output))
+        return 0
+    for path in export(runs, arguments.output, parquet=arguments.format == "parquet"):
+        print(path)
+    return 0

@@ -1,0 +1,1 @@
+"""OVS nodes on other machines, over ssh."""

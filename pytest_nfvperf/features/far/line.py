@@ -1,0 +1,259 @@
+"""This end's line to another machine: one question at a time over execnet and ssh.
+
+It ends with an error that has ssh's own words, whoever closed it. What the far end made it then removes by itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import execnet
+
+from pytest_nfvperf import __version__
+from pytest_nfvperf.adapters.process.process import tail
+from pytest_nfvperf.adapters.process.programs import not_installed
+from pytest_nfvperf.features.far.serving import ALIVE, LEASE_S
+from pytest_nfvperf.model import errors
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.testbed.lab_cables import bed_of_node
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, FarHost, NodeSpec, Testbed, dut_of_node
+
+ANSWER_S = 60.0
+"""Longer than anything that is asked takes, DPDK's start included."""
+
+_PROBE_S = 30.0
+_END_S = 20.0
+_OPTIONS = ("-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
+"""Ask for no password; notice within 15 s that nobody is there any more."""
+
+_SERVE = "from pytest_nfvperf.features.far.serving import serve\nserve(channel)\n"
+_PROBE = "from pytest_nfvperf import __version__; print(__version__)"
+_WORDLESS = "without a word of ssh's: the far end's Python was ended (by the kernel, out of memory?), or ssh was"
+_SSH_FAILED = 255
+_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``arrived_ns``: when it left the far end, half of its way there and back ago, by our monotonic clock."""
+
+    value: Any
+    arrived_ns: int
+
+
+def check_version(node: str, host: FarHost) -> None:
+    """ConfigError where the host cannot be reached, or has not this very version of this package."""
+    there = _far_version(node, host)
+    if there != __version__:
+        raise ConfigError(
+            f"pytest-nfvperf is {there} on {host}, and {__version__} here: both ends must be the same. Install "
+            f"{__version__} there ({host.python} -m pip install pytest-nfvperf=={__version__}), or name another "
+            "interpreter by 'python'",
+            key=f"nodes.{node}.python",
+        )
+
+
+def _far_version(node: str, host: FarHost) -> str:
+    config = ["-F", host.ssh_config] if host.ssh_config else []
+    command = ["ssh", *config, *_OPTIONS, host.ssh, shlex.join([host.python, "-c", _PROBE])]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_PROBE_S,
+            check=False,
+            process_group=0,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError as error:
+        raise ConfigError(not_installed("ssh"), key=f"nodes.{node}.ssh") from error
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(f"{host} did not answer within {_PROBE_S:g} s", key=f"nodes.{node}.ssh") from error
+    said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if done.returncode == _SSH_FAILED:
+        by_hand = shlex.join(["ssh", *config, host.ssh, "true"])
+        raise ConfigError(
+            f"cannot reach {host}: {said}; try `{by_hand}`: an sshd must run there, and take a key of yours without "
+            "asking for a password",
+            key=f"nodes.{node}.ssh",
+        )
+    if done.returncode != 0:
+        raise ConfigError(
+            f"{host.python} on {host} has no pytest-nfvperf: {said}; install {__version__} there, and name its "
+            "interpreter by 'python'",
+            key=f"nodes.{node}.python",
+        )
+    return done.stdout.strip()
+
+
+class Line:
+    """An open line to a host. Use ``open_line``.
+
+    Args:
+        host: who is asked.
+        group: execnet's, of this line alone.
+        gateway: of this group.
+        said: what ssh writes, a file.
+    """
+
+    def __init__(self, host: FarHost, group: execnet.Group, gateway: execnet.Gateway, said: Path) -> None:
+        self._host = host
+        self._group = group
+        self._said = said
+        self._lost: TestbedError | None = None
+        self._asking = threading.Lock()
+        self._sending = threading.Lock()
+        self._asked = 0
+        self._ended = threading.Event()
+        try:
+            self._channel = gateway.remote_exec(_SERVE)
+        except OSError as error:
+            self.close()
+            raise self._gone() from error
+        threading.Thread(target=self._stay_alive, name=f"alive {host}", daemon=True).start()
+
+    @property
+    def lost(self) -> bool:
+        """True once it has ended by itself."""
+        return self._lost is not None
+
+    def ask(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> Answer:
+        """Call a method of ``FarNode``, and wait for its answer.
+
+        Raises:
+            ConfigError, UnavailableError, TestbedError: as raised there.
+            TestbedError: the line ended, with ssh's words; or there was no answer within ``deadline_s``.
+        """
+        with self._asking:
+            if self._lost is not None:
+                raise self._lost
+            began = time.monotonic_ns()
+            answer = self._exchange(method, arguments, deadline_s)
+        now = time.monotonic_ns()
+        if answer[0] != "ok":
+            raise _as_raised(*answer[1:])
+        _, value, took_ns = answer
+        return Answer(value, now - max(0, now - began - took_ns) // 2)
+
+    def _exchange(self, method: str, arguments: tuple[object, ...], deadline_s: float) -> tuple[Any, ...]:
+        """Answers to questions whose asker was interrupted are passed over."""
+        self._asked += 1
+        number = self._asked
+        try:
+            with self._sending:
+                self._channel.send(pickle.dumps((number, method, arguments), protocol=4))
+            while True:
+                of, *answer = self._channel.receive(deadline_s)
+                if of == number:
+                    return tuple(answer)
+        except self._channel.TimeoutError as error:
+            raise self._end(f"{self._host} did not answer {method!r} within {deadline_s:g} s") from error
+        except self._channel.RemoteError as error:
+            self._group.terminate(timeout=_END_S)
+            raise self._end(f"the far end on {self._host} failed: {str(error).strip().splitlines()[-1]}") from error
+        except (EOFError, OSError) as error:
+            raise self._gone() from error
+
+    def close(self) -> None:
+        """Hang up, and wait for the far end to be gone. Can be called twice."""
+        self._ended.set()
+        self._group.terminate(timeout=_END_S)
+
+    def _stay_alive(self) -> None:
+        while not self._ended.wait(LEASE_S / 6):
+            with self._sending, suppress(OSError):  # whoever asks next is told that it ended
+                self._channel.send(ALIVE)
+
+    def _gone(self) -> TestbedError:
+        self._group.terminate(timeout=_END_S)  # ssh has written all that it has to say once it has ended
+        why = (tail(self._said).splitlines() or [_WORDLESS])[-1]
+        return self._end(f"the connection to {self._host} ended: {why}")
+
+    def _end(self, why: str) -> TestbedError:
+        self._ended.set()
+        words = tail(self._said)
+        self._lost = TestbedError(
+            f"{why}; the far end removes by itself what it made (if it was killed, `nfvperf clean` there does)",
+            evidence={"ssh": words} if words else {},
+        )
+        return self._lost
+
+
+def open_line(host: FarHost, said: Path, started: Callable[[int], None] = lambda _: None) -> Line:
+    """Connect to a host whose version was checked.
+
+    Args:
+        host: where to.
+        said: what ssh writes goes to this file.
+        started: is told the pid of ssh.
+
+    Raises:
+        TestbedError: ssh ended, with its words.
+    """
+    said.touch()
+    group = execnet.Group()
+    config = f"//ssh_config={host.ssh_config}" if host.ssh_config else ""
+    options = " ".join((*_OPTIONS, "-oLogLevel=INFO", f"-E{said}"))
+    try:
+        with _deaf():
+            gateway = group.makegateway(f"ssh={options} {host.ssh}{config}//python={host.python}")
+    except (execnet.HostNotFound, EOFError, OSError) as error:
+        raise TestbedError(f"cannot connect to {host}: {tail(said) or error}") from error
+    said.write_text("", encoding="utf-8")  # what is there now is of the greeting; ssh appends
+    started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet tells it no other way
+    return Line(host, group, gateway, said)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started here does not hear what the terminal says: Ctrl-C is for pytest, which ends it in its order."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _FROM_TERMINAL)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _as_raised(kind: str, message: str, evidence: dict[str, str], key: str | None) -> NfvperfError:
+    """The error that the far end raised."""
+    if kind == "ConfigError":
+        return ConfigError(message, key=key)
+    if kind == "UnavailableError":
+        return errors.UnavailableError(message)
+    made: type[TestbedError] = {"DeadlineError": errors.DeadlineError}.get(kind, TestbedError)
+    return made(message, evidence=evidence)
+
+
+def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
+    """The fingerprint of a node's host; starts nothing there.
+
+    Raises:
+        ConfigError: it cannot be reached, has another version of this package, or lacks OVS or an interface.
+    """
+    check_version(node.name, host)
+    dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
+    with TemporaryDirectory(prefix="nfvperf-") as folder:
+        try:
+            line = open_line(host, Path(folder) / "ssh.log")
+            try:
+                found: dict[str, Any] = line.ask("look", bed_of_node(testbed, node.name), dut).value
+            finally:
+                line.close()
+        except ConfigError as error:
+            raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error
+        except TestbedError as error:
+            raise ConfigError(f"on {host}: {error}", key=f"nodes.{node.name}") from error
+    return found

@@ -1,0 +1,299 @@
+"""OVS on another machine: what is asked of it over a line, and the kind of node that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeHosts, NodeOvs
+from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
+from pytest_nfvperf.features.far.line import ANSWER_S, Answer, Line, check_version, open_line
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
+from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
+from pytest_nfvperf.model.topology.topology import Topology, standing_on
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
+from pytest_nfvperf.ports.datapath import Attachment, Collector
+
+# This end's view of a node's OVS on another machine: asks for everything over a line.
+
+
+class FarCounters:
+    """A source of counters of another machine.
+
+    Its clock may be any: a snapshot is dated by this machine's, as old as the far end says that it was when it
+    answered, and half of the way there and back before the answer came.
+
+    Args:
+        line: to that machine.
+        number: of the source there.
+        settles: some of its counters settle late.
+        polls: it knows the polling threads; none could be watched from here.
+    """
+
+    def __init__(self, line: Line, number: int, *, settles: bool = False, polls: bool = False) -> None:
+        self._ask = partial(line.ask, "of", f"source{number}")
+        # Whoever asks what a source can do looks for the method: it must not be there where the source lacks it.
+        if settles:
+            self.settled = self._settled
+        if polls:
+            self.pollers: Callable[[], tuple[Poller, ...]] = tuple
+
+    def snapshot(self) -> CounterSnapshot:
+        """All counters now; TestbedError where it does not answer."""
+        return _dated(self._ask("snapshot"))
+
+    def _settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        return _dated(self._ask("settled", before, missing))
+
+
+def _dated(answer: Answer) -> CounterSnapshot:
+    source, age_ns, counters = answer.value
+    return CounterSnapshot(source, answer.arrived_ns - age_ns, tuple((name, value) for name, value in counters))
+
+
+class _There:
+    """A method of an object that has a line: the part of this name does it on the other machine."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, one: Any, owner: type) -> Callable[..., Any]:
+        return lambda *arguments: one._line.ask("of", self._part, self._name, *arguments).value
+
+
+class FarBuilt:
+    """What stands on a node of another machine. Owns its teardown."""
+
+    firewall = _There("built")
+    not_offloaded = _There("built")
+    configuration = _There("built")
+    learned = _There("built")
+    mac_of = _There("built")
+    tell_neighbour = _There("built")
+    replace_flows = _There("built")
+
+    def __init__(self, line: Line, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
+        """Build it; errors as of BuiltOvsTopology."""
+        self.topology = topology
+        self._line = line
+        self._host = host
+        self._closed = False
+        self._interfaces, self._ports = line.ask("build", topology, uplinks).value
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        return tuple(Attachment(port, device) for port, device in self._ports)
+
+    def interface_names(self) -> Mapping[str, str]:
+        """Names of the topology's ports by the names of OVS's interfaces."""
+        return dict(self._interfaces)
+
+    def netns(self, namespace: str) -> str:
+        """TestbedError: nothing here can enter it; KeyError for an unknown one."""
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until every port has link; errors as of BuiltOvsTopology."""
+        self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
+
+    def close(self) -> None:
+        """Remove it; the far end does so itself where the line has ended. Can be called twice."""
+        if not self._closed and not self._line.lost:
+            self._closed = True
+            self._line.ask("remove")
+
+
+class FarOvs:
+    """The OVS of a node on another machine. Use ``start``."""
+
+    check_alive = _There("ovs")
+    freeze = _There("ovs")
+    thaw = _There("ovs")
+
+    def __init__(
+        self,
+        line: Line,
+        host: FarHost,
+        started: tuple[Mapping[str, Any], Sequence[tuple[bool, bool]]],
+        ended: Callable[[], None],
+    ) -> None:
+        """``started``: what FarNode.start returned; ``ended``: called once ssh has ended."""
+        info, sources = started
+        self._ended = ended
+        self._line = line
+        self._host = host
+        build = tuple((name, value) for name, value in info["build"])
+        there = {"detail": f"{info['detail']}, on {host}", "installation": f"{host}:{info['installation']}"}
+        self._info = DatapathInfo(**{**info, **there, "build": build})
+        self._collectors = tuple(
+            FarCounters(line, number, settles=settles, polls=polls) for number, (settles, polls) in enumerate(sources)
+        )
+
+    @staticmethod
+    def start(journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> FarOvs:
+        """Connect, take the machine, start its OVS.
+
+        Args:
+            journal: of this run: ssh is noted there.
+            node: which, with its host.
+            testbed: as the node sees it.
+            dut: what its OVS is.
+            name: of the instance.
+
+        Raises:
+            TestbedError: it cannot be reached any more, or its OVS did not start; nothing is left there.
+        """
+        if node.host is None:
+            raise ValueError(f"node {node.name!r} is on this machine")
+        try:
+            check_version(node.name, node.host)
+        except ConfigError as error:  # it was right when the run began
+            raise TestbedError(f"node {node.name}: {error.message}") from error
+        entry = journal.note(Kind.PROCESS, f"ssh to {node.host}", gentle=True)
+        try:
+            said = journal.directory / f"ssh-{node.name}.log"
+            line = open_line(node.host, said, partial(note_process, journal, entry))
+            try:
+                bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the rest is planned there
+                started = line.ask("start", bed, dut, name).value
+                return FarOvs(line, node.host, started, partial(journal.forget, entry))
+            except BaseException:
+                line.close()
+                raise
+        except TestbedError as error:
+            raise TestbedError(f"node {node.name}: {error.message}", evidence=error.evidence) from error
+
+    def info(self) -> DatapathInfo:
+        """Kind and versions, and where it is."""
+        return self._info
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """None of this machine."""
+        return {}
+
+    def build(self, topology: Topology, uplinks: Uplinks) -> FarBuilt:
+        return FarBuilt(self._line, self._host, topology, uplinks)
+
+    def collectors(self) -> tuple[Collector, ...]:
+        return self._collectors
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs; why there are none where the connection has ended."""
+        try:
+            return dict(self._line.ask("of", "ovs", "logs").value)
+        except TestbedError as error:
+            return {"connection": error.message}
+
+    def close(self) -> None:
+        """Stop it, remove all that was made there, and hang up. Can be called twice."""
+        try:
+            if not self._line.lost:
+                self._line.ask("close")
+        finally:
+            self._line.close()
+            self._ended()
+
+
+# Nodes of the testbed that are on other machines: what is looked for before a run, and how they are started.
+
+
+class FarNodes:
+    """Those of a testbed; it may have none."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._nodes = [node for node in testbed.nodes if node.host is not None]
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The fingerprint of each node's host, asked for once; ConfigError where a host is not as it should be."""
+        return {node.name: self.look_at(node) for node in self._nodes}
+
+    def look_at(self, node: NodeSpec) -> dict[str, Any]:
+        """The same of one. UnavailableError where execnet is missing."""
+        assert node.host is not None
+        try:
+            from pytest_nfvperf.features.far.line import look_at  # noqa: PLC0415 - needs execnet
+        except ModuleNotFoundError as error:
+            raise UnavailableError(
+                f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'"
+            ) from error
+        return look_at(self._testbed, node, node.host)
+
+    def check(self) -> None:
+        """Look at all hosts.
+
+        Raises:
+            ConfigError: execnet is missing, a host cannot be reached or lacks something, or nodes have other versions
+                of Open vSwitch though the file gives them none of their own.
+        """
+        if not self._nodes:
+            return
+        try:
+            facts = self.facts
+        except UnavailableError as error:
+            raise ConfigError(str(error), key="nodes") from error
+        here = [node.name for node in self._testbed.nodes if node.host is None and node.version is None]
+        versions = {name: locate(self._testbed.ovs.prefix).version for name in here[:1]}
+        there = {node.name: str(facts[node.name]["ovs"]) for node in self._nodes if node.version is None}
+        refuse_unlike(versions | there)
+
+    def lacks(self, topology: Topology) -> str | None:
+        """What of a topology would have to be on another machine, and cannot; None where all can be."""
+        return lacks_far(self._testbed, topology)
+
+    def starter(self, journal: Journal) -> FarStarter:
+        """Starts such a node, whose ssh is noted in this journal."""
+
+        def start(node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
+
+            return FarOvs.start(journal, node, testbed, dut, name)
+
+        return start
+
+
+def refuse_unlike(versions: dict[str, str]) -> None:
+    """ConfigError where Open vSwitch differs by node, and nobody said that it shall."""
+    first = next(iter(versions), "")
+    other = next((node for node, version in versions.items() if version != versions[first]), None)
+    if other is not None:
+        raise ConfigError(
+            f"Open vSwitch is {versions[other]} on {other}, and {versions[first]} on {first}: install the same, or say "
+            f"that it differs: 'ovs: {{other: installed}}' and 'nodes: {{{other}: {{ovs: other}}}}'",
+            key=f"nodes.{other}",
+        )
+
+
+def lacks_far(testbed: Testbed, topology: Topology) -> str | None:
+    """What of a topology would have to be on another machine, and cannot; None where all can be."""
+    hosts = {node.name: node.host for node in testbed.nodes if node.host is not None}
+    for node in topology.nodes:
+        if node.name not in hosts:
+            continue
+        part = standing_on(topology, node.name)
+        parts = [f"namespace {spec.name!r}" for spec in part.namespaces]
+        parts += [
+            f"port {port.name!r} of {port.owner}"
+            for port in topology.ports
+            if port.bridge in node.bridges and (port.owner != GENERATOR or port.kind is not PortKind.TESTBED)
+        ]
+        if parts:
+            return (
+                f"{parts[0]} of {topology.name!r} would be on {hosts[node.name]}: on another machine there can be "
+                "cabled ports of the generator only"
+            )
+    return None
+
+
+FAR_NODES: Callable[[Testbed], NodeHosts] = FarNodes

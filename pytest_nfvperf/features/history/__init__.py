@@ -1,0 +1,1 @@
+"""Figures of many runs, and what changed: nfvperf history."""

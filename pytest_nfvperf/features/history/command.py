@@ -1,0 +1,343 @@
+"""nfvperf history, and a history as the baseline of a run."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
+from pytest_nfvperf.cli.command import Command, path_like, share_like
+from pytest_nfvperf.config.vocabulary import METRICS
+from pytest_nfvperf.features.history.change_points import steps
+from pytest_nfvperf.features.history.files import History, read_entry
+from pytest_nfvperf.features.history.series import (
+    SMALLEST,
+    FigureSeries,
+    HistoryEntry,
+    Watched,
+    changes,
+    measured,
+    series_of,
+    why_not,
+)
+from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
+from pytest_nfvperf.model.display import how_many
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.comparison import differences
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.records import RunData
+from pytest_nfvperf.model.sla.verdict import Baseline
+from pytest_nfvperf.session.baseline import figures_of, when_of
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.cli.command import Commands
+
+
+# A run on its way into a history, and what a history says.
+
+_VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")
+_MOST_SHOWN = 12
+_FIRST_RELEASE = datetime(2025, 1, 1, tzinfo=UTC)
+_CLOCKS_DIFFER = timedelta(days=1)
+"""Of two machines whose clocks are set: time zones that were mistaken for one another, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which series are looked at, and the smallest share that counts as a change.
+
+    ``test``: part of their names; ``metric``: empty for all.
+    """
+
+    test: str = ""
+    metric: str = ""
+    smallest: float = SMALLEST
+
+
+def entry_of(run: RunEvidence) -> HistoryEntry:
+    """What a history keeps of a run.
+
+    Raises:
+        ConfigError: a run without figures, of versions in turns, on machines that differ, or whose clock was not set.
+    """
+    data = _machine(run)
+    found = measured(figures_of(run))
+    if data is None or not found:
+        raise ConfigError(
+            f"nothing was measured in this run, so a history has no use for it. {conclude(run).headline}",
+            file=str(run.path),
+        )
+    _check_clock(run)
+    return HistoryEntry(
+        run=run.run_id,
+        when=when_of(run),
+        started_ns=run.started_ns,
+        result=str(conclude(run).fate),
+        testbed=data.testbed.name,
+        versions={name: str(data.fingerprint[name]) for name in _VERSIONS if data.fingerprint.get(name)},
+        measured=found,
+        fingerprint=data.fingerprint,
+    )
+
+
+def baseline_of(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
+    """The figures of a file of a history, for a run with this fingerprint; ConfigError where it cannot be read."""
+    entry = read_entry(path)
+    return Baseline(
+        f"the baseline {path.name}", entry.when, entry.observed(), differences(entry.fingerprint, fingerprint)
+    )
+
+
+def _check_clock(run: RunEvidence) -> None:
+    """A history is in the order of its runs' time: one at a wrong place would make changes out of nothing."""
+    began = datetime.fromtimestamp(run.started_ns / 1e9, UTC)
+    if _FIRST_RELEASE <= began <= datetime.now(UTC) + _CLOCKS_DIFFER:
+        return
+    when = "before there was an nfvperf" if began < _FIRST_RELEASE else "in the future"
+    raise ConfigError(
+        f"this run began {when_of(run)} by the clock of its machine, {when}: the clock was not set. A history is in "
+        "the order of time and cannot take it. Set the clock (timedatectl), and measure again",
+        file=str(run.path),
+    )
+
+
+def _machine(run: RunEvidence) -> RunData | None:
+    """The record of the process that measured; the first where several did, on machines alike."""
+    files = {test.file for test in run.tests.values() if test.measured or test.outcomes}
+    found = [data for file, data in run.runs.items() if file in files]
+    if not found:
+        return None
+    first, *others = found
+    if first.compare is not None:
+        raise ConfigError(
+            "this run compares versions in turns: its figures are of several sides, and no point of a history",
+            file=str(run.path),
+        )
+    for other in others:
+        if differs := differences(first.fingerprint, other.fingerprint):
+            raise ConfigError(
+                f"this run was on machines that differ ({'; '.join(differs)}): a history takes runs on one machine",
+                file=str(run.path),
+            )
+    return first
+
+
+def better_of(metric: str) -> str | None:
+    """HIGHER or LOWER, as the SLA language limits it; None for a metric of somebody's own."""
+    known = METRICS.get(metric)
+    return None if known is None else HIGHER if known.example.startswith(">") else LOWER
+
+
+def watch(history: History, wanted: Wanted) -> list[Watched]:
+    """The changes in the series that are asked for, or why nothing can be said of one.
+
+    Raises:
+        ConfigError: no series is asked for.
+    """
+    found = []
+    for each in _wanted_series(history, wanted):
+        reason = why_not(each)
+        seen = [] if reason else steps(each, wanted.smallest)
+        told = changes(each, seen, better_of(each.metric), history.acknowledged, wanted.smallest)
+        found.append(Watched(each, told, reason))
+    return found
+
+
+def _wanted_series(history: History, wanted: Wanted) -> list[FigureSeries]:
+    everything = series_of(history.entries)
+    found = [series for series in everything if series.is_about(wanted.test, wanted.metric)]
+    if not found:
+        names = sorted({f"{series.name}: {series.metric}" for series in everything})
+        shown = "; ".join(names[:_MOST_SHOWN]) + (" ..." if len(names) > _MOST_SHOWN else "")
+        asked = " and ".join(
+            filter(None, [wanted.test and f"--test {wanted.test!r}", wanted.metric and f"--metric {wanted.metric}"])
+        )
+        raise ConfigError(f"no series has {asked}. There are {shown}")
+    return found
+
+
+# ``nfvperf history``: figures of many runs, and the changes in them.
+
+NOTHING_NEW, WORSE = 0, 1
+USAGE, TOO_FEW = EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.INCONCLUSIVE]
+DAMAGED = EXIT_STATUS[RunFate.BROKEN]
+"""A file of the history could not be read. The others were used, and showed nothing new."""
+
+_SMALLEST = "3%"
+
+
+def _add_parser(commands: Commands) -> None:
+    text = "figures of many runs: keep them, show them, find changes"
+    own = commands.add_parser("history", help=text, description=text).add_subparsers(required=True, metavar="COMMAND")
+    adding = _add_own(own, "add", _add, "keep the figures of a run; the second time it changes nothing")
+    adding.add_argument("run", type=path_like, metavar="RUN", help="results directory")
+    showing = _add_own(own, "show", _show, "a table, and a page with a chart a series")
+    showing.add_argument(
+        "--output", type=path_like, default=Path("reports/history.html"), metavar="FILE", help="default: %(default)s"
+    )
+    checking = _add_own(own, "check", _check, "fails where a figure changed for the worse")
+    for looking in (showing, checking):
+        looking.add_argument("--test", default="", metavar="SUBSTRING", help="series with this in their name")
+        looking.add_argument("--metric", default="", metavar="M", help="series of this metric")
+        looking.add_argument(
+            "--smallest",
+            type=share_like("0.03 or 3%"),
+            default=_SMALLEST,
+            metavar="SHARE",
+            help="least change (default: %(default)s)",
+        )
+    known = _add_own(own, "acknowledge", _acknowledge, "note why a figure changed; `check` passes then")
+    known.add_argument("--test", required=True, metavar="SUBSTRING", help="of the name that `show` and `check` print")
+    known.add_argument("--metric", required=True, metavar="M")
+    known.add_argument("--at", required=True, metavar="RUN", help="id of the first run after the change")
+    known.add_argument("--reason", required=True, metavar="TEXT", help="for whoever asks later")
+
+
+HISTORY = Command(_add_parser, usage_status=USAGE)
+
+
+def _add_own(
+    own: Commands, name: str, command: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    parser = own.add_parser(name, help=text, description=text.replace("%", "%%"))
+    parser.add_argument(
+        "--history", type=path_like, default=Path("history"), metavar="DIR", help="its directory (default: %(default)s)"
+    )
+    parser.set_defaults(command=lambda arguments: _with_status(command, arguments))
+    return parser
+
+
+def _with_status(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """A mistake ends with the status of a usage error: 1 says that a figure got worse."""
+    try:
+        return command(arguments)
+    except ConfigError as error:
+        print(f"nfvperf: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.features.history.files import add_entry  # noqa: PLC0415
+
+    run = read_run(arguments.run.resolve())
+    entry = entry_of(run)
+    path, new = add_entry(arguments.history, entry)
+    figures = sum(len(one.figures) for one in entry.measured)
+    subjects = len(entry.measured)
+    told = f"{how_many(figures, 'figure')} of {how_many(subjects, 'subject')}"
+    print(f"{'added' if new else 'there already'}: {path}: {told}")
+    if entry.result not in {RunFate.ACCEPTED, RunFate.PASSED}:
+        print(f"This run was {entry.result}: the history has what it measured, and says so.")
+    for problem in run.problems:
+        print(problem)
+    return NOTHING_NEW
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.history.page import (  # noqa: PLC0415
+        history_rows,
+        history_text,
+        machine_line,
+        render_history,
+    )
+    from pytest_nfvperf.features.history.series import machines  # noqa: PLC0415
+
+    history, watched = _watched(arguments)
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    print(history_text(history_rows(watched), width=width, color=terminal))
+    for machine in machines(history.entries):
+        print(machine_line(machine))
+    print(f"written: {render_history(history.entries, watched, history.problems, arguments.output)}")
+    return DAMAGED if history.problems else NOTHING_NEW
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Ends with the statuses of docs/exit-status.md."""
+    from pytest_nfvperf.features.history.page import change_line  # noqa: PLC0415
+    from pytest_nfvperf.features.history.series import LEAST_RUNS  # noqa: PLC0415
+
+    history, watched = _watched(arguments)
+    for each in watched:
+        for change in each.changes:
+            print(change_line(each.series, change))
+    counted = sum(change.counts for each in watched for change in each.changes)
+    if counted:
+        print(
+            f"{counted} for the worse that nobody acknowledged (exit status {WORSE}). "
+            "Mend it, or `nfvperf history acknowledge` it with a reason"
+        )
+        return WORSE
+    short = [each for each in watched if each.why_not]
+    if history.problems:
+        print(f"nothing new in what could be read (exit status {DAMAGED})")
+        return DAMAGED
+    if all(each.why_not for each in _current(history, watched)):
+        print(
+            f"too few runs to tell: a series needs {LEAST_RUNS} on machines alike, the newest run's have fewer "
+            f"(exit status {TOO_FEW})"
+        )
+        return TOO_FEW
+    left = f"; of {len(short)} nothing can be said, `nfvperf history show` says why" if short else ""
+    runs = how_many(len(history.entries), "run")
+    print(f"nothing new in {len(watched)} series of {runs}{left} (exit status {NOTHING_NEW})")
+    return NOTHING_NEW
+
+
+def _current(history: History, watched: Sequence[Watched]) -> list[Watched]:
+    """The series that the newest run belongs to."""
+    from pytest_nfvperf.features.history.series import in_order  # noqa: PLC0415
+
+    newest = in_order(history.entries)[-1]
+    return [each for each in watched if each.series.points[-1].run is newest]
+
+
+def _acknowledge(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.history.files import add_acknowledgement, read_history  # noqa: PLC0415
+    from pytest_nfvperf.features.history.series import Acknowledgement  # noqa: PLC0415
+    from pytest_nfvperf.model.near import did_you_mean  # noqa: PLC0415
+
+    history, given = _read(arguments.history), arguments
+    runs = [entry.run for entry in history.entries]
+    if given.at not in runs:
+        raise ConfigError(f"no run {given.at!r} in {given.history}{did_you_mean(given.at, runs)}", key="--at")
+    if not given.reason.strip():
+        raise ConfigError("say why the figure changed, for whoever asks later", key="--reason")
+    acknowledged = Acknowledgement(given.test, given.metric, given.at, given.reason)
+    watch(history, Wanted(given.test, given.metric))  # a name that is about nothing is a mistake
+    print(f"written: {add_acknowledgement(given.history, acknowledged)}")
+    covered = [
+        (each.series, change)
+        for each in watch(read_history(given.history), Wanted(given.test, given.metric))
+        for change in each.changes
+        if change.acknowledged == acknowledged
+    ]
+    for series, change in covered:
+        print(f"acknowledged: {series.name}, {series.what}: {change.step.ratio - 1:+.1%} at {change.run}")
+    if not covered:
+        print("No change is seen there yet.")
+    return NOTHING_NEW
+
+
+def _watched(arguments: argparse.Namespace) -> tuple[History, list[Watched]]:
+
+    history = _read(arguments.history)
+    wanted: Wanted = Wanted(arguments.test, arguments.metric, arguments.smallest)
+    return history, watch(history, wanted)
+
+
+def _read(directory: Path) -> History:
+    """The history; files that cannot be used are named."""
+    from pytest_nfvperf.features.history.files import read_history  # noqa: PLC0415
+
+    history = read_history(directory)
+    for problem in history.problems:
+        print(f"nfvperf: left out: {problem}", file=sys.stderr)
+    return history

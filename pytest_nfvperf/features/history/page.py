@@ -1,0 +1,221 @@
+"""The history as people see it: a table, and a page with a chart for each series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+
+from markupsafe import Markup
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from pytest_nfvperf.adapters.process.outputs import write_whole
+from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, MUTED, ORANGE, VERMILION, Axis, Chart, Panel, Rule, Series
+from pytest_nfvperf.adapters.report.picture import picture, to_svg
+from pytest_nfvperf.adapters.report.templating import environment, style
+from pytest_nfvperf.adapters.report.terminal_table import rendered
+from pytest_nfvperf.features.history.series import (
+    ABOUT,
+    AT_LEAST,
+    AT_MOST,
+    ChangeMeaning,
+    FigureSeries,
+    HistoryChange,
+    HistoryEntry,
+    MachinePeriod,
+    Watched,
+    in_order,
+    machines,
+)
+from pytest_nfvperf.model.display import format_value
+from pytest_nfvperf.model.errors import ConfigError
+
+# A history as a table for a terminal, and its changes in words.
+
+_STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A series. ``told``: its changes, or why there is nothing to say."""
+
+    name: str
+    metric: str
+    machine: str
+    runs: int
+    median: str
+    last: str
+    told: tuple[str, ...]
+    direction: ChangeMeaning | None
+
+
+def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
+    """A row a series; the direction is that of the gravest change that counts, else of the last."""
+    return [
+        HistoryRow(
+            name=each.series.name,
+            metric=each.series.what,
+            machine=str(each.series.machine),
+            runs=len(each.series.points),
+            median=format_value(median(each.series.values), each.series.unit),
+            last=last_value(each.series),
+            told=tuple(short_text(change) for change in each.changes) or ((each.why_not,) if each.why_not else ()),
+            direction=_direction(each.changes),
+        )
+        for each in watched
+    ]
+
+
+def _direction(changes: Sequence[HistoryChange]) -> ChangeMeaning | None:
+    if any(change.counts for change in changes):
+        return ChangeMeaning.WORSE
+    open_changes = [change for change in changes if change.direction is not ChangeMeaning.WORSE]
+    return open_changes[-1].direction if open_changes else None
+
+
+def last_value(series: FigureSeries) -> str:
+    """``at least 4.00 Mpps``."""
+    figure = series.points[-1].figure
+    return f"{figure.bound} {format_value(figure.value, figure.unit)}".strip()
+
+
+def short_text(change: HistoryChange) -> str:
+    """``-9.8 % at 20261120-093000-4711, acknowledged: the new checksum costs that``."""
+    state = ", recovered since" if change.recovered else ""
+    if change.acknowledged is not None:
+        state = f", acknowledged: {change.acknowledged.reason}"
+    return f"{change.step.ratio - 1:+.1%} at {change.run}{state}"
+
+
+def change_line(series: FigureSeries, change: HistoryChange) -> str:
+    """A change in a sentence: of what, when, from what level to what level, and with which versions."""
+    step = change.step
+    before, after = series.points[step.at - 1].run, series.points[step.at].run
+    levels = " to ".join(format_value(level, series.unit) for level in (step.before, step.after))
+    differ = [
+        f"{name} {before.versions.get(name, 'unknown')} before, {after.versions.get(name, 'unknown')} after"
+        for name in sorted({*before.versions, *after.versions})
+        if before.versions.get(name) != after.versions.get(name)
+    ]
+    versions = ", ".join(differ) or "the same versions before and after"
+    state = "; recovered since" if change.recovered else ""
+    if change.acknowledged is not None:
+        state = f"; acknowledged: {change.acknowledged.reason}"
+    return (
+        f"{change.direction}: {series.name}, {series.what}: {levels} ({step.ratio - 1:+.1%}) since run {change.run} of "
+        f"{change.when}; {versions}{state}"
+    )
+
+
+def machine_line(machine: MachinePeriod) -> str:
+    """Which runs are on it, and in what it differs from the machine before."""
+    differs = f"; it is not machine {machine.number - 1}: {'; '.join(machine.differs)}" if machine.differs else ""
+    return f"machine {machine.number}: testbed {machine.testbed}, first run {machine.first.run}{differs}"
+
+
+def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color: bool = False) -> str:
+    """The table; None for ``width``: as wide as it needs."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    for title in ("test", "metric", "machine"):
+        table.add_column(title)
+    for title in ("runs", "median", "last"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("changes")
+    name = ""
+    for row in rows:
+        told = Text("\n".join(row.told), style=_STYLES.get(row.direction, "dim") if row.direction else "dim")
+        shown = row.name if row.name != name else ""
+        table.add_row(shown, row.metric, row.machine, str(row.runs), row.median, row.last, told)
+        name = row.name
+    return rendered([table], width=width, color=color)
+
+
+# A history as one HTML page: what changed, and a chart a series.
+
+_COLOURS = {ChangeMeaning.WORSE: VERMILION, ChangeMeaning.BETTER: GREEN, ChangeMeaning.CHANGED: ORANGE}
+_BOUNDS = (("", "circle"), (AT_LEAST, "triangle-up-open"), (AT_MOST, "triangle-down-open"), (ABOUT, "diamond-open"))
+_MOST_DATES = 8
+_LEAST_REACH = 0.05
+"""Of the axis to either side of the values: noise of a per mille looks like nothing, as it is."""
+
+MOST_CHARTS = 150
+"""On a page: more take minutes to draw, and nobody looks at them."""
+
+
+def render_history(
+    entries: Sequence[HistoryEntry], watched: Sequence[Watched], problems: Sequence[str], path: Path
+) -> Path:
+    """Write the page; returns its path.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    runs = in_order(entries)
+    # Where there are too many, those with changes and with most runs; in the order of the table.
+    first = sorted(watched, key=lambda each: (not each.changes, -len(each.series.points)))[:MOST_CHARTS]
+    chosen = {id(each) for each in first}
+    shown = [each for each in watched if id(each) in chosen]
+    subjects = []
+    for name, group in groupby(shown, key=lambda each: each.series.name):
+        drawn = [to_svg(picture(history_chart(each)), f"{name}, {each.series.what}") for each in group]
+        subjects.append({"name": name, "charts": [Markup(svg) for svg in drawn]})  # noqa: S704 - our own drawings
+    text = (
+        environment()
+        .get_template("history.html")
+        .render(
+            style=style(),
+            first=runs[0],
+            last=runs[-1],
+            count=len(runs),
+            machines=[machine_line(machine) for machine in machines(entries)],
+            changes=[(change, change_line(each.series, change)) for each in watched for change in each.changes],
+            problems=list(problems),
+            rows=history_rows(watched),
+            subjects=subjects,
+            left_out=len(watched) - len(shown),
+        )
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        raise ConfigError(f"the page cannot be written: {error.strerror}", file=str(path)) from error
+    return path
+
+
+def history_chart(watched: Watched) -> Chart:
+    """Runs at equal distances with their intervals, dates below some of them, the levels, and the changes."""
+    points, changes = watched.series.points, watched.changes
+    series = []
+    for bound, symbol in _BOUNDS:
+        name = f"a run ({bound} this)" if bound else "a run"
+        here = [(place, point.figure) for place, point in enumerate(points) if point.figure.bound == bound]
+        for place, one in here:
+            series.append(Series(name, [place], [one.value], BLUE, symbol, 4.5))
+            if one.low is not None and one.high is not None:
+                series.append(Series("", [place, place], [one.low, one.high], BLUE, line="solid", width=1))
+    edges = [0, *(change.step.at for change in changes), len(points)]
+    levels = [*(change.step.before for change in changes), *(change.step.after for change in changes[-1:])]
+    for start, end, level in zip(edges, edges[1:], levels, strict=False):
+        series.append(
+            Series("median of a level", (start - 0.4, end - 0.6), (level, level), MUTED, line="solid", width=1.4)
+        )
+    rules = []
+    for change in changes:
+        colour, label = _COLOURS[change.direction], f"{change.step.ratio - 1:+.1%}"
+        rules.append(Rule(change.step.at - 0.5, "x", colour, name=str(change.direction), label=label))
+    low, high = min(watched.series.values), max(watched.series.values)
+    reach = max(high - low, _LEAST_REACH * abs(high)) * 0.25 or 1.0  # of a loss that was 0 in every run
+    dated = range(0, len(points), 1 + (len(points) - 1) // _MOST_DATES)
+    panel = Panel(
+        f"{watched.series.what}, machine {watched.series.machine}",
+        Axis(ticks=tuple((place, points[place].run.when[:10]) for place in dated), reach=(-0.7, len(points) - 0.3)),
+        Axis(reach=(low - reach, high + 1.4 * reach), unit=watched.series.unit),
+        series,
+        rules,
+    )
+    return Chart((panel,), 2.9, left=0.94)

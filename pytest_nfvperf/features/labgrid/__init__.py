@@ -1,0 +1,1 @@
+"""Testbeds that labgrid lends."""

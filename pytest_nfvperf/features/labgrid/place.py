@@ -1,0 +1,176 @@
+"""A labgrid place as a testbed: acquired for a run, and released after it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest_nfvperf
+from pytest_nfvperf.model.errors import ConfigError
+
+# Holds one place of a labgrid coordinator until the process that started it ends, however it ends.
+#
+# ``python -m pytest_nfvperf.features.labgrid.place CLIENT KEY=VALUE...`` reserves a place that has these tags,
+# waits for its turn, acquires it, writes its name as a line of JSON, and releases it at the end of its standard
+# input. A kill -9 of the parent ends that, too. It calls labgrid's own client: the pytest plugin that comes
+# with labgrid is never loaded.
+
+WAITING, PLACE, REFUSED = "waiting", "place", "refused"
+"""Keys of its lines: it waits for a place; it has this one; it cannot get one, and why."""
+
+_TOKEN = re.compile(r"LG_TOKEN=(\w+)")
+_CALL_S = 30.0
+
+
+class _RefusedError(Exception):
+    """labgrid's client refused; the text says why."""
+
+
+def main(client: str, filters: Sequence[str]) -> None:
+    """Hold a place with these tags, until standard input ends."""
+    token = place = ""
+    try:
+        found = _TOKEN.search(_call(client, "reserve", "--shell", *filters))
+        if found is None:
+            raise _RefusedError("its client printed no token of the reservation")
+        token = found[1]
+        if not _wait(client, token):
+            return
+        place = _call(client, "-p", f"+{token}", "acquire").split()[-1]
+        _say(PLACE, place)
+        _input_ends(None)
+    except (_RefusedError, subprocess.TimeoutExpired, OSError) as error:
+        _say(REFUSED, str(error))
+    finally:
+        _let_go(client, token, place)
+
+
+def _wait(client: str, token: str) -> bool:
+    """Until the reservation has a place; False when the parent is gone before."""
+    with subprocess.Popen([client, "wait", token], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as waiting:
+        told = False
+        while waiting.poll() is None:
+            if _input_ends(1.0):
+                waiting.kill()
+                return False
+            if not told and waiting.poll() is None:
+                told = True
+                _say(WAITING, token)
+        if waiting.returncode != 0:
+            stderr = waiting.stderr.read().decode(errors="replace") if waiting.stderr else ""
+            raise _RefusedError(stderr.strip())
+    return True
+
+
+def _let_go(client: str, token: str, place: str) -> None:
+    if place:
+        _call(client, "-p", place, "release")
+    if token:
+        _call(client, "cancel-reservation", token)
+
+
+def _input_ends(timeout_s: float | None) -> bool:
+    """True once the parent has ended or closed it; the parent writes nothing."""
+    ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
+    return bool(ready)
+
+
+def _call(client: str, *words: str) -> str:
+    done = subprocess.run(
+        [client, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_CALL_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise _RefusedError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout.strip()
+
+
+def _say(word: str, what: str) -> None:
+    try:
+        print(json.dumps({word: what}), flush=True)
+    except BrokenPipeError:
+        return  # the parent is gone: its input has ended, too
+
+
+# A lease of a place of a labgrid coordinator, by its tags.
+
+CLIENT = "labgrid-client"
+_MODULE = "pytest_nfvperf.features.labgrid.place"
+_RELEASE_S = 60.0
+
+
+class PlaceLease:
+    """A place that is wanted, then held, until ``close()`` or the end of this process, however it ends.
+
+    Args:
+        tags: that the place must have, "nic=cx6,speed=100g"; ``name=rack-a`` is a place by its name.
+
+    Attributes:
+        waits: the coordinator has none that is free: this one is in its queue.
+
+    Raises:
+        ConfigError: labgrid's client is not installed.
+    """
+
+    def __init__(self, tags: str) -> None:
+        client = _client()
+        package = Path(pytest_nfvperf.__file__).parents[1]
+        path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
+        self.tags, self.waits = tags, False
+        self._place = ""
+        self._holder = subprocess.Popen(
+            [sys.executable, "-m", _MODULE, client, *tags.split(",")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for pytest, which closes this after its tests
+        )
+
+    def poll(self) -> str:
+        """The name of the place, "" as long as there is none yet; ConfigError where there cannot be one."""
+        out = self._holder.stdout
+        while not self._place and out is not None and select.select([out], [], [], 0)[0]:
+            line = out.readline()
+            if not line:
+                raise ConfigError(f"labgrid: the process that holds a place with {self.tags} has ended")
+            told = json.loads(line)
+            if REFUSED in told:
+                raise ConfigError(f"labgrid leases no place with {self.tags}: {told[REFUSED]}")
+            self.waits = WAITING in told
+            self._place = told.get(PLACE, "")
+        return self._place
+
+    def close(self) -> None:
+        """Release it, or leave the queue. Can be called twice."""
+        if self._holder.stdin is not None and not self._holder.stdin.closed:
+            self._holder.stdin.close()
+            self._holder.wait(_RELEASE_S)
+        if self._holder.stdout is not None:
+            self._holder.stdout.close()
+
+
+def _client() -> str:
+    beside = Path(sys.executable).with_name(CLIENT)
+    found = shutil.which(CLIENT) or (str(beside) if beside.is_file() else None)
+    if found is None:
+        raise ConfigError(
+            f"a place of labgrid needs {CLIENT}, which is not on the PATH: install labgrid in an environment of its "
+            "own, for example by `pipx install labgrid` (docs/scaling.md)"
+        )
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

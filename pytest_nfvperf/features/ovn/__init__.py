@@ -1,0 +1,1 @@
+"""OVN over a private OVS, and ovn-bgp-agent."""

@@ -1,0 +1,143 @@
+"""A path with OVN as data: its logical network, and a VM whose address is announced."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pytest_nfvperf.features.routing.model import BgpPathPlan, SpeakerConfig
+from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import namespace
+from pytest_nfvperf.model.topology.topology import Topology
+
+# OVN's logical network as data, in the words of ovn-nb(5). Pure: makes nothing.
+
+INTEGRATION_BRIDGE = "br-int"
+"""The bridge that ovn-controller writes its flows to (ovn-architecture(7))."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalPort:
+    """A port of a logical switch.
+
+    Attributes:
+        name: its name in OVN.
+        at: the port of the topology's br-int that it is bound to.
+        mac: the MAC address behind it.
+        addresses: without prefix length.
+        external_ids: notes of the management system, such as OpenStack's Neutron.
+        options: of ovn-nb(5), such as "requested-chassis".
+    """
+
+    name: str
+    at: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+    external_ids: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for address in self.addresses:
+            ipaddress.ip_address(address)
+
+
+@dataclass(frozen=True, slots=True)
+class Localnet:
+    """The port by which a logical switch reaches a physical network: a bridge of the topology.
+
+    ``name``: of the port. ``network``: of the physical network. ``bridge``: what that network is here
+    (ovn-bridge-mappings).
+    """
+
+    name: str
+    network: str
+    bridge: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalSwitch:
+    """A logical switch with its ports. ``localnet``: None for one without a physical network.
+
+    Raises:
+        ValueError: a name of a port is there twice.
+    """
+
+    name: str
+    ports: tuple[LogicalPort, ...]
+    localnet: Localnet | None = None
+
+    def __post_init__(self) -> None:
+        names = [port.name for port in self.ports] + ([self.localnet.name] if self.localnet else [])
+        if len(set(names)) < len(names):
+            raise ArgumentError(f"logical switch {self.name!r} has a port twice: {', '.join(names)}")
+
+
+# S1 as OpenStack has it: a VM on an OVN provider network, whose address ovn-bgp-agent has FRR announce.
+#
+# ::
+#
+#     BIRD -- br-bgp -- FRR and the kernel's routes -- br-ex -- br-int -- VM
+#                       (the namespace of the private OVS)
+
+PROVIDER, UPLINK = "br-ex", "br-bgp"
+VM, BIRD = "vm", "bird"
+VM_PORT = "vm"
+"""The VM's logical port."""
+
+_NETWORK = "physnet1"
+_SWITCH = "provider"
+_LOCALNET = "provnet-provider"  # the agent looks for patch ports called patch-provnet-...
+_VM_MAC = "02:4e:46:b9:00:10"
+
+
+def _everything_by_default() -> BgpPathPlan:
+    """The neighbour is the way to everything else, so that br-ex answers for the VM's gateway (proxy ARP)."""
+    return BgpPathPlan(clients="0.0.0.0/0")
+
+
+@dataclass(frozen=True, slots=True)
+class OvnPathPlan:
+    """The parameters of the path. ``bgp``: addresses, AS numbers and timers. ``gateway``: the VM's, unused."""
+
+    bgp: BgpPathPlan = field(default_factory=_everything_by_default)
+    gateway: str = "172.16.101.1"
+
+    @property
+    def vm_prefix(self) -> str:
+        """The prefix that FRR announces for the VM."""
+        return f"{self.bgp.vm}/32"
+
+    @property
+    def mappings(self) -> dict[str, str]:
+        """Bridges by physical networks."""
+        return {_NETWORK: PROVIDER}
+
+    def topology(self) -> Topology:
+        """The three bridges, the VM on br-int, BIRD on br-bgp. FRR is in the namespace of the OVS."""
+        length = self.bgp.provider.partition("/")[2]
+        to_vm = ((self.bgp.provider, self.bgp.frr_address),)  # BIRD's routes stay in BIRD
+        return compose(
+            "ovn-path",
+            PROVIDER,
+            UPLINK,
+            INTEGRATION_BRIDGE,
+            namespace(VM, INTEGRATION_BRIDGE, f"{self.bgp.vm}/{length}", gateway=self.gateway, mac=_VM_MAC),
+            namespace(BIRD, UPLINK, self.bgp.bird, routes=to_vm),
+        )
+
+    def switch(self, chassis: str) -> LogicalSwitch:
+        """The provider network, with what Neutron would note of the VM's port for the agent to read."""
+        length = self.bgp.provider.partition("/")[2]
+        noted = {
+            "neutron:network_name": _SWITCH,
+            "neutron:cidrs": f"{self.bgp.vm}/{length}",
+            "neutron:host_id": chassis,
+        }
+        port = LogicalPort(VM_PORT, f"{VM}-eth0", _VM_MAC, (self.bgp.vm,), noted, {"requested-chassis": chassis})
+        return LogicalSwitch(_SWITCH, (port,), Localnet(_LOCALNET, _NETWORK, PROVIDER))
+
+    def frr_config(self) -> SpeakerConfig:
+        """FRR, which announces nothing by itself."""
+        return self.bgp.frr_config().announcing(())

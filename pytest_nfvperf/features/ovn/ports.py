@@ -1,0 +1,104 @@
+"""OVN over a live topology: its northbound database, ovn-bgp-agent, and who starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from pytest_nfvperf.features.ovn.model import LogicalSwitch, OvnPathPlan
+from pytest_nfvperf.features.routing.ports import BgpSpeaker
+from pytest_nfvperf.ports.datapath import BuiltTopology
+
+
+class LogicalNetwork(Protocol):
+    """OVN's northbound database, as a test uses it."""
+
+    def add(self, switch: LogicalSwitch) -> None:
+        """Create a logical switch and wait until br-int forwards for it."""
+
+    def remove_port(self, name: str) -> None:
+        """Remove a logical port and its flows."""
+
+    def flows(self) -> str:
+        """The flows of br-int as text."""
+
+    def close(self) -> None: ...
+
+
+class Agent(Protocol):
+    """ovn-bgp-agent."""
+
+    def check(self) -> None:
+        """TestbedError when it ended."""
+
+    def logs(self) -> Mapping[str, str]:
+        """The end of its log by name, for errors."""
+
+
+class AgentPath(Protocol):
+    """OVN, speakers and ovn-bgp-agent. The VM's logical port is there from ``connect_vm`` to ``disconnect_vm``."""
+
+    @property
+    def ovn(self) -> LogicalNetwork:
+        """Whose northbound database the agent watches."""
+
+    @property
+    def frr(self) -> BgpSpeaker:
+        """Announces what the agent exposes."""
+
+    @property
+    def bird(self) -> BgpSpeaker: ...
+
+    @property
+    def agent(self) -> Agent: ...
+
+    def connect_vm(self) -> None:
+        """Create the VM's logical port; returns when it is up. The agent then sees it."""
+
+    def disconnect_vm(self) -> None:
+        """Remove the VM's logical port."""
+
+    def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until FRR announces a prefix to BIRD, or does so no longer.
+
+        Raises:
+            DeadlineError: what it announces instead, with the logs of FRR and the agent.
+        """
+
+    def close(self) -> None:
+        """End all. Can be called twice."""
+
+
+class OvnDaemons(Protocol):
+    """Starts OVN on a testbed."""
+
+    def lacks(self) -> str | None:
+        """What this testbed lacks for OVN, for a person, and what to do; None when it has all."""
+
+    def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
+        """Start OVN over a live topology that has br-int, with these switches.
+
+        Raises:
+            ConfigError: there is no br-int, or a logical port names none of its ports.
+            TestbedError: OVN did not start.
+        """
+
+    def lacks_agent(self) -> str | None:
+        """What this testbed lacks for ovn-bgp-agent, for a person, and what to do; None when it has all."""
+
+    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
+        """Start OVN, speakers and agent over a live topology of the plan; the VM's port is not yet there.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
+        """
+
+
+@runtime_checkable
+class RunsOvn(Protocol):
+    """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
+
+    def ovn(self) -> OvnDaemons:
+        """Starts OVN over topologies of this backend."""
+        ...

@@ -1,0 +1,423 @@
+"""A private OVN over a private OVS: databases, northd, a chassis, and the logical network in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import ovs.db.idl
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
+from pytest_nfvperf.adapters.ovs.instance.ovsdb import Row
+from pytest_nfvperf.adapters.ovs.instance.ovsdb_server import Starter, serve_database
+from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
+from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
+from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
+from pytest_nfvperf.adapters.process.programs import install_hint
+from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, Localnet, LogicalPort, LogicalSwitch
+from pytest_nfvperf.features.routing.daemons import Daemon, Daemons
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+
+# Finding OVN: the distribution's packages, or what was installed under /usr/local.
+
+_PROGRAMS = ("ovn-northd", "ovn-controller")
+_SHARES = (Path("/usr/share/ovn"), Path("/usr/local/share/ovn"))
+_VERSION = re.compile(r"ovn-northd (\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class OvnBinaries:
+    """One installation of OVN. ``nb_schema``, ``sb_schema``: of the northbound and southbound databases."""
+
+    northd: Path
+    controller: Path
+    nbctl: Path
+    sbctl: Path
+    nb_schema: Path
+    sb_schema: Path
+    version: str
+
+
+def locate_ovn() -> OvnBinaries:
+    """Find the programs and the schemas, and ask northd for its version.
+
+    Raises:
+        TestbedError: OVN is not installed: what is missing, and the packages to install.
+    """
+    northd = _program("ovn-northd")
+    version = _VERSION.search(run([northd, "--version"]))
+    return OvnBinaries(
+        northd=northd,
+        controller=_program("ovn-controller"),
+        nbctl=_program("ovn-nbctl"),
+        sbctl=_program("ovn-sbctl"),
+        nb_schema=_schema("ovn-nb.ovsschema"),
+        sb_schema=_schema("ovn-sb.ovsschema"),
+        version=version.group(1) if version else "unknown",
+    )
+
+
+def lacks_ovn() -> str | None:
+    """What this machine lacks for a private OVN, and what to do about it; None when it has all."""
+    try:
+        locate_ovn()
+    except TestbedError as error:
+        return error.message
+    return None
+
+
+def _program(name: str) -> Path:
+    found = shutil.which(name)
+    if found is None:
+        raise _missing(name, "on PATH")
+    return Path(found)
+
+
+def _schema(name: str) -> Path:
+    for share in _SHARES:
+        if (share / name).is_file():
+            return share / name
+    raise _missing(name, f"in {', '.join(map(str, _SHARES))}")
+
+
+def _missing(name: str, where: str) -> TestbedError:
+    return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
+
+
+# Changes of the northbound database as arguments of ovn-nbctl(8): several commands in one transaction.
+
+Command = Sequence[str]
+
+
+def add_switch(switch: LogicalSwitch) -> list[str]:
+    """A switch with its ports."""
+    commands: list[Command] = [("ls-add", switch.name)]
+    if switch.localnet is not None:
+        commands += _add_localnet(switch.name, switch.localnet)
+    for port in switch.ports:
+        commands += _add_port(switch.name, port)
+    return together(commands)
+
+
+def remove_port(name: str) -> list[str]:
+    """A port of any switch."""
+    return ["lsp-del", name]
+
+
+def together(commands: Sequence[Command]) -> list[str]:
+    """In one transaction."""
+    return [word for number, command in enumerate(commands) for word in (("--",) if number else ()) + tuple(command)]
+
+
+def _add_port(switch: str, port: LogicalPort) -> Iterator[Command]:
+    yield ("lsp-add", switch, port.name)
+    yield ("lsp-set-addresses", port.name, " ".join((port.mac, *port.addresses)))
+    for column, values in (("external_ids", port.external_ids), ("options", port.options)):
+        if values:
+            yield ("set", "Logical_Switch_Port", port.name, *_settings(column, values))
+
+
+def _add_localnet(switch: str, localnet: Localnet) -> Iterator[Command]:
+    yield ("lsp-add", switch, localnet.name)
+    yield ("lsp-set-type", localnet.name, "localnet")
+    yield ("lsp-set-addresses", localnet.name, "unknown")
+    yield ("lsp-set-options", localnet.name, f"network_name={localnet.network}")
+
+
+def _settings(column: str, values: Mapping[str, str]) -> Iterator[str]:
+    """Quoted, because Neutron's keys have colons (ovs-vsctl(8), "Database Values": strings are quoted as in JSON)."""
+    for key, value in values.items():
+        yield f"{column}:{json.dumps(key)}={json.dumps(value)}"
+
+
+# A topology's OVS as an OVN chassis: what ovn-controller(8) reads from and writes into OVS's own database.
+
+_PROTOCOL = "OpenFlow15"  # what ovn-controller speaks
+_IFACE_ID = "iface-id"
+_LOCALNET = "ovn-localnet-port"
+"""In external_ids of the patch ports that ovn-controller makes."""
+
+_DEADLINE_S = 10.0
+
+
+class Chassis:
+    """The one chassis of a private OVN.
+
+    Raises:
+        ConfigError: the topology has no integration bridge, or lacks a bridge of a physical network.
+    """
+
+    def __init__(self, built: BuiltOvsTopology, name: str, mappings: Mapping[str, str]) -> None:
+        self.name = name
+        self._built = built
+        self._db = built.instance.db
+        self._mappings = mappings
+        for bridge in (INTEGRATION_BRIDGE, *mappings.values()):
+            if bridge not in built.topology.bridges:
+                raise ConfigError(
+                    f"topology {built.topology.name!r} has no bridge {bridge!r}, which OVN needs; "
+                    f"it has {', '.join(built.topology.bridges)}: add one by bridge({bridge!r})"
+                )
+
+    def register(self, southbound: str) -> None:
+        """Tell ovn-controller, by Open_vSwitch's external_ids, who it is and where the southbound database is."""
+        ids = {
+            "system-id": self.name,
+            "hostname": self.name,
+            "ovn-remote": southbound,
+            "ovn-encap-type": "geneve",
+            "ovn-encap-ip": "127.0.0.1",  # of tunnels to other chassis; there are none
+            "ovn-bridge": INTEGRATION_BRIDGE,
+            "ovn-bridge-datapath-type": self._built.instance.options.datapath_type,
+            "ovn-bridge-mappings": ",".join(f"{network}:{bridge}" for network, bridge in self._mappings.items()),
+        }
+
+        def change(_: ovs.db.idl.Transaction) -> None:
+            self._db.root.external_ids = {**self._db.root.external_ids, **{k: v for k, v in ids.items() if v}}
+            bridge = self._db.rows("Bridge")[INTEGRATION_BRIDGE]
+            bridge.protocols = sorted({*bridge.protocols, _PROTOCOL})
+
+        self._db.transact(change, f"chassis {self.name}", _DEADLINE_S)
+
+    def bind(self, ports: Sequence[LogicalPort]) -> None:
+        """Say which interface each logical port is.
+
+        Raises:
+            ConfigError: no such port on br-int.
+        """
+        interfaces = self._interfaces()
+        for port in ports:
+            if port.at not in interfaces:
+                raise ConfigError(
+                    f"logical port {port.name!r} is at {port.at!r}, which {INTEGRATION_BRIDGE} does not have; "
+                    f"it has {', '.join(sorted(interfaces)) or 'none'}"
+                )
+
+        def change(_: ovs.db.idl.Transaction) -> None:
+            rows = self._db.rows("Interface")
+            for port in ports:
+                row = rows[interfaces[port.at]]
+                row.external_ids = {**row.external_ids, _IFACE_ID: port.name}
+
+        self._db.transact(change, "bindings of logical ports", _DEADLINE_S)
+
+    def _interfaces(self) -> dict[str, str]:
+        """OVS's interfaces on br-int by the topology's names of ports."""
+        on_bridge = set(self._built.topology.bridge_ports(INTEGRATION_BRIDGE))
+        return {name: row for row, name in self._built.interface_names().items() if name in on_bridge}
+
+    def flows(self, bridge: str) -> str:
+        """The flows of a bridge as text, with their counters."""
+        instance = self._built.instance
+        return OpenFlow(instance.ofctl, instance.sockets).dump_flows(bridge)
+
+    def forget(self) -> None:
+        """Take out of OVS's database what is there for OVN. Nothing where the topology, or OVS, is gone."""
+        if self._built.closed or not self._built.instance.running():
+            return
+        self._db.refresh()
+        self._db.transact(self._without_ovn, "removal of OVN", _DEADLINE_S)
+
+    def _without_ovn(self, _: ovs.db.idl.Transaction) -> None:
+        root = self._db.root
+        ours = {"system-id", "hostname"}
+        root.external_ids = {
+            key: value for key, value in root.external_ids.items() if not key.startswith("ovn-") and key not in ours
+        }
+        for row in self._db.rows("Interface").values():
+            if _IFACE_ID in row.external_ids:
+                row.external_ids = {key: value for key, value in row.external_ids.items() if key != _IFACE_ID}
+        for name in self._built.topology.bridges:
+            _remove_patch_ports(self._db.rows("Bridge").get(name))
+
+
+def _remove_patch_ports(bridge: Row | None) -> None:
+    if bridge is not None:
+        bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
+
+
+# A private OVN over a deployed topology: two databases, northd, and a controller on the topology's OVS.
+#
+# One chassis. Logical ports are bound to ports of the topology's integration bridge, whose flows are OVN's from
+# then on. OVN makes br-int's pipeline from what the northbound database says; nothing of it needs a kernel
+# module where the datapath is the userspace one.
+
+_COMMAND_S = 10
+_UP_DEADLINE_S = 20.0
+_LOOK_S = 0.05
+
+
+class PrivateOvn:
+    """OVN for one topology; ``close`` ends it and takes back what it wrote into OVS.
+
+    Raises:
+        ConfigError: the topology has no integration bridge.
+        TestbedError: OVN is not installed, or a daemon ended, with the end of its log.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        built: BuiltOvsTopology,
+        binaries: OvsBinaries,
+        *,
+        mappings: Mapping[str, str] | None = None,
+        role: str = "ovn",
+    ) -> None:
+        """Start it.
+
+        Args:
+            journal: of this run.
+            built: the topology.
+            binaries: whose ovsdb-server serves the two databases.
+            mappings: bridges of the topology by the physical networks that they are here.
+            role: names its directory, and the chassis.
+        """
+        self.binaries: OvnBinaries = locate_ovn()
+        self.chassis = Chassis(built, role, mappings or {})
+        instance = built.instance
+        self._daemons = Daemons(
+            journal,
+            instance.home.name,
+            role,
+            cpus=instance.options.housekeeping_cpus,
+            nice=None,
+            env=_environment(journal.directory / role, instance),
+        )
+        self.directory: Path = self._daemons.directory
+        try:
+            self._serve(binaries)
+            self._start_northd()
+            self._start_controller(instance)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def northbound(self) -> str:
+        """How the northbound database is connected to (ovsdb(7))."""
+        return f"unix:{self.directory / 'nb.sock'}"
+
+    @property
+    def southbound(self) -> str:
+        """How the southbound database is connected to."""
+        return f"unix:{self.directory / 'sb.sock'}"
+
+    def _serve(self, binaries: OvsBinaries) -> None:
+        for name, schema in (("nb", self.binaries.nb_schema), ("sb", self.binaries.sb_schema)):
+            socket = self.directory / f"{name}.sock"
+            serve_database(
+                binaries,
+                schema,
+                self.directory / f"{name}.db",
+                socket,
+                self.directory / f"{name}.ctl",
+                self._starter(f"ovsdb-server-{name}", socket.name),
+            )
+        self.nbctl("init")
+        self.sbctl("init")
+
+    def _starter(self, name: str, socket: str | None = None) -> Starter:
+        log = self.directory / f"{name}.log"
+
+        def start(argv: list[str | Path]) -> ManagedProcess:
+            words = (*map(str, argv), f"--log-file={log}", "-vconsole:off")
+            return self._daemons.start(Daemon(name, words, socket))
+
+        return start
+
+    def _start_northd(self) -> None:
+        databases = [f"--ovnnb-db={self.northbound}", f"--ovnsb-db={self.southbound}"]
+        start = self._starter("ovn-northd", "northd.ctl")
+        start([self.binaries.northd, *databases, f"--unixctl={self.directory / 'northd.ctl'}"])
+
+    def _start_controller(self, instance: RunningOvs) -> None:
+        self.chassis.register(self.southbound)
+        # It takes no --unixctl before OVN 24: its control socket is named by its process id
+        self._starter("ovn-controller")([self.binaries.controller, f"unix:{instance.database}"])
+
+    def nbctl(self, *arguments: str) -> str:
+        """ovn-nbctl(8) on the northbound database; its output. TestbedError with its own words."""
+        return self._ctl(self.binaries.nbctl, self.northbound, arguments)
+
+    def sbctl(self, *arguments: str) -> str:
+        """ovn-sbctl(8) on the southbound database; its output. TestbedError with its own words."""
+        return self._ctl(self.binaries.sbctl, self.southbound, arguments)
+
+    def _ctl(self, program: Path, database: str, arguments: Sequence[str]) -> str:
+        try:
+            return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
+        except TestbedError as error:
+            self.check()  # that a daemon died says more
+            error.evidence.update(self.logs())
+            raise
+
+    def add(self, switch: LogicalSwitch, deadline_s: float = _UP_DEADLINE_S) -> None:
+        """Make a switch, bind its ports, and wait until br-int has flows for them.
+
+        Raises:
+            ConfigError: a port that is bound to none of br-int's.
+            DeadlineError: names the ports that are not up, and shows OVN's logs.
+        """
+        self.chassis.bind(switch.ports)
+        self.nbctl(*add_switch(switch))
+        self.await_up([port.name for port in switch.ports], deadline_s)
+        self.nbctl("--wait=hv", "sync")
+
+    def await_up(self, ports: Sequence[str], deadline_s: float = _UP_DEADLINE_S) -> None:
+        """Wait until logical ports are up: bound, and their flows on br-int."""
+        states: dict[str, str] = {}
+
+        def all_up() -> bool:
+            self.check()
+            states.update({port: self.nbctl("lsp-get-up", port).strip() for port in ports})
+            return set(states.values()) <= {"up"}
+
+        try:
+            wait_until(
+                all_up,
+                f"logical ports {', '.join(ports)} to be up",
+                deadline_s,
+                interval_s=_LOOK_S,
+                last_seen=lambda: ", ".join(f"{port} {state}" for port, state in states.items() if state != "up"),
+            )
+        except DeadlineError as error:
+            error.evidence.update(self.logs())
+            raise
+
+    def remove_port(self, name: str) -> None:
+        """Take a logical port away; returns when br-int has no flow for it."""
+        self.nbctl("--wait=hv", *remove_port(name))
+
+    def flows(self) -> str:
+        """The flows of br-int as text, with their counters."""
+        return self.chassis.flows(INTEGRATION_BRIDGE)
+
+    def check(self) -> None:
+        """TestbedError, with the ends of the logs, when a daemon has ended or is stopped."""
+        self._daemons.check()
+
+    def pids(self) -> Mapping[str, int]:
+        """Process ids by name, of those that run."""
+        return self._daemons.pids()
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs."""
+        return self._daemons.logs()
+
+    def close(self) -> None:
+        """End the daemons; br-int keeps their flows until it goes. Can be called twice."""
+        self._daemons.close()
+        self.chassis.forget()
+
+
+def _environment(directory: Path, instance: RunningOvs) -> dict[str, str]:
+    """Where OVN's programs put what they are not told of, and find br-int's management socket."""
+    names = ("OVN_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR")
+    return {name: str(directory) for name in names} | {"OVS_RUNDIR": str(instance.sockets)}

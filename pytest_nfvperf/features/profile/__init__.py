@@ -1,0 +1,1 @@
+"""Which functions cost what: nfvperf profile."""

@@ -1,0 +1,126 @@
+"""Counts the instructions of each function of a program, by valgrind's callgrind.
+
+Callgrind executes the program on a CPU that it emulates. So neither the machine's load nor other tenants are in the
+count; nor are the kernel, caches and stalls.
+
+What callgrind writes, as call stacks (valgrind's manual, "Callgrind Format Specification").
+
+With --separate-callers a function's name has those of its callers behind it, parted by ``'``: each such context is a
+stack. A line of two numbers is a cost of the function named last; the one after ``calls=`` is the inclusive cost of
+what was called, which is counted where it was executed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.adapters.process.programs import find, install_hint
+from pytest_nfvperf.features.profile.costs import UNNAMED
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+_COST = re.compile(r"^[+*-]?\d*\s+(\d+)$")
+_ADDRESS = re.compile(r"^(?:0x[0-9a-f]+|\?\?\?)$")
+_CLONE = re.compile(r"\.(?:isra|constprop|part|cold|lto_priv)\b.*$")
+"""What compilers append to a function that they copied or cut."""
+
+
+def stacks(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Each context's stack, the outermost function first, with the instructions of a line in it."""
+    stack: tuple[str, ...] = ()
+    called = False
+    for line in lines:
+        if line.startswith("fn="):
+            stack = _stack(line[3:].strip())
+        elif line.startswith("calls="):
+            called = True
+        elif cost := _COST.match(line.rstrip()):
+            if not called and stack:
+                yield stack, int(cost[1])
+            called = False
+
+
+def _stack(context: str) -> tuple[str, ...]:
+    names = [name for name in context.split("'") if not name.isdigit()]  # a number counts recursions
+    return tuple(_name(name) for name in reversed(names))
+
+
+def _name(text: str) -> str:
+    return UNNAMED if _ADDRESS.match(text) else _CLONE.sub("", text).replace(";", ":")
+
+
+VALGRIND, VGDB = "valgrind", "vgdb"
+_CALLERS = 40
+"""Of a function that its cost is told apart by: more than OVS's stacks are deep."""
+_ASK_DEADLINE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Callgrind:
+    """Callgrind around one process. ``directory``: where it writes; it must be there when the process starts."""
+
+    directory: Path
+
+    @staticmethod
+    def check() -> None:
+        """ConfigError with the package where valgrind is not installed."""
+        missing = [name for name in (VALGRIND, VGDB) if find(name) is None]
+        if missing:
+            raise ConfigError(f"profiles by function need {', '.join(missing)}: {install_hint(*missing)}")
+
+    def words(self) -> tuple[str, ...]:
+        """What stands before the program's own command."""
+        return (
+            VALGRIND,
+            "--tool=callgrind",
+            f"--callgrind-out-file={self._output}",
+            f"--log-file={self.directory / 'valgrind.log'}",
+            f"--vgdb-prefix={self._prefix}",
+            f"--separate-callers={_CALLERS}",
+            "--compress-strings=no",
+            "--compress-pos=no",
+            "--fair-sched=yes",
+        )
+
+    def counted(self, pid: int, work: Callable[[], object]) -> tuple[tuple[tuple[str, ...], int], ...]:
+        """Stacks of what the process executes while ``work`` goes on, with their instructions.
+
+        Raises:
+            TestbedError: the process does not answer, or wrote nothing; and whatever ``work`` raises.
+        """
+        self._ask(pid, "zero")
+        work()
+        before = set(self._dumps())
+        self._ask(pid, "dump", "nfvperf")
+        written = [path for path in self._dumps() if path not in before]
+        found: list[tuple[tuple[str, ...], int]] = []
+        for path in written:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                found += stacks(file)
+        if not found:
+            raise TestbedError(
+                f"callgrind counted no instruction of process {pid}",
+                evidence={"valgrind": "\n".join(str(path) for path in written) or f"no dump in {self.directory}"},
+            )
+        return tuple(found)
+
+    @property
+    def _output(self) -> Path:
+        return self.directory / "callgrind.out"
+
+    @property
+    def _prefix(self) -> Path:
+        return self.directory / "vgdb-pipe"
+
+    def _dumps(self) -> list[Path]:
+        return sorted(self.directory.glob(f"{self._output.name}.*"))
+
+    def _ask(self, pid: int, *command: str) -> None:
+        """One of callgrind's monitor commands; it interrupts a process that waits in the kernel, too."""
+        run([VGDB, f"--vgdb-prefix={self._prefix}", f"--pid={pid}", *command], deadline_s=_ASK_DEADLINE_S)
+        if not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 - a process, not a file
+            raise TestbedError(f"process {pid} ended while callgrind was asked to {command[0]}")

@@ -1,0 +1,312 @@
+"""nfvperf profile, and profiles of a run's measurements by perf."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.adapters.generators.packet_socket import ENGINE
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
+from pytest_nfvperf.backends.local import LocalBackend
+from pytest_nfvperf.cli.command import Command, path_like
+from pytest_nfvperf.features.profile.callgrind import Callgrind
+from pytest_nfvperf.features.profile.costs import FunctionProfile, below
+from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
+from pytest_nfvperf.features.virtual_time.counting import PacketSocketSide
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.evidence.records import AttachmentData
+from pytest_nfvperf.model.measure.cpu_profile import profiled_run
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.machine import CpuProfiler
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.rig_parts import RigParts
+from pytest_nfvperf.runs.stream_runner import Profiling
+from pytest_nfvperf.runs.trials import Context
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.cli.command import Commands
+
+
+# ``nfvperf profile``: a version of Open vSwitch forwards frames under callgrind, which counts each function's
+# part.
+#
+# OVS's userspace datapath without DPDK, on veth pairs: its main thread forwards. What is told is below the
+# function that reads a port's frames, so what OVS does beside forwarding is not in it.
+
+READS_FRAMES = "dp_netdev_process_rxq_port"
+"""The function of lib/dpif-netdev.c that reads a burst of a port and forwards it, in all versions since OVS 2.5."""
+_WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16_384
+_RESIDUAL_S = 5.0
+"""For a burst. Under callgrind OVS is some fifty times slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What is profiled: so many frames each way through a topology."""
+
+    topology: Topology
+    traffic: Traffic
+    frames: int
+
+
+def profile_functions(name: str, prefix: str | None, profiled: Profiled) -> FunctionProfile:
+    """Start a version under callgrind, send it frames, and count.
+
+    Args:
+        name: of the version.
+        prefix: of its installation; None: the distribution's package.
+        profiled: what it forwards.
+
+    Raises:
+        ConfigError: valgrind is not installed, or the prefix has no Open vSwitch.
+        UnavailableError: the version runs in a root, in which there is no valgrind.
+        TestbedError: it did not start under callgrind, or lost frames.
+    """
+    Callgrind.check()
+    if locate(prefix, dpdk=False).root is not None:
+        raise UnavailableError(
+            f"{name} is a root of another release, in which there is no valgrind: profile a build "
+            "(`nfvperf ovs add git:REVISION`), a prefix, or the installed version"
+        )
+    testbed = _testbed(prefix)
+    backend = LocalBackend(testbed, PacketSocketSide(_by_callgrind))
+    try:
+        return _profiled(name, backend, profiled)
+    finally:
+        backend.close()
+
+
+def _by_callgrind() -> int:
+    """Callgrind counts: nothing goes by the sockets' clock."""
+    return 1
+
+
+def _testbed(prefix: str | None) -> Testbed:
+    ovs = OvsSpec(datapath="netdev", prefix=prefix)
+    return replace(discover_testbed(), ovs=ovs, generator=GeneratorSpec(engine=ENGINE), ports=(), links=())
+
+
+def _profiled(name: str, backend: LocalBackend, profiled: Profiled) -> FunctionProfile:
+    parts = backend.parts()
+    callgrind = Callgrind(backend.journal.directory)
+    parts = replace(parts, make_datapath=lambda dut: _start(backend, dut, callgrind))
+    rig = Rig(parts, Context(Recorder("profile", [], backend.clock), SilentProgress(), backend.clock))
+    try:
+        live = rig.live(profiled.topology, 0, Dut("netdev"))
+        send = _sender(live, profiled)
+        live.learn(profiled.traffic)
+        send(min(_WARM_UP_FRAMES * profiled.traffic.flows, _MOST_WARM_UP_FRAMES))
+        datapath = rig.datapath()
+        assert isinstance(datapath, OvsDatapath)  # it is what _start has made
+        found = below(callgrind.counted(datapath.instance.pid, lambda: send(profiled.frames)), READS_FRAMES)
+    finally:
+        rig.close()
+    if not found:
+        raise TestbedError(f"no function of {name} is called {READS_FRAMES}: its programs have no symbols")
+    return FunctionProfile(name, profiled.frames * len(live.topology.directions), found)
+
+
+def _start(backend: LocalBackend, dut: Dut, callgrind: Callgrind) -> OvsDatapath:
+    return OvsDatapath.start(
+        backend.testbed, backend.journal, dut, process=Vswitchd(under=callgrind.words(), counted=True)
+    )
+
+
+def _sender(live: LiveTopology, profiled: Profiled) -> Callable[[int], None]:
+    """Sends so many frames each way, and waits until all are through."""
+    generator = live.deployment.generator
+    if generator is None:
+        raise ConfigError(f"topology {live.topology.name!r} has no generator port: there is nothing to send")
+
+    def send(frames: int) -> None:
+        spec = TrialSpec(
+            profiled.traffic,
+            frames,
+            1.0,
+            live.topology.directions,
+            latency=False,
+            residual_s=_RESIDUAL_S,
+            purpose="profile",
+        )
+        result = generator.run_trial(spec)
+        if result.lost:
+            raise TestbedError(f"{result.lost} of {result.offered} frames were lost under callgrind")
+
+    return send
+
+
+# ``--nfv-profile-cpu``: an extra, unmeasured run of what was measured, with a profile of where the cycles went.
+#
+# Where subjects were compared, each gets a differential flame graph against the baseline's profile.
+
+FOLDER = "profiles"
+
+
+class Profiles:
+    """Writes profiles beside the evidence: folded stacks, a flame graph, and the functions that ran most.
+
+    Args:
+        profiler: samples; None where this testbed has none.
+        run_dir: the run's directory.
+        context: its recorder takes the attachments, and it has the running test's profiles.
+    """
+
+    def __init__(self, profiler: CpuProfiler | None, run_dir: Path, context: Context) -> None:
+        self._profiler = profiler
+        self._run_dir = run_dir
+        self._recorder = context.recorder
+        self._taken = context.profiles
+
+    def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
+        """Do ``work`` once more under the profiler; where it cannot be profiled the evidence says why.
+
+        ``name``: the record that it repeats, such as "stream-0004"; files are called after it. ``what``: was measured.
+        """
+        shown = f"{name}, {what}"
+        title = f"CPU profile of {shown}"
+        if self._profiler is None:
+            self._recorder.emit(AttachmentData(title, text="this testbed has no profiler for the CPUs of its DUT"))
+            return
+        try:
+            profile = self._profiler.record(work)
+        except UnavailableError as error:
+            self._recorder.emit(AttachmentData(title, text=f"not possible here: {error}"))
+            return
+        self._taken[name] = profile
+        self._recorder.emit(AttachmentData(title, text=profile.summary()))
+        self._picture(f"flame graph of {shown}", f"{name}.svg", flame_graph(profile, shown))
+        self._write(f"{name}.folded", profile.text())
+        self._recorder.emit(AttachmentData(f"folded stacks of {shown}", path=f"{FOLDER}/{name}.folded"))
+
+    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Set each subject's profile beside the baseline's; those that have none are passed over.
+
+        ``per``: the label that they differ in; ``outcomes``: the baseline's first.
+        """
+        found = [(outcome.label[per], profiled_run(outcome, self._taken)) for outcome in outcomes]
+        before_name, before = found[0]
+        for after_name, after in found[1:]:
+            if before is None or after is None:
+                continue
+            title = f"{per}: {after_name} against {before_name}"
+            (first, old), (second, new) = before, after
+            self._recorder.emit(AttachmentData(f"what changed, {title}", text=new.changes_text(old)))
+            picture = differential_flame_graph(old, new, title)
+            self._picture(f"differential flame graph, {title}", f"{second}-against-{first}.svg", picture)
+
+    def _picture(self, title: str, file: str, picture: str) -> None:
+        self._write(file, picture)
+        self._recorder.emit(AttachmentData(title, path=f"{FOLDER}/{file}", media_type="image/svg+xml"))
+
+    def _write(self, file: str, text: str) -> None:
+        folder = self._run_dir / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
+
+
+def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
+    """Those of a rig."""
+    return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
+
+
+# ``nfvperf profile``: which functions of Open vSwitch spend a packet's instructions, and where two versions
+# differ.
+
+_TEXT = (
+    "Which functions of Open vSwitch's userspace datapath spend a packet's instructions, counted by valgrind's "
+    "callgrind; of two versions, in which functions they differ. Prints a table and draws flame graphs."
+)
+
+
+def _add_parser(commands: Commands) -> None:
+    text = "which functions of Open vSwitch spend a packet's instructions, and in which two versions differ"
+    parser = commands.add_parser("profile", help=text, description=_TEXT)
+    parser.add_argument(
+        "versions", nargs="+", metavar="VERSION", help="one or two, as for --nfv-ovs; the baseline first"
+    )
+    parser.add_argument("--frame-size", type=int, default=64, metavar="BYTES", help="with FCS (default: %(default)s)")
+    parser.add_argument("--flows", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--bridges", type=int, default=1, help="joined by patch ports (default: %(default)s)")
+    parser.add_argument("--frames", type=int, default=1024, help="counted each way (default: %(default)s)")
+    parser.add_argument("--most", type=int, default=20, metavar="N", help="functions listed (default: %(default)s)")
+    parser.add_argument(
+        "--output", type=path_like, default=Path("reports/profile"), metavar="DIR", help="default: %(default)s"
+    )
+    parser.set_defaults(command=_profile)
+
+
+PROFILE = Command(_add_parser)
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.profile.costs import difference_lines, profile_lines  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.registry import (  # noqa: PLC0415
+        Registry,
+        resolved,
+    )
+    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
+    from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs  # noqa: PLC0415
+
+    names: list[str] = arguments.versions
+    if len(names) > 2 or len(set(names)) < len(names):
+        raise ConfigError(f"name one version, or two that differ, not {', '.join(names)}")
+    registry, profiled = Registry(), _profiled_of_profile(arguments)
+    places = [resolved(NamedOvs(name, name), registry).prefix for name in names]
+    found = [profile_functions(name, place, profiled) for name, place in zip(names, places, strict=True)]
+    if len(found) == 1:
+        lines = profile_lines(found[0], arguments.most)
+    else:
+        lines = difference_lines(found[0], found[1], arguments.most)
+    print("\n".join(lines))
+    for path in _write(arguments.output, found):
+        print(path)
+    return 0
+
+
+def _profiled_of_profile(arguments: argparse.Namespace) -> Profiled:
+    """ConfigError for what cannot be sent."""
+    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
+    from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy  # noqa: PLC0415
+    from pytest_nfvperf.model.traffic.traffic import Traffic  # noqa: PLC0415
+
+    for name in ("bridges", "frames", "most"):
+        if getattr(arguments, name) < 1:
+            raise ConfigError(f"--{name} must be 1 or more, not {getattr(arguments, name)}")
+    topology = phy2phy() if arguments.bridges == 1 else bridge_chain(arguments.bridges, link="patch")
+    try:
+        traffic = Traffic(frame_size=arguments.frame_size, flows=arguments.flows)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return Profiled(topology, traffic, arguments.frames)
+
+
+def _write(directory: Path, found: list[FunctionProfile]) -> list[Path]:
+    """Folded stacks and a flame graph of each version; the second's is coloured by what differs."""
+    from pytest_nfvperf.features.profile.flame_graph import function_flame_graph  # noqa: PLC0415
+    from pytest_nfvperf.model.errors import TestbedError  # noqa: PLC0415
+
+    written = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for number, profile in enumerate(found):
+            stem = profile.name.strip("/").replace("/", "-").replace(":", "-")
+            picture = function_flame_graph(profile, found[0] if number else None)
+            for suffix, text in (("folded", profile.text()), ("svg", picture)):
+                path = directory / f"{stem}.{suffix}"
+                path.write_text(text, encoding="utf-8")
+                written.append(path)
+    except OSError as error:
+        raise TestbedError(f"the profile cannot be written to {directory}: {error.strerror}") from error
+    return written

@@ -1,0 +1,188 @@
+"""A profile as a flame graph: one box a function, as wide as its share, callers below.
+
+Brendan Gregg's layout (https://www.brendangregg.com/flamegraphs.html), as plain SVG that needs no script: a box has
+its name and figure as far as they fit, and shows both whole when it is pointed at. Of two versions the boxes are as
+wide as in the second; red ones, with all that they call, cost more than in the first, blue ones less, grey ones as
+much.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+
+from pytest_nfvperf.features.profile.costs import FunctionProfile
+from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
+
+_WIDTH, _ROW, _MARGIN = 1200.0, 17, 10
+_NARROWEST = 1.5
+"""Of boxes that are drawn. Narrower ones are stacks that were seen once or twice, and up to five times as high."""
+
+_HOW_TO_READ = (
+    "A box is a function, as wide as its share, and stands on its caller. "
+    "Where this picture is opened by itself, a box that is pointed at says its whole name and figure."
+)
+_LETTER = 6.6
+"""Width of a letter at 11 px, as near as it matters for what fits."""
+
+_EDGE = 'stroke="#aaa" stroke-width="0.3"'
+"""Without it pale neighbours look like one box."""
+
+_ALL = "all"
+_FULL_COLOUR, _ANY_COLOUR = 0.1, 0.005
+"""Of the whole profile: a box that grew or shrank by as much is as red or blue as any; by less it is grey."""
+
+Folded = Iterable[tuple[tuple[str, ...], int]]
+
+
+@dataclass
+class _Node:
+    """A function called by the one below it. ``before``: of the version that it is compared with."""
+
+    samples: int = 0
+    before: float = 0.0
+    above: dict[str, _Node] = field(default_factory=dict)
+
+    @property
+    def growth(self) -> float:
+        return self.samples - self.before
+
+    def depth(self, width: float) -> int:
+        """Of what is drawn where this box is so wide."""
+        if width < _NARROWEST:
+            return 0
+        above = (child.depth(width * child.samples / self.samples) for child in self.above.values())
+        return 1 + max(above, default=0)
+
+
+@dataclass(frozen=True)
+class _Style:
+    """``told``: of a box, when it is pointed at, behind its name; ``figure``: in the box; ``colour``: its fill."""
+
+    told: Callable[[_Node], str]
+    figure: Callable[[_Node], str]
+    colour: Callable[[str, _Node], str]
+
+
+def flame_graph(profile: CpuProfile, title: str) -> str:
+    """The SVG; of a profile without samples a picture that says so."""
+    total = max(1, profile.samples)
+    style = _Style(
+        lambda node: f"{node.samples / total:.1%}, {node.samples} samples",
+        lambda node: f"{node.samples / total:.0%}",
+        lambda name, _: _colour(name),
+    )
+    return _drawn(_tree(profile.folded), f"{title}: {profile.samples} samples of {profile.event}", style)
+
+
+def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) -> str:
+    """The SVG of two profiles of like work: as wide as in ``after``; red where the share of its samples grew.
+
+    Shares are compared, not samples: the two were recorded for as long as their runs took.
+    """
+    root, total = _tree(after.folded), max(1, after.samples)
+    _note_before(root, before.folded, total / max(1, before.samples))
+    style = _Style(
+        lambda node: f"{node.samples / total:.1%}, was {node.before / total:.1%}, {_signed(node.growth / total)}",
+        lambda node: _signed(node.growth / total),
+        lambda _, node: _red_or_blue(node.growth / total),
+    )
+    heading = f"{title}: {after.samples} samples of {after.event}, before {before.samples}; red: more than before"
+    return _drawn(root, f"{heading}, blue: less; what is gone has no box", style)
+
+
+def function_flame_graph(after: FunctionProfile, before: FunctionProfile | None = None) -> str:
+    """The SVG of what functions cost, in instructions a packet; coloured by what they cost more than ``before``."""
+    root, packets = _tree(after.folded), after.packets
+    heading = f"{after.name}: {after.per_packet:,.0f} instructions a packet"
+    if before is None:
+        plain = _Style(
+            lambda node: f"{node.samples / packets:,.1f} instructions a packet",
+            lambda node: f"{node.samples / packets:,.0f}",
+            lambda name, _: _colour(name),
+        )
+        return _drawn(root, heading, plain)
+    _note_before(root, before.folded, packets / before.packets)
+    style = _Style(
+        lambda node: f"{node.samples / packets:,.1f} instructions a packet, {node.growth / packets:+,.1f}",
+        lambda node: f"{node.growth / packets:+,.0f}",
+        lambda _, node: _red_or_blue(node.growth / max(1, root.samples)),
+    )
+    return _drawn(root, f"{heading}; red: more than {before.name} ({before.per_packet:,.0f}), blue: less", style)
+
+
+def _drawn(root: _Node, heading: str, style: _Style) -> str:
+    width = _WIDTH - 2 * _MARGIN
+    height = (root.depth(width) + 3) * _ROW + 2 * _MARGIN
+    boxes = _boxes(root, _ALL, _MARGIN, width, height - _MARGIN - _ROW, style)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {height}" font-family="monospace"'
+    lines = [
+        f'<text x="{_MARGIN}" y="{(number + 1) * _ROW}"{look}>{escape(text)}</text>'
+        for number, (text, look) in enumerate([(heading, ' font-weight="bold"'), (_HOW_TO_READ, ' fill="#555"')])
+    ]
+    sheet = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([f'{head} font-size="11">', sheet, *lines, *boxes, "</svg>", ""])
+
+
+def _tree(folded: Folded) -> _Node:
+    root = _Node()
+    for stack, count in folded:
+        node = root
+        node.samples += count
+        for name in stack:
+            node = node.above.setdefault(name, _Node())
+            node.samples += count
+    return root
+
+
+def _note_before(root: _Node, folded: Folded, scale: float) -> None:
+    """Where the other version has the same stack, what it cost there; a function that is gone has no box."""
+    for stack, count in folded:
+        node: _Node | None = root
+        root.before += count * scale
+        for name in stack:
+            node = node.above.get(name) if node is not None else None
+            if node is not None:
+                node.before += count * scale
+
+
+def _boxes(node: _Node, name: str, x: float, width: float, y: float, style: _Style) -> Iterator[str]:
+    """Of a function and all above it; those too narrow to be seen are left out."""
+    if width < _NARROWEST:
+        return
+    fill = f'fill="{style.colour(name, node)}" {_EDGE}'
+    box = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 1}" {fill}/>'
+    yield f"<g><title>{escape(f'{name}: {style.told(node)}')}</title>{box}{_label(name, node, x, width, y, style)}</g>"
+    for called, child in sorted(node.above.items()):
+        share = width * child.samples / node.samples
+        yield from _boxes(child, called, x, share, y - _ROW, style)
+        x += share
+
+
+def _label(name: str, node: _Node, x: float, width: float, y: float, style: _Style) -> str:
+    """Name and figure, or the name, or its beginning; nothing where not even that fits."""
+    fits = int(width / _LETTER) - 1
+    whole = [text for text in (f"{name} {style.figure(node)}", name) if len(text) <= fits]
+    shown = whole[0] if whole else f"{name[: fits - 1]}…" if fits > 3 else ""
+    return f'<text x="{x + 3:.1f}" y="{y + 12}">{escape(shown)}</text>' if shown else ""
+
+
+def _colour(name: str) -> str:
+    """The same for the same name in every picture."""
+    number = zlib.crc32(name.encode())
+    return f"hsl({number % 50} 85% {65 + number // 50 % 12}%)"
+
+
+def _signed(share: float) -> str:
+    """Of rounding errors, too: no -0.0%."""
+    return f"{round(share, 3) + 0.0:+.1%}"
+
+
+def _red_or_blue(share: float) -> str:
+    """Of the whole profile, by which a box grew or shrank."""
+    if abs(share) < _ANY_COLOUR:
+        return "hsl(0 0% 95%)"
+    depth = min(1.0, abs(share) / _FULL_COLOUR)
+    return f"hsl({0 if share > 0 else 220} 85% {95 - 35 * depth:.0f}%)"

@@ -1,0 +1,1 @@
+"""BGP: speakers, the route agent, and convergence on a measured path."""

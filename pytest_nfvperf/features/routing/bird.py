@@ -1,0 +1,384 @@
+"""BIRD as a BGP speaker: its configuration, its control socket, and what it says of a session."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.programs import PROGRAMS
+from pytest_nfvperf.features.routing.daemons import (
+    BULK_DEADLINE_S,
+    BirdLog,
+    Daemon,
+    Daemons,
+    await_session,
+    checked_configuration,
+    executable,
+)
+from pytest_nfvperf.features.routing.model import (
+    BfdStatus,
+    BfdTimers,
+    Family,
+    Neighbor,
+    Policy,
+    SessionCondition,
+    SessionState,
+    SessionStatus,
+    SpeakerConfig,
+    SpeakerInfo,
+    family_of,
+)
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+# BIRD's control socket, as birdc uses it.
+#
+# A command is a line; the answer is lines with four-digit codes, of which 0xxx ends it, and 8xxx and 9xxx
+# refuse (BIRD 2 programmer's guide, doc/reply_codes).
+
+
+class BirdControl:
+    """A connection to a running BIRD. Opened when first used, and again after an error."""
+
+    def __init__(self, path: Path, deadline_s: float = 2.0) -> None:
+        """``deadline_s``: for each answer; one that takes longer is a daemon that hangs."""
+        self._path = path
+        self._deadline_s = deadline_s
+        self._socket: socket.socket | None = None
+
+    def run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
+        """The lines of the answer, without their codes.
+
+        Raises:
+            TestbedError: nobody answers, not in time, or the command is refused, with BIRD's words.
+        """
+        deadline_s = deadline_s or self._deadline_s
+        try:
+            answer = self._ask(command, deadline_s)
+        except OSError as error:
+            self.close()
+            why = f"no answer within {deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
+            raise TestbedError(f"bird does not answer on {self._path}: {why}") from error
+        except BaseException:
+            self.close()  # a signal's handler broke it off; what is under way answers no later command
+            raise
+        code, text = answer[-1]
+        if code[0] in "89":
+            raise TestbedError(f"bird refused {command!r}: {text}")
+        return [text for _, text in answer]
+
+    def _ask(self, command: str, deadline_s: float) -> list[tuple[str, str]]:
+        if self._socket is None:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            self._socket.settimeout(deadline_s)
+            self._socket.connect(str(self._path))
+            self._answer(self._socket)  # it greets
+        self._socket.settimeout(deadline_s)
+        self._socket.sendall(command.encode() + b"\n")
+        return self._answer(self._socket)
+
+    @staticmethod
+    def _answer(connection: socket.socket) -> list[tuple[str, str]]:
+        received = b""
+        while True:
+            part = connection.recv(1 << 16)
+            if not part:
+                raise ConnectionResetError("the connection was closed")
+            received += part
+            if received.endswith(b"\n"):
+                lines = _lines(received.decode(errors="replace"))
+                if lines and lines[-1][0][0] in "089" and lines[-1][0][4:] == " ":
+                    return [(code[:4], text) for code, text in lines]
+
+    def close(self) -> None:
+        """Hang up. Can be called twice."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _lines(text: str) -> list[tuple[str, str]]:
+    """(code and its separator, text) of each line; a line without a code goes on from the one before."""
+    lines: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        if line[:4].isdigit() and line[4:5] in {" ", "-"}:
+            lines.append((line[:5], line[5:]))
+        elif lines:
+            lines.append((f"{lines[-1][0][:4]}-", line[1:]))
+    return lines
+
+
+# What BIRD says of a session (``show protocols all NAME``), which is text for people.
+
+_STATES = {status.value.lower(): status for status in SessionStatus}
+_ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) exported")
+_SINCE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?")
+_SERVER_TIME = "Current server time is"
+_BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "AdminDown": BfdStatus.ADMIN_DOWN}
+
+
+def bird_session_state(
+    neighbor: Neighbor,
+    lines: Sequence[str],
+    *,
+    ends: tuple[int | None, str],
+    now: datetime | None,
+    bfd: BfdStatus | None,
+) -> SessionState:
+    """The state of a session.
+
+    Args:
+        neighbor: who it is with.
+        lines: BIRD's answer for its protocol.
+        ends: how often it ended, None where nobody counts, and why it did last.
+        now: by BIRD's own clock (``server_time``); None where it does not tell.
+        bfd: of its BFD session.
+    """
+    fields = {key.strip(): value.strip() for line in lines for key, colon, value in [line.partition(":")] if colon}
+    status = _STATES.get(fields.get("BGP state", "").lower(), SessionStatus.IDLE)  # "Down", "Passive": not speaking
+    up = status is SessionStatus.ESTABLISHED
+    routes = [match for line in lines if (match := _ROUTES.search(line))] if up else []
+    return SessionState(
+        neighbor=neighbor.address,
+        asn=neighbor.asn,
+        status=status,
+        uptime_s=_uptime_s(lines, now) if up else None,
+        flaps=ends[0],
+        received=sum(int(match[1]) for match in routes) if routes else None,
+        sent=sum(int(match[3]) for match in routes) if routes else None,
+        last_error=fields.get("Last error") or ends[1],
+        bfd=bfd,
+    )
+
+
+def server_time(status: Sequence[str]) -> datetime | None:
+    """BIRD's own time, of ``show status``: its zone may be another than ours, and its clock goes by what it prints."""
+    told = next((line for line in status if line.startswith(_SERVER_TIME)), "")
+    found = _SINCE.search(told)
+    return datetime.fromisoformat(found[0]) if found else None
+
+
+def _uptime_s(lines: Sequence[str], now: datetime | None) -> float | None:
+    for line in lines:
+        since = _SINCE.search(line)
+        if since and now is not None:
+            return max(0.0, (now - datetime.fromisoformat(since[0])).total_seconds())
+    return None
+
+
+def bfd_status(neighbor: Neighbor, lines: Sequence[str]) -> BfdStatus | None:
+    """Of ``show bfd sessions``; Down for a session that is not there yet, None where none is asked for."""
+    if neighbor.bfd is None:
+        return None
+    for line in lines:
+        words = line.split()
+        if len(words) > 2 and words[0] == neighbor.address:
+            return _BFD.get(words[2], BfdStatus.DOWN)
+    return BfdStatus.DOWN
+
+
+# BIRD 2's configuration from a SpeakerConfig. Routes that it originates are in files of their own, included.
+
+ROUTES = {family: f"routes-{family}.conf" for family in Family}
+"""Names of the files with routes, by family."""
+
+_LONGEST = {Family.IPV4: 32, Family.IPV6: 128}
+
+
+def protocol_name(number: int) -> str:
+    """BIRD's name for the session with neighbour ``number``, counted from 0."""
+    return f"peer{number}"
+
+
+def configuration(config: SpeakerConfig, directory: Path) -> str:
+    """The text of bird.conf, with its log and its route files in this directory."""
+    lines = [
+        f"router id {config.router_id};",
+        "log stderr all;",
+        "debug protocols { events };",  # it counts no flaps: its log tells them
+        "timeformat protocol iso long ms;",
+        "protocol device { scan time 1; }",
+        *_graceful(config),
+    ]
+    for family in Family:
+        # include begins a line of its own (BIRD 2 user's guide, "Configuration")
+        lines += [
+            f"protocol static own_{family} {{ {family};",
+            f'include "{directory / ROUTES[family]}";',
+            "}",
+            f"protocol kernel kernel_{family} {{ {family} {{ import none; export none; }}; }}",
+        ]
+    lines += [_bfd(timers) for timers in {neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}]
+    for number, neighbor in enumerate(config.neighbors):
+        lines += _session(config, neighbor, protocol_name(number))
+    return "\n".join(lines) + "\n"
+
+
+def _bfd(timers: BfdTimers) -> str:
+    intervals = " ".join(f"{which} interval {timers.interval_ms} ms;" for which in ("min rx", "min tx", "idle tx"))
+    return f'protocol bfd {{ interface "*" {{ {intervals} multiplier {timers.multiplier}; }}; }}'
+
+
+def _graceful(config: SpeakerConfig) -> list[str]:
+    if not config.graceful_restart:
+        return []
+    return [f"graceful restart wait {max(neighbor.timers.restart_s for neighbor in config.neighbors)};"]
+
+
+def routes(prefixes: Sequence[str], family: Family) -> str:
+    """The text of a family's route file."""
+    return "".join(f"route {prefix} blackhole;\n" for prefix in prefixes if family_of(prefix) is family)
+
+
+def _session(config: SpeakerConfig, neighbor: Neighbor, name: str) -> Iterator[str]:
+    timers = neighbor.timers
+    yield f"protocol bgp {name} {{"
+    yield f"  local as {config.asn};"
+    yield f"  neighbor {neighbor.address} as {neighbor.asn};"
+    yield f"  hold time {timers.hold_s}; keepalive time {timers.keepalive_s};"
+    yield f"  connect delay time {timers.connect_retry_s}; connect retry time {timers.connect_retry_s};"
+    yield "  error wait time 1, 1; error forget time 1;"
+    if neighbor.password is not None:
+        yield f'  password "{neighbor.password}";'
+    if neighbor.bfd is not None:
+        yield "  bfd on;"
+    if config.graceful_restart:
+        yield f"  graceful restart on; graceful restart time {timers.restart_s};"
+    for family in neighbor.carried:
+        accepts = _filter(neighbor.accepts, family, "true")
+        sends = _filter(neighbor.sends, family, f'proto = "own_{family}" || source = RTS_BGP')
+        yield f"  {family} {{ import {accepts}; export {sends}; }};"
+    yield "}"
+
+
+def _filter(policy: Policy, family: Family, candidates: str) -> str:
+    passes = f"({candidates})"
+    if policy.prefixes is not None:
+        mine = [prefix for prefix in policy.prefixes if family_of(prefix) is family]
+        patterns = ", ".join(f"{prefix}{{{prefix.partition('/')[2]},{_LONGEST[family]}}}" for prefix in mine)
+        passes += f" && net ~ [ {patterns} ]" if mine else " && false"
+    sets = ""
+    if policy.local_preference is not None:
+        sets += f"bgp_local_pref = {policy.local_preference}; "
+    if policy.med is not None:
+        sets += f"bgp_med = {policy.med}; "
+    return f"filter {{ if {passes} then {{ {sets}accept; }} reject; }}"
+
+
+# BIRD 2 as a ports.routing.BgpSpeaker.
+
+DIRECTORIES = PROGRAMS["bird"].directories
+
+
+class BirdSpeaker:
+    """BIRD in a namespace, in a private directory.
+
+    Args:
+        journal: of this run.
+        namespace: under /run/netns, with the addresses that it speaks from.
+        config: what it is. All its BFD sessions have one set of timers, as BIRD has them by interface.
+        role: names its directory.
+        cpus: CPUs that it may run on; all when empty.
+    """
+
+    def __init__(
+        self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "bird", cpus: Sequence[int] = ()
+    ) -> None:
+        self.config = config
+        _refuse_two_timers(config)
+        self._binary = executable("bird", DIRECTORIES)
+        # In UTC: what BIRD prints without a zone must not go back by an hour when summer time ends.
+        self._daemons = Daemons(journal, namespace, role, cpus=cpus, env={"TZ": "UTC"})
+        self._control = BirdControl(self._daemons.directory / "bird.ctl")
+        self._log = BirdLog(self._daemons.directory / "bird.log")
+        self._version = "not started"
+
+    def info(self) -> SpeakerInfo:
+        """Engine, version once it was started, daemons."""
+        return SpeakerInfo("BIRD", self._version, ("bird",))
+
+    def start(self) -> None:
+        """Have BIRD check its configuration, then start it."""
+        directory = self._daemons.directory
+        (directory / "bird.conf").write_text(configuration(self.config, directory), encoding="utf-8")
+        self._write_routes()
+        checked_configuration("bird", [self._binary, "-p", "-c", str(directory / "bird.conf")])
+        self._daemons.start(self._daemon())
+        self._daemons.await_answer("bird", self._ask_version)
+
+    def _daemon(self, *more: str) -> Daemon:
+        directory = self._daemons.directory
+        argv = (self._binary, "-f", "-c", str(directory / "bird.conf"), "-s", str(directory / "bird.ctl"), *more)
+        return Daemon("bird", argv, "bird.ctl")
+
+    def _write_routes(self) -> None:
+        for family, name in ROUTES.items():
+            (self._daemons.directory / name).write_text(routes(self.config.announced, family), encoding="ascii")
+
+    def _ask_version(self) -> None:
+        self._version = self._control.run("show status")[0].split()[-1]
+
+    def session(self, neighbor: str) -> SessionState:
+        known = self.config.neighbor(neighbor)
+        name = protocol_name(self.config.neighbors.index(known))
+        lines = self._run(f"show protocols all {name}")
+        bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
+        now = server_time(self._run("show status"))
+        return bird_session_state(known, lines, ends=self._log.ends_of(name), now=now, bfd=bfd)
+
+    def _run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
+        with self._daemons.explaining():
+            return self._control.run(command, deadline_s=deadline_s)
+
+    def await_session(
+        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
+    ) -> SessionState:
+        return await_session(self, neighbor, condition, awaited, deadline_s)
+
+    def announce(self, prefixes: Sequence[str]) -> None:
+        """Static routes to nowhere, exported."""
+        known = set(self.config.announced)
+        self._originate((*self.config.announced, *(prefix for prefix in prefixes if prefix not in known)))
+
+    def withdraw(self, prefixes: Sequence[str]) -> None:
+        """Take static routes away."""
+        gone = set(prefixes)
+        self._originate(tuple(prefix for prefix in self.config.announced if prefix not in gone))
+
+    def _originate(self, prefixes: tuple[str, ...]) -> None:
+        self.config = self.config.announcing(prefixes)
+        self._write_routes()
+        self._run("configure soft", deadline_s=BULK_DEADLINE_S)
+
+    def pids(self) -> Mapping[str, int]:
+        """Process ids by daemon."""
+        return self._daemons.pids()
+
+    def restart(self) -> None:
+        """Start again if it ended; with graceful restart it takes up the sessions of before (bird -R)."""
+        if self._daemons.pids():
+            return
+        self._control.close()
+        self._daemons.start(self._daemon(*(["-R"] if self.config.graceful_restart else [])))
+        self._daemons.await_answer("bird", self._ask_version)
+
+    def check(self) -> None:
+        """TestbedError when it has died or is stopped."""
+        self._daemons.check()
+
+    def logs(self) -> Mapping[str, str]:
+        return self._daemons.logs()
+
+    def close(self) -> None:
+        """Stop it and remove its directory."""
+        self._control.close()
+        self._daemons.close()
+
+
+def _refuse_two_timers(config: SpeakerConfig) -> None:
+    timers = {neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}
+    if len(timers) > 1:
+        raise ConfigError("BIRD has BFD timers by interface, not by neighbour: give all neighbours the same BfdTimers")

@@ -1,0 +1,426 @@
+"""FRR as a BGP speaker: its configuration, its vty sockets, and what it says of a session."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
+from pytest_nfvperf.adapters.process.programs import PROGRAMS
+from pytest_nfvperf.features.routing.daemons import (
+    BULK_DEADLINE_S,
+    Daemon,
+    Daemons,
+    FrrLog,
+    await_session,
+    checked_configuration,
+    executable,
+    refusal,
+)
+from pytest_nfvperf.features.routing.model import (
+    BfdStatus,
+    Family,
+    Neighbor,
+    Policy,
+    SessionCondition,
+    SessionState,
+    SessionStatus,
+    SpeakerConfig,
+    SpeakerInfo,
+    family_of,
+)
+from pytest_nfvperf.model.errors import TestbedError
+
+# A daemon's vty socket, as vtysh uses it, without starting vtysh each time.
+#
+# vtysh(1) sends a command and a zero byte; the answer is text, three zero bytes and a status (FRR developer's
+# guide, "VTYSH"). Starting vtysh takes 10 ms, and ten times that beside a polling PMD.
+
+_END = b"\0\0\0"
+_SUCCESS = (0, 4)  # CMD_SUCCESS, CMD_SUCCESS_DAEMON, lib/command.h
+
+
+class Vty:
+    """A connection to one daemon. Opened when first used, and again after an error."""
+
+    def __init__(self, path: Path, daemon: str, deadline_s: float = 2.0) -> None:
+        """``deadline_s``: for each answer; one that takes longer is a daemon that hangs."""
+        self._path = path
+        self._daemon = daemon
+        self._deadline_s = deadline_s
+        self._socket: socket.socket | None = None
+
+    def run(self, *commands: str, deadline_s: float | None = None) -> str:
+        """Give commands one after the other; the last one's answer.
+
+        Raises:
+            TestbedError: nobody answers, not in time, or a command is refused, with the daemon's words.
+        """
+        answer, status = "", 0
+        try:
+            for command in commands:
+                answer, status = self._ask(command, deadline_s or self._deadline_s)
+                if status not in _SUCCESS:
+                    raise TestbedError(f"{self._daemon} refused {command!r} (status {status}): {answer.strip()}")
+        except OSError as error:
+            self.close()
+            why = f"no answer within {self._deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
+            raise TestbedError(f"{self._daemon} does not answer on {self._path}: {why}") from error
+        except TestbedError:
+            raise
+        except BaseException:
+            self.close()  # a signal's handler broke it off; what is under way answers no later command
+            raise
+        return answer
+
+    def _ask(self, command: str, deadline_s: float) -> tuple[str, int]:
+        connection = self._connected(deadline_s)
+        connection.sendall(command.encode() + b"\0")
+        received = bytearray()
+        while len(received) < 4 or received[-4:-1] != _END:
+            part = connection.recv(1 << 16)
+            if not part:
+                raise ConnectionResetError("the connection was closed")
+            received += part
+        return received[:-4].decode(errors="replace"), received[-1]
+
+    def _connected(self, deadline_s: float) -> socket.socket:
+        if self._socket is None:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            self._socket.settimeout(deadline_s)
+            self._socket.connect(str(self._path))
+            self._ask("enable", deadline_s)
+        self._socket.settimeout(deadline_s)
+        return self._socket
+
+    def close(self) -> None:
+        """Hang up. Can be called twice."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+# What bgpd says of a session, as JSON (``show bgp neighbors A json``).
+
+_STATUS = {status.value: status for status in SessionStatus}
+_BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Admin Down": BfdStatus.ADMIN_DOWN}
+
+
+def frr_session_state(neighbor: Neighbor, told: Mapping[str, Any], went_down: str) -> SessionState:
+    """The state of a session; ``told``: bgpd's object for the neighbour; ``went_down``: its log's reason."""
+    status = _STATUS.get(str(told.get("bgpState")), SessionStatus.IDLE)  # bgpd's own: Clearing, Deleted
+    up = status is SessionStatus.ESTABLISHED
+    families = told.get("addressFamilyInfo", {}).values() if up else ()
+    return SessionState(
+        neighbor=neighbor.address,
+        asn=neighbor.asn,
+        status=status,
+        uptime_s=told["bgpTimerUpMsec"] / 1000 if up and "bgpTimerUpMsec" in told else None,
+        flaps=told.get("connectionsDropped"),
+        received=_total(families, "acceptedPrefixCounter"),
+        sent=_total(families, "sentPrefixCounter"),
+        last_error=_last_error(told) or went_down,
+        bfd=_bfd(neighbor, told),
+    )
+
+
+def _total(families: Any, counter: str) -> int | None:
+    counts = [family[counter] for family in families if counter in family]
+    return sum(counts) if counts else None
+
+
+def _last_error(told: Mapping[str, Any]) -> str:
+    """The notification, and who sent it, before bgpd's own reason."""
+    reset = str(told.get("lastResetDueTo", ""))
+    notification = str(told.get("lastNotificationReason", ""))
+    if notification and "otification" in reset:
+        return f"{reset}: {notification}"
+    # What bgpd says before anything has happened
+    return "" if reset in {"Waiting for peer OPEN", "Waiting for NHT", "No AFI/SAFI activated for peer"} else reset
+
+
+def _bfd(neighbor: Neighbor, told: Mapping[str, Any]) -> BfdStatus | None:
+    if neighbor.bfd is None:
+        return None
+    return _BFD.get(str(told.get("peerBfdInfo", {}).get("status", "")), BfdStatus.DOWN)
+
+
+# FRR's configuration files from a SpeakerConfig: one for each daemon.
+
+_COMMON = ("hostname nfvperf", "log timestamp precision 3")
+_IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
+
+
+def configuration(config: SpeakerConfig) -> dict[str, str]:
+    """The text of each daemon's file, by the daemon's name."""
+    files = {"zebra": [*_COMMON], "bgpd": [*_COMMON, *_bgpd(config)]}
+    if any(neighbor.bfd is not None for neighbor in config.neighbors):
+        files["bfdd"] = [*_COMMON, *_bfdd(config)]
+    return {daemon: "\n".join(lines) + "\n" for daemon, lines in files.items()}
+
+
+def static_route(prefix: str) -> str:
+    """A route to nowhere, as FRR is told of one. Where frames really go the datapath decides."""
+    return f"{_IP[family_of(prefix)]} route {prefix} blackhole"
+
+
+def network(asn: int, prefix: str, *, undo: bool = False) -> tuple[str, ...]:
+    """What bgpd announces a prefix by, from its ``configure terminal`` on; ``undo``: no longer."""
+    statement = f"network {prefix}"
+    within = (f"router bgp {asn}", f"address-family {family_of(prefix)} unicast")
+    return (*within, f"no {statement}" if undo else statement, "exit-address-family", "exit")
+
+
+def _bfdd(config: SpeakerConfig) -> Iterator[str]:
+    yield "debug bfd peer"  # each change of a session's state, and why
+    yield "bfd"
+    for neighbor in config.neighbors:
+        if neighbor.bfd is not None:
+            yield f" profile {_label(neighbor)}"
+            yield f"  detect-multiplier {neighbor.bfd.multiplier}"
+            yield f"  receive-interval {neighbor.bfd.interval_ms}"
+            yield f"  transmit-interval {neighbor.bfd.interval_ms}"
+
+
+def _bgpd(config: SpeakerConfig) -> Iterator[str]:
+    for neighbor in config.neighbors:
+        for way, policy in (("in", neighbor.accepts), ("out", neighbor.sends)):
+            yield from _route_map(f"{way}-{_label(neighbor)}", policy)
+    yield f"router bgp {config.asn}"
+    yield f" bgp router-id {config.router_id}"
+    yield " bgp log-neighbor-changes"
+    yield " no bgp default ipv4-unicast"
+    yield " no bgp ebgp-requires-policy"  # policies are ours to say: none means all
+    yield " no bgp network import-check"  # a prefix is announced when we say so, not when zebra has told its route
+    if config.graceful_restart:
+        yield " bgp graceful-restart"
+        yield " bgp graceful-restart preserve-fw-state"
+        yield f" bgp graceful-restart restart-time {max(n.timers.restart_s for n in config.neighbors)}"
+    for neighbor in config.neighbors:
+        yield from _neighbor(neighbor)
+    for family in Family:
+        yield from _family(config, family)
+
+
+def _neighbor(neighbor: Neighbor) -> Iterator[str]:
+    name, timers = f" neighbor {neighbor.address}", neighbor.timers
+    yield f"{name} remote-as {neighbor.asn}"
+    yield f"{name} timers {timers.keepalive_s} {timers.hold_s}"
+    yield f"{name} timers connect {timers.connect_retry_s}"
+    yield f"{name} advertisement-interval 0"
+    if neighbor.password is not None:
+        yield f"{name} password {neighbor.password}"
+    if neighbor.bfd is not None:
+        yield f"{name} bfd"
+        yield f"{name} bfd profile {_label(neighbor)}"
+
+
+def _family(config: SpeakerConfig, family: Family) -> Iterator[str]:
+    carrying = [neighbor for neighbor in config.neighbors if family in neighbor.carried]
+    announced = [prefix for prefix in config.announced if family_of(prefix) is family]
+    if not carrying and not announced:
+        return
+    yield f" address-family {family} unicast"
+    yield from (f"  network {prefix}" for prefix in announced)
+    for neighbor in carrying:
+        yield f"  neighbor {neighbor.address} activate"
+        yield f"  neighbor {neighbor.address} route-map in-{_label(neighbor)} in"
+        yield f"  neighbor {neighbor.address} route-map out-{_label(neighbor)} out"
+    yield " exit-address-family"
+
+
+def _route_map(name: str, policy: Policy) -> Iterator[str]:
+    """What no entry permits is denied; each family has lists of its own."""
+    passed = (
+        [None] if policy.prefixes is None else [f for f in Family if any(family_of(p) is f for p in policy.prefixes)]
+    )
+    for prefix in policy.prefixes or ():
+        longest = 32 if family_of(prefix) is Family.IPV4 else 128
+        more_specific = "" if prefix.endswith(f"/{longest}") else f" le {longest}"
+        yield f"{_IP[family_of(prefix)]} prefix-list {name} permit {prefix}{more_specific}"
+    if not passed:
+        yield f"route-map {name} deny 10"
+    for number, family in enumerate(passed, start=1):
+        yield f"route-map {name} permit {10 * number}"
+        if family is not None:
+            yield f" match {_IP[family]} address prefix-list {name}"
+        if policy.local_preference is not None:
+            yield f" set local-preference {policy.local_preference}"
+        if policy.med is not None:
+            yield f" set metric {policy.med}"
+    yield "exit"
+
+
+def _label(neighbor: Neighbor) -> str:
+    return neighbor.address.replace(":", "-")
+
+
+# FRR as a ports.routing.BgpSpeaker: zebra, bgpd and, where BFD is asked for, bfdd.
+#
+# What it announces is a ``network`` of bgpd's, beside a route to nowhere in the kernel, which the DUT's agent
+# follows. Not FRR's own static routes: since FRR 9 staticd takes them from mgmtd only, whose files and sockets
+# are the machine's.
+
+DIRECTORIES = PROGRAMS["bgpd"].directories
+_REFUSED = "on config line"
+_BFD_CONTROL = "--bfdctl"
+
+
+class FrrSpeaker:
+    """FRR in a namespace, in a private state directory.
+
+    It runs as root: a daemon that changes its user loses the parent-death signal (prctl(2)), and would outlive us.
+
+    Args:
+        journal: of this run.
+        namespace: under /run/netns, with the addresses that it speaks from.
+        config: what it is.
+        role: names its directory.
+        cpus: CPUs that it may run on; all when empty.
+    """
+
+    def __init__(
+        self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "frr", cpus: Sequence[int] = ()
+    ) -> None:
+        self.config = config
+        self._files = configuration(config)
+        self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
+        self._namespace = namespace
+        self._daemons = Daemons(journal, namespace, role, cpus=cpus)
+        directory = self._daemons.directory
+        self._log = FrrLog(directory / "bgpd.log")
+        self._vtys = {name: Vty(directory / f"{name}.vty", name) for name in self._files}
+
+    @property
+    def directory(self) -> Path:
+        """Where its vty sockets are."""
+        return self._daemons.directory
+
+    @cached_property
+    def _version(self) -> str:
+        return run([self._binaries["bgpd"], "--version"]).split()[2]
+
+    def info(self) -> SpeakerInfo:
+        return SpeakerInfo("FRR", self._version, tuple(self._files))
+
+    def start(self) -> None:
+        """Have each daemon check its file, then start them."""
+        self._route("replace", self.config.announced)
+        for name, text in self._files.items():
+            (self._daemons.directory / f"{name}.conf").write_text(text, encoding="utf-8")
+            self._check_configuration(name)
+        for name in self._files:
+            self._daemons.start(self._daemon(name))
+            self._await_answer(name)  # the others connect to zebra when they start, and later only after seconds
+
+    def _check_configuration(self, name: str) -> None:
+        """By the daemon itself, which ends well even when it passed over a line, and only logs that."""
+        said = checked_configuration(name, [self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
+        refused = [line for line in said.splitlines() if _REFUSED in line]
+        if refused:
+            raise refusal(name, "; ".join(refused))
+
+    def _common(self, name: str) -> tuple[str, ...]:
+        directory = self._daemons.directory
+        return (
+            "-f",
+            str(directory / f"{name}.conf"),
+            "-i",
+            str(directory / f"{name}.pid"),
+            "-u",
+            "root",
+            "-g",
+            "frrvty",
+        )
+
+    def _daemon(self, name: str) -> Daemon:
+        directory = self._daemons.directory
+        argv = (self._binaries[name], *self._common(name), "--vty_socket", str(directory), "-P", "0")
+        argv += ("-z", str(directory / "zserv.api"), "--log", "stdout")
+        argv += ("--log-level", "debug" if name == "bfdd" else "info")
+        if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
+            argv += (_BFD_CONTROL, str(directory / "bfdd.sock"))
+        return Daemon(name, argv, f"{name}.vty")
+
+    def _await_answer(self, name: str) -> None:
+        self._daemons.await_answer(name, lambda: self._vtys[name].run("show version"))
+
+    def session(self, neighbor: str) -> SessionState:
+        known = self.config.neighbor(neighbor)
+        told = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
+        return frr_session_state(known, told, self._log.reason_of(neighbor))
+
+    def announced_to(self, neighbor: str) -> list[str]:
+        """Prefixes that it announces to a neighbour now."""
+        self.config.neighbor(neighbor)
+        told = self._ask(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
+        return list(told.get("advertisedRoutes", {}))
+
+    def _ask(self, command: str) -> Mapping[str, Mapping[str, object]]:
+        answer: Mapping[str, Mapping[str, object]] = json.loads(self._run("bgpd", command))
+        return answer
+
+    def _run(self, daemon: str, *commands: str, deadline_s: float | None = None) -> str:
+        with self._daemons.explaining():
+            return self._vtys[daemon].run(*commands, deadline_s=deadline_s)
+
+    def await_session(
+        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
+    ) -> SessionState:
+        return await_session(self, neighbor, condition, awaited, deadline_s)
+
+    def announce(self, prefixes: Sequence[str]) -> None:
+        """Prefixes beside those that are announced."""
+        new = [prefix for prefix in prefixes if prefix not in set(self.config.announced)]
+        self._route("replace", new)
+        self._configure(new)
+        self.config = self.config.announcing((*self.config.announced, *new))
+
+    def withdraw(self, prefixes: Sequence[str]) -> None:
+        """Announce them no longer."""
+        gone = [prefix for prefix in self.config.announced if prefix in set(prefixes)]
+        self._configure(gone, undo=True)
+        self._route("delete", gone)
+        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in gone))
+
+    def _configure(self, prefixes: Sequence[str], *, undo: bool = False) -> None:
+        lines = [line for prefix in prefixes for line in network(self.config.asn, prefix, undo=undo)]
+        if lines:
+            self._run("bgpd", "configure terminal", *lines, "end", deadline_s=BULK_DEADLINE_S)
+
+    def _route(self, verb: str, prefixes: Sequence[str]) -> None:
+        """Routes to nowhere in the kernel: ip(8) does many at once."""
+        lines = [f"route {verb} blackhole {prefix} proto static\n" for prefix in prefixes]
+        if lines:
+            within = ["nsenter", f"--net={NETNS_DIRECTORY / self._namespace}"]
+            run([*within, "ip", "-batch", "-"], stdin="".join(lines), deadline_s=BULK_DEADLINE_S)
+
+    def pids(self) -> Mapping[str, int]:
+        """Process ids by daemon."""
+        return self._daemons.pids()
+
+    def restart(self) -> None:
+        """Start those that ended, with what is announced now."""
+        for name, text in configuration(self.config).items():
+            (self._daemons.directory / f"{name}.conf").write_text(text, encoding="utf-8")
+        for name in self._daemons.start_missing():
+            self._vtys[name].close()
+            self._await_answer(name)
+
+    def check(self) -> None:
+        self._daemons.check()
+
+    def logs(self) -> Mapping[str, str]:
+        """The ends of the daemons' logs."""
+        return self._daemons.logs()
+
+    def close(self) -> None:
+        """Stop the daemons and remove their directory."""
+        for vty in self._vtys.values():
+            vty.close()
+        self._daemons.close()

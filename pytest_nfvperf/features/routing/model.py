@@ -1,0 +1,368 @@
+"""BGP as data: sessions, routes and timers, and the path of scenario S1."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, IP, TEXT, Allowed, checked, one, optional, whole
+from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.topology.compose import compose
+from pytest_nfvperf.model.topology.parts import behind, endpoint, namespace, nic
+from pytest_nfvperf.model.topology.ports import Vlan
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+
+# BGP speakers as data: what one is configured with, and what its sessions are seen to be.
+#
+# Words are those of RFC 4271 (BGP-4), RFC 2385 (MD5 signatures), RFC 4724 (graceful restart), RFC 4760 (address
+# families) and RFC 5880 (BFD).
+
+_LAST_ASN = 2**32 - 1
+_SHORTEST_HOLD_S = 3  # RFC 4271, 4.2: a hold time is 0 or at least 3 s
+_LONGEST_PASSWORD = 80  # TCP_MD5SIG_MAXKEYLEN, linux/tcp.h
+
+
+class Family(StrEnum):
+    """Address families (RFC 4760), unicast."""
+
+    IPV4 = "ipv4"
+    IPV6 = "ipv6"
+
+
+def family_of(text: str) -> Family:
+    """Of an address or prefix; looks no closer, because there may be 100,000 of them."""
+    return Family.IPV6 if ":" in text else Family.IPV4
+
+
+@checked(keepalive_s=INTEGER, hold_s=INTEGER, connect_retry_s=INTEGER, restart_s=INTEGER)
+@dataclass(frozen=True, slots=True)
+class BgpTimers:
+    """In seconds, whole ones as RFC 4271 has them. The defaults are for tests: a minute's hold time is a long wait.
+
+    ``restart_s``: how long the neighbour keeps our routes after we are gone (RFC 4724, Restart Time).
+    """
+
+    keepalive_s: int = 1
+    hold_s: int = 3
+    connect_retry_s: int = 1
+    restart_s: int = 30
+
+    def __post_init__(self) -> None:
+        if self.hold_s < _SHORTEST_HOLD_S:
+            raise ArgumentError(
+                f"a hold time of {self.hold_s} s is not possible: RFC 4271 requires {_SHORTEST_HOLD_S} or more"
+            )
+        if not 1 <= self.keepalive_s < self.hold_s:
+            raise ArgumentError(
+                f"keepalives every {self.keepalive_s} s cannot keep up a session with a hold time of {self.hold_s} s"
+            )
+
+
+@checked(interval_ms=INTEGER, multiplier=INTEGER)
+@dataclass(frozen=True, slots=True)
+class BfdTimers:
+    """BFD (RFC 5880, 6.8.7): a session is down after ``multiplier`` intervals without a packet. Milliseconds."""
+
+    interval_ms: int = 300
+    multiplier: int = 3
+
+    def __post_init__(self) -> None:
+        if not 10 <= self.interval_ms <= 60_000:
+            raise ArgumentError(f"a BFD interval must be 10..60000 ms, not {self.interval_ms}")
+        if not 2 <= self.multiplier <= 255:
+            raise ArgumentError(f"a BFD multiplier must be 2..255, not {self.multiplier}")
+
+    @property
+    def detection_s(self) -> float:
+        """Seconds without a packet after which a session is down, where both sides have these timers (6.8.4)."""
+        return self.interval_ms * self.multiplier / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which prefixes pass, one way.
+
+    ``prefixes``: those passed, with everything more specific; None passes all. ``local_preference`` and ``med``
+    are set on what passes; None leaves them.
+    """
+
+    prefixes: tuple[str, ...] | None = None
+    local_preference: int | None = None
+    med: int | None = None
+
+    def __post_init__(self) -> None:
+        for prefix in self.prefixes or ():
+            ipaddress.ip_network(prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbor:
+    """A neighbour. The session is internal (iBGP) where it has the speaker's own AS number.
+
+    ``password``: TCP MD5 signature (RFC 2385), 80 bytes at most; None for none. ``accepts``, ``sends``: policies.
+    """
+
+    address: str
+    asn: int
+    password: str | None = None
+    timers: BgpTimers = BgpTimers()
+    bfd: BfdTimers | None = None
+    accepts: Policy = Policy()
+    sends: Policy = Policy()
+    families: tuple[Family, ...] = ()
+
+    def __post_init__(self) -> None:
+        ipaddress.ip_address(self.address)
+        _check_asn(self.asn)
+        if self.password is not None and not 1 <= len(self.password.encode()) <= _LONGEST_PASSWORD:
+            raise ArgumentError(f"the password of neighbour {self.address} must have 1..{_LONGEST_PASSWORD} bytes")
+
+    @property
+    def carried(self) -> tuple[Family, ...]:
+        """Families of the session: that of its address if none are said."""
+        return self.families or (family_of(self.address),)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerConfig:
+    """What a speaker is configured with.
+
+    Attributes:
+        asn: its AS number.
+        router_id: an IPv4 address.
+        neighbors: who it speaks with.
+        announced: prefixes that it originates; the daemon checks them.
+        graceful_restart: it keeps the routes of a neighbour that restarts, and asks for the same.
+    """
+
+    asn: int
+    router_id: str
+    neighbors: tuple[Neighbor, ...]
+    announced: tuple[str, ...] = ()
+    graceful_restart: bool = False
+
+    def __post_init__(self) -> None:
+        _check_asn(self.asn)
+        ipaddress.IPv4Address(self.router_id)
+        addresses = [neighbor.address for neighbor in self.neighbors]
+        if len(set(addresses)) < len(addresses):
+            raise ArgumentError(f"a neighbour is listed twice: {', '.join(addresses)}")
+
+    def neighbor(self, address: str) -> Neighbor:
+        """The neighbour of this address; KeyError for an unknown one."""
+        for neighbor in self.neighbors:
+            if neighbor.address == address:
+                return neighbor
+        raise KeyError(f"no neighbour {address}; there are: {', '.join(n.address for n in self.neighbors) or 'none'}")
+
+    def announcing(self, prefixes: tuple[str, ...]) -> SpeakerConfig:
+        """The same, originating these prefixes."""
+        return replace(self, announced=prefixes)
+
+
+def _check_asn(asn: int) -> None:
+    if not 1 <= asn <= _LAST_ASN:
+        raise ArgumentError(f"an AS number is 1..{_LAST_ASN} (RFC 6793), not {asn}")
+
+
+class SessionStatus(StrEnum):
+    """States of a session (RFC 4271, 8.2.2)."""
+
+    IDLE = "Idle"
+    CONNECT = "Connect"
+    ACTIVE = "Active"
+    OPEN_SENT = "OpenSent"
+    OPEN_CONFIRM = "OpenConfirm"
+    ESTABLISHED = "Established"
+
+
+class BfdStatus(StrEnum):
+    """States of a BFD session (RFC 5880, 4.1)."""
+
+    ADMIN_DOWN = "AdminDown"
+    DOWN = "Down"
+    INIT = "Init"
+    UP = "Up"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session as its speaker sees it now. What the daemon does not tell is None, never 0.
+
+    Attributes:
+        neighbor: its address.
+        asn: its configured AS number.
+        status: of RFC 4271's state machine.
+        uptime_s: since it was established; None while it is not.
+        flaps: how often it left Established since the daemon began.
+        received, sent: prefixes, of all families; None while the session is not established. FRR sends a
+            neighbour's own routes back to it, and counts them.
+        last_error: the daemon's own words for why it went down last: a notification's, a timer's; empty for none.
+        bfd: None where no BFD runs.
+    """
+
+    neighbor: str
+    asn: int
+    status: SessionStatus
+    uptime_s: float | None = None
+    flaps: int | None = None
+    received: int | None = None
+    sent: int | None = None
+    last_error: str = ""
+    bfd: BfdStatus | None = None
+
+    @property
+    def established(self) -> bool:
+        """True in Established."""
+        return self.status is SessionStatus.ESTABLISHED
+
+    def __str__(self) -> str:
+        parts = [f"{self.neighbor} (AS {self.asn}) {self.status}"]
+        if self.uptime_s is not None:
+            parts.append(f"for {self.uptime_s:g} s")
+        if self.received is not None:
+            parts.append(f"{self.received} prefixes received")
+        if self.sent is not None:
+            parts.append(f"{self.sent} sent")
+        if self.flaps:
+            parts.append(f"{self.flaps} flaps")
+        if self.bfd is not None:
+            parts.append(f"BFD {self.bfd}")
+        if self.last_error:
+            parts.append(f"last error: {self.last_error}")
+        return ", ".join(parts)
+
+
+SessionCondition = Callable[[SessionState], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakerInfo:
+    """What a speaker is: for headers and evidence. ``daemons``: processes by name."""
+
+    engine: str
+    version: str
+    daemons: tuple[str, ...] = field(default=())
+
+
+# Scenario S1 as data: a bridge whose flows BGP decides, a VM behind it, and a neighbour behind the generator's
+# port.
+#
+# Data is untagged on the generator's port (the flat provider network), BGP and BFD are in a VLAN of the same
+# port::
+#
+#     generator and BIRD -- dpdk2 -- br-ex -- vm0 -- VM
+#                                      |
+#                                   vlan177 -- FRR
+
+BRIDGE, OUTSIDE = "br-ex", "dpdk2"
+VM = "vm0"
+"""The port of S1's VM."""
+
+FRR, BIRD = "frr", "bird"
+FRR_PORT = "vlan177"
+FRR_MAC = "02:4e:46:b9:00:01"
+_PROVIDER_VLAN = 101
+"""Inside the bridge only: keeps what is flooded in the control VLAN away from the VM's port."""
+
+
+_PREFIX = Allowed("a text such as '12.12.12.1/30'", lambda value: isinstance(value, str) and "/" in value)
+
+
+@checked(
+    vlan=whole(1, 4094),
+    neighbor_vlan=optional(whole(1, 4094)),
+    frr=_PREFIX,
+    bird=_PREFIX,
+    frr_asn=INTEGER,
+    bird_asn=INTEGER,
+    frr_expects=optional(INTEGER),
+    timers=one(BgpTimers, "BgpTimers"),
+    bfd=optional(one(BfdTimers, "BfdTimers")),
+    graceful_restart=FLAG,
+    password=optional(TEXT),
+    frr_password=optional(TEXT),
+    provider=_PREFIX,
+    vm=IP,
+    clients=_PREFIX,
+    client=IP,
+)
+@dataclass(frozen=True, slots=True)
+class BgpPathPlan:
+    """The parameters of S1's path; change those that a test needs.
+
+    Attributes:
+        vlan: of BGP on the generator's port; ``neighbor_vlan``: what the neighbour uses, None for the same.
+        frr, bird: addresses with prefix length.
+        frr_asn, bird_asn: AS numbers; ``frr_expects``: the AS number that FRR expects, None for ``bird_asn``.
+        timers, bfd, graceful_restart: of both sides; ``bfd`` None for none.
+        password, frr_password: TCP MD5; ``frr_password``: what FRR has, None for the same.
+        provider: network of the VM, that FRR announces; ``vm``: the VM's address in it.
+        clients: network behind the neighbour, that it announces; ``client``: the generator's address in it.
+    """
+
+    vlan: int = 177
+    neighbor_vlan: int | None = None
+    frr: str = "12.12.12.1/30"
+    bird: str = "12.12.12.2/30"
+    frr_asn: int = 64999
+    bird_asn: int = 65000
+    frr_expects: int | None = None
+    timers: BgpTimers = field(default_factory=BgpTimers)
+    bfd: BfdTimers | None = field(default_factory=BfdTimers)
+    graceful_restart: bool = False
+    password: str | None = "nfvperf"  # noqa: S105 - of a session inside one machine
+    frr_password: str | None = None
+    provider: str = "172.16.101.0/24"
+    vm: str = "172.16.101.10"
+    clients: str = "198.18.0.0/15"
+    client: str = "198.18.0.1"
+
+    @property
+    def frr_address(self) -> str:
+        """Without the prefix length."""
+        return self.frr.partition("/")[0]
+
+    @property
+    def bird_address(self) -> str:
+        """Without the prefix length."""
+        return self.bird.partition("/")[0]
+
+    def topology(self) -> Topology:
+        """The bridge, its ports, FRR's namespace on it and BIRD's behind the generator's port."""
+        speaker = nic(FRR, BRIDGE, self.frr, port=FRR_PORT, kind="internal", vlan=Vlan(self.vlan), mac=FRR_MAC)
+        return compose(
+            "bgp-path",
+            endpoint(OUTSIDE, BRIDGE),
+            endpoint(VM, BRIDGE, vlan=Vlan(_PROVIDER_VLAN)),
+            namespace(FRR, BRIDGE)[0],
+            speaker,
+            behind(OUTSIDE, BIRD, self.bird, vlan=self.neighbor_vlan or self.vlan),
+        )
+
+    def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
+        """Traffic from a client to the VM, and back. BGP's routes forward each direction."""
+        return Traffic(frame_size=frame_size, **{"src_ip": self.client, "dst_ip": self.vm, **changes})
+
+    def frr_config(self) -> SpeakerConfig:
+        """The DUT's side, which announces the provider network."""
+        neighbor = self._neighbor(self.bird_address, self.frr_expects or self.bird_asn)
+        if self.frr_password is not None:
+            neighbor = self._neighbor(self.bird_address, neighbor.asn, self.frr_password)
+        return SpeakerConfig(
+            self.frr_asn, self.frr_address, (neighbor,), (self.provider,), graceful_restart=self.graceful_restart
+        )
+
+    def bird_config(self) -> SpeakerConfig:
+        """The neighbour's side, which announces the clients' network."""
+        neighbor = self._neighbor(self.frr_address, self.frr_asn)
+        return SpeakerConfig(
+            self.bird_asn, self.bird_address, (neighbor,), (self.clients,), graceful_restart=self.graceful_restart
+        )
+
+    def _neighbor(self, address: str, asn: int, password: str | None = None) -> Neighbor:
+        return Neighbor(address, asn, password or self.password, self.timers, self.bfd)

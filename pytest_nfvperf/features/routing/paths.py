@@ -1,0 +1,302 @@
+"""Paths with BGP for tests: deployed with their daemons, watched while they are measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
+from pytest_nfvperf.backends.base import Daemons, StartsDaemons
+from pytest_nfvperf.features.routing.daemons import SessionSampler
+from pytest_nfvperf.features.routing.model import BfdStatus, BgpPathPlan, SessionState
+from pytest_nfvperf.features.routing.ports import BgpDaemons, BgpParts, BgpSpeaker, RunsBgp, Steps
+from pytest_nfvperf.features.routing.simulated import SimulatedBgp
+from pytest_nfvperf.model.display import format_seconds
+from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, TestbedError, UnavailableError
+from pytest_nfvperf.model.evidence.records import AttachmentData
+from pytest_nfvperf.model.measure.outcome import SessionsSeen
+from pytest_nfvperf.model.testbed.testbed import OvsSpec
+from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.session.deploying import Deployer
+from pytest_nfvperf.session.run import NfvSession
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.journal.journal import Journal
+
+
+# S1's path as it runs: waits for its session and its flows, and says whether it is healthy.
+
+ESTABLISHED_WITHIN_S = 5.0
+_INSTALLED_WITHIN_S = 5.0
+
+
+class BgpPath:
+    """Daemons and agent of S1; ``close`` ends them. ``frr``: the DUT's. ``bird``: the neighbour."""
+
+    def __init__(self, plan: BgpPathPlan, parts: BgpParts) -> None:
+        self.plan = plan
+        self.frr = parts.frr
+        self.bird = parts.bird
+        self.agent = parts.agent
+        self.frr_link = parts.frr_link
+        self.bird_link = parts.bird_link
+        self._watch_steps = parts.watch_steps
+
+    @contextmanager
+    def steps(self) -> Iterator[Steps]:
+        """Watch, within this context, how far each change of a route has come, and when."""
+        watch = self._watch_steps()
+        try:
+            yield watch
+        finally:
+            watch.close()
+
+    def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
+        """The session as FRR sees it, once it and its BFD session are up; DeadlineError says what was seen instead."""
+        up = (None, BfdStatus.UP)
+        return self.frr.await_session(
+            self.plan.bird_address, lambda seen: seen.established and seen.bfd in up, "Established, BFD up", deadline_s
+        )
+
+    def await_ready(self) -> SessionState:
+        """Wait until the session is established, and the routes of both directions (VM, clients) are flows."""
+        state = self.await_established()
+        for prefix in (self.plan.provider, self.plan.clients):
+            self.agent.await_installed(prefix, _INSTALLED_WITHIN_S)
+        return state
+
+    def session(self) -> SessionState:
+        """The session as FRR sees it now."""
+        return self.frr.session(self.plan.bird_address)
+
+    def healthy(self) -> bool:
+        """True while all of it runs and the session is up with nothing but what the plan announces."""
+        with suppress(TestbedError):
+            self.check()
+            as_planned = self.bird.config.announced == (self.plan.clients,)
+            return as_planned and self.session().established
+        return False
+
+    def check(self) -> None:
+        """TestbedError when a daemon died or hangs, or the agent ended."""
+        for part in (self.frr, self.bird, self.agent):
+            part.check()
+
+    def close(self) -> None:
+        """End all. Can be called twice."""
+        with ExitStack() as stack:
+            for part in (self.frr_link, self.bird_link, self.agent, self.frr, self.bird):
+                stack.callback(part.close)
+
+
+# What routing daemons did not do in time is the DUT's result, unless the machine did not let them run.
+
+MOST_WAITED = 0.1
+"""Share of the time until the deadline that a daemon may have been ready and without a CPU. BFD ends a session after
+150 ms, BGP retries in seconds: a tenth of a deadline of some seconds is more than either bears."""
+
+
+@contextmanager
+def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
+    """Around a wait for what daemons have to do.
+
+    Args:
+        pids: of the daemons that run, by name.
+
+    Raises:
+        DutFailure: the deadline passed while the daemons could run; with the wait's evidence.
+        InconclusiveError: it passed, and a daemon waited for a CPU for much of the time.
+    """
+    waits, began = CpuWaits(pids()), time.monotonic()
+    try:
+        yield
+    except DeadlineError as error:
+        who, waited_s = waits.longest(pids())
+        elapsed_s = time.monotonic() - began
+        if waited_s > MOST_WAITED * elapsed_s:
+            raise InconclusiveError(
+                f"{error.message}. But {who} was ready and waited {format_seconds(waited_s)} of "
+                f"{format_seconds(elapsed_s)} for a CPU: the machine was too busy for its daemons; leave it alone "
+                "meanwhile"
+            ) from error
+        raise DutFailure(error.message, evidence=error.evidence) from error
+
+
+# ``bgp``: from a plan of S1 to the deployed path, with its daemons; or to a skip that says why not.
+
+BACK_WITHIN_S = 15.0
+"""A session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
+
+
+def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> BgpDaemons:  # noqa: ARG001 - daemons of any OVS
+    from pytest_nfvperf.features.routing.path_daemons import LocalBgp  # noqa: PLC0415 - a plan needs none of them
+
+    return LocalBgp(journal)
+
+
+BGP: Daemons[BgpDaemons] = Daemons(_on_machine, SimulatedBgp)
+
+
+class LiveBgpPath:
+    """S1 as it is deployed: measure on ``live``, with ``traffic``; look at the daemons by ``path``.
+
+    The daemons are started again whenever the topology is built again, and ``path`` is then another one.
+    ``started_s``: when they were started, on the clock of ``now_s``.
+    """
+
+    def __init__(self, session: NfvSession, live: LiveTopology, plan: BgpPathPlan) -> None:
+        self.live = live
+        self.plan = plan
+        self._session = session
+        self._path: BgpPath | None = None
+        self.started_s = 0.0
+        live.start_service(self._start)
+
+    def _start(self, live: LiveTopology) -> BgpPath:
+        first = self._path is None
+        self.started_s = self.now_s()
+        self._path = BgpPath(self.plan, bgp_daemons(self._session).start(live.deployment.built, self.plan))
+        if not first:
+            self._path.await_ready()  # whoever had it built again measures next
+        return self._path
+
+    def now_s(self) -> float:
+        """Seconds on the run's monotonic clock."""
+        return self._session.backend.clock.monotonic()
+
+    @property
+    def path(self) -> BgpPath:
+        """Daemons and agent that run now."""
+        if self._path is None:
+            raise RuntimeError("not started")  # start_service() starts it in the constructor
+        return self._path
+
+    @property
+    def is_ready(self) -> bool:
+        """True while its topology is deployed, and all of it is as the plan says."""
+        return self.live.is_deployed and self.path.healthy()
+
+    def sessions(self) -> SessionSampler:
+        """For ``soak.run(..., also=[...])``: FRR's session and its BFD, whichever FRR runs."""
+        return SessionSampler(lambda: self.path.frr)
+
+    @property
+    def name(self) -> str:
+        """The name of the session, for reports: fulfils runs.session_watch.Sessions."""
+        return f"BGP session with {self.plan.bird_address}"
+
+    def await_ready(self) -> None:
+        """Wait until the session is up, BFD with it, and both ways' routes are flows: also after an overload.
+
+        Raises, as all of ``await_...`` here: DutFailure when the deadline passes, or InconclusiveError where the
+        machine did not let the daemons run; TestbedError when a daemon is gone.
+        """
+        with daemons_result(self._pids):
+            self.path.await_established(BACK_WITHIN_S)
+            self.path.await_ready()
+
+    def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
+        """Wait until FRR's session is up, and its BFD session."""
+        with daemons_result(self._pids):
+            return self.path.await_established(deadline_s)
+
+    def await_received(self, prefixes: int, deadline_s: float) -> SessionState:
+        """Wait until FRR has received so many prefixes from the neighbour."""
+        neighbor, what = self.plan.bird_address, f"{prefixes} prefixes"
+        with daemons_result(self._pids):
+            return self.path.frr.await_session(neighbor, lambda seen: seen.received == prefixes, what, deadline_s)
+
+    def await_installed(self, prefix: str, deadline_s: float) -> None:
+        """Wait until the route to a prefix is a flow."""
+        with daemons_result(self._pids):
+            self.path.agent.await_installed(prefix, deadline_s)
+
+    def await_count(self, prefixes: int, deadline_s: float) -> None:
+        """Wait until so many prefixes are flows."""
+        with daemons_result(self._pids):
+            self.path.agent.await_count(prefixes, deadline_s)
+
+    def _pids(self) -> dict[str, int]:
+        return {**self.path.frr.pids(), **self.path.bird.pids()}
+
+    def flaps(self) -> int | None:
+        """How often the session left Established since FRR started; None if FRR does not report it."""
+        return self.path.session().flaps
+
+    def seen_since(self, before: SessionState, *trials: str) -> dict[str, Any]:
+        """Fields of an Outcome: how often the session went down since ``before``, or why this is not known."""
+        now = self.path.session()
+        if now.flaps is None or before.flaps is None:
+            return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
+        down = max(now.flaps - before.flaps, int(not now.established))
+        return {"sessions": SessionsSeen(self.name, down, trials)}
+
+    def keep_logs(self, why: str) -> None:
+        """Add the ends of both speakers' logs to the evidence. ``why``: for the reader, after the log's name."""
+        for speaker in (self.path.frr, self.path.bird):
+            for name, text in speaker.logs().items():
+                self._session.recorder.emit(AttachmentData(f"{name}: {why}", text=text))
+
+    def traffic(self, frame_size: int | Imix = 64, **changes: Any) -> Traffic:
+        """Traffic from a client to the VM, and back."""
+        return self.plan.traffic(frame_size, **changes)
+
+
+class BgpPathDeployer:
+    """The fixture ``bgp``. ``last``: the path of an earlier test, which this test shares if it is still as planned."""
+
+    def __init__(self, session: NfvSession, deploy: Deployer, last: list[LiveBgpPath]) -> None:
+        self._session = session
+        self._deploy = deploy
+        self._last = last
+
+    def __call__(self, plan: BgpPathPlan | None = None) -> LiveBgpPath:
+        """Deploy S1 and start its daemons; ``path.await_ready()`` waits for the session and the flows.
+
+        Args:
+            plan: what differs from S1's own.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: it could not be built, or a daemon did not start.
+            UnavailableError: this testbed lacks what BGP needs.
+        """
+        plan = plan or BgpPathPlan()
+        lacking = bgp_daemons(self._session).lacks()
+        if lacking is not None:
+            raise UnavailableError(lacking)
+        for path in self._last:
+            if path.plan == plan and path.is_ready:
+                return path
+            path.live.stop_services()
+        self._last[:] = []
+        live = self._deploy(plan.topology())
+        self._last[:] = [LiveBgpPath(self._session, live, plan)]
+        return self._last[0]
+
+
+def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
+    """Open those speakers of the testbed file that are not yet, by name.
+
+    Raises:
+        ConfigError: BIRD lacks a protocol that the file names.
+        TestbedError: nobody listens where the file says.
+        UnavailableError: this testbed's backend has no routing daemons.
+    """
+    for spec in session.backend.testbed.speakers:
+        if spec.name not in opened:
+            session.take_machine()
+            opened[spec.name] = bgp_daemons(session).speaker(spec)
+
+
+def bgp_daemons(session: NfvSession) -> BgpDaemons:
+    """Who starts routing daemons on this testbed; UnavailableError where nobody does."""
+    backend = session.backend
+    if isinstance(backend, RunsBgp):
+        return backend.bgp()
+    if isinstance(backend, StartsDaemons):
+        return backend.daemons(BGP)
+    raise UnavailableError("BGP on this testbed is not possible: its backend starts no routing daemons")

@@ -1,0 +1,159 @@
+"""Routing daemons over a live topology: speakers, what S1's path consists of, and who starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from pytest_nfvperf.features.routing.model import (
+    BgpPathPlan,
+    SessionCondition,
+    SessionState,
+    SpeakerConfig,
+    SpeakerInfo,
+)
+from pytest_nfvperf.model.testbed.testbed import LabSpeaker
+from pytest_nfvperf.ports.datapath import BuiltTopology
+
+
+class BgpSpeaker(Protocol):
+    """A routing daemon, or several that belong together, with its own configuration and state.
+
+    Every method raises TestbedError, with the end of the daemon's log, when a daemon has died or does not answer.
+    """
+
+    config: SpeakerConfig
+
+    def info(self) -> SpeakerInfo:
+        """Engine, version, daemons."""
+
+    def start(self) -> None:
+        """Check the configuration with the daemon's own checker, then start.
+
+        Returns when the daemons answer; sessions come up later. Raises ConfigError for a configuration that the
+        daemon refuses, with the daemon's own words, and TestbedError for a daemon that is not installed.
+        """
+
+    def session(self, neighbor: str) -> SessionState:
+        """The session with a neighbour, by its address; KeyError for an unknown one. Under 20 ms."""
+
+    def await_session(
+        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
+    ) -> SessionState:
+        """Wait until a session is as wanted.
+
+        Raises:
+            DeadlineError: says what was awaited, and what was seen instead, with the daemon's log as evidence.
+        """
+
+    def announce(self, prefixes: Sequence[str]) -> None:
+        """Originate these prefixes too. Returns when the daemon accepted them, not when neighbours know."""
+
+    def withdraw(self, prefixes: Sequence[str]) -> None:
+        """Stop originating these prefixes; ignores unknown ones."""
+
+    def pids(self) -> Mapping[str, int]:
+        """Process ids of the running daemons, by name: to cause faults, and to read their cost."""
+
+    def restart(self) -> None:
+        """Restart killed daemons with the same configuration."""
+
+    def check(self) -> None:
+        """Raise TestbedError if a daemon has died or is stopped."""
+
+    def logs(self) -> Mapping[str, str]:
+        """The last lines of the daemons' logs, by name, for errors."""
+
+    def close(self) -> None:
+        """Stop the daemons and remove what they left. Can be called twice."""
+
+
+class RouteFollower(Protocol):
+    """Turns routes into flows."""
+
+    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until a prefix has a flow, or has none any more."""
+
+    def await_count(self, count: int, deadline_s: float) -> None:
+        """Wait until so many prefixes have flows."""
+
+    def check(self) -> None:
+        """TestbedError when it came to an end by itself."""
+
+    def close(self) -> None: ...
+
+
+class Steps(Protocol):
+    """Dates the steps of a change."""
+
+    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
+        """Seconds from ``began_ns`` (CLOCK_MONOTONIC) to each step that was seen."""
+
+    def close(self) -> None:
+        """Watch no longer."""
+
+
+class Link(Protocol):
+    """A link that a test can set down and up."""
+
+    def down(self) -> None: ...
+
+    def up(self) -> None:
+        """Put it back."""
+
+    def close(self) -> None:
+        """Set it up again if a test left it down."""
+
+
+@dataclass(frozen=True, slots=True)
+class BgpParts:
+    """What S1's path consists of once it is started. Each is closed by who uses it.
+
+    Attributes:
+        frr: the DUT's speaker.
+        bird: its neighbour.
+        agent: turns the routes that the DUT's speaker learns into flows.
+        frr_link: the VLAN port into FRR's namespace.
+        bird_link: between BIRD and the DUT's port.
+        watch_steps: begins to date the steps of changes; whoever begins it closes it.
+    """
+
+    frr: BgpSpeaker
+    bird: BgpSpeaker
+    agent: RouteFollower
+    frr_link: Link
+    bird_link: Link
+    watch_steps: Callable[[], Steps]
+
+
+class BgpDaemons(Protocol):
+    """Starts routing daemons on a testbed."""
+
+    def lacks(self) -> str | None:
+        """What this machine lacks for S1, for a person, and what to do; None when it has all."""
+
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
+        """Start the speakers and the agent on a live topology of the plan. Sessions come up later.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: a daemon is not installed, or did not start.
+        """
+
+    def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
+        """Open a speaker of the testbed file, which runs already.
+
+        Raises:
+            ConfigError: it lacks a protocol that the file names.
+            TestbedError: nobody listens where the file says.
+        """
+
+
+@runtime_checkable
+class RunsBgp(Protocol):
+    """A backend that starts routing daemons: for the fixtures ``bgp``, ``bgp_path`` and ``lab_speakers``."""
+
+    def bgp(self) -> BgpDaemons:
+        """Starts routing daemons on topologies of this backend."""
+        ...

@@ -1,0 +1,659 @@
+"""The route agent: it follows a speaker's routes and writes them into OVS as flows."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import ipaddress
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest_nfvperf
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop, RouteFlows
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, spawn, wait_until
+from pytest_nfvperf.features.routing.daemons import NICE
+from pytest_nfvperf.model.errors import TestbedError
+
+# When BGP UPDATE messages passed an interface: by the kernel's own time of each packet (packet(7), socket(7)).
+#
+# A packet socket keeps what passed until it is read, so nobody has to run meanwhile and nothing is late.
+
+_BGP = 179
+_ETH_P_ALL, _ETH_P_IP = 0x0003, 0x0800  # linux/if_ether.h
+_SO_TIMESTAMPNS = 35  # asm-generic/socket.h
+_TIMESPEC = struct.Struct("@qq")
+_MARKER = b"\xff" * 16
+_MESSAGE = struct.Struct("!16sHB")  # RFC 4271, 4.1: marker, length, type
+_UPDATE = 2
+_LONGEST_FRAME = 1 << 16
+_UPDATES_RECEIVE_BUFFER = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An UPDATE message (RFC 4271, 4.3). ``at_ns``: CLOCK_MONOTONIC. Prefixes of IPv4, as ``198.18.0.0/15``."""
+
+    at_ns: int
+    withdrawn: tuple[str, ...]
+    announced: tuple[str, ...]
+
+
+class UpdateWatch:
+    """UPDATE messages that pass an interface, either way, from now until ``close``.
+
+    Args:
+        namespace: its name under /run/netns.
+        interface: its name in there.
+
+    Raises:
+        TestbedError: there is no such interface.
+    """
+
+    def __init__(self, namespace: str, interface: str) -> None:
+        self._interface = interface
+        self._offset_ns, self._read_ns = _wall_offset_ns(), time.monotonic_ns()
+        try:
+            self._socket = inside(NETNS_DIRECTORY / namespace, self._open)
+        except OSError as error:
+            raise TestbedError(f"cannot watch {interface} in namespace {namespace}: {error.strerror}") from error
+
+    def _open(self) -> socket.socket:
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UPDATES_RECEIVE_BUFFER)
+            made.bind((self._interface, _ETH_P_ALL))
+            made.setblocking(False)
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    def read(self) -> list[Update]:
+        """What passed since the last call."""
+        stamped = self._stamped()
+        offsets_ns = (_wall_offset_ns(), self._offset_ns)  # looked at once the last frame has its stamp
+        since_ns, now_ns = self._read_ns, time.monotonic_ns()
+        self._offset_ns, self._read_ns = offsets_ns[0], now_ns
+        return [
+            update
+            for frame, wall_ns in stamped
+            for update in updates_in(frame, monotonic_of(wall_ns, offsets_ns, since_ns, now_ns))
+        ]
+
+    def _stamped(self) -> list[tuple[bytes, int]]:
+        """Frames, each with the wall clock's time at which the kernel saw it."""
+        found: list[tuple[bytes, int]] = []
+        while True:
+            try:
+                frame, about, _, _ = self._socket.recvmsg(_LONGEST_FRAME, socket.CMSG_SPACE(_TIMESPEC.size))
+            except BlockingIOError:
+                return found
+            for _, kind, data in about:
+                if kind == _SO_TIMESTAMPNS:
+                    seconds, nanoseconds = _TIMESPEC.unpack(data)
+                    found.append((frame, seconds * 1_000_000_000 + nanoseconds))
+
+    def close(self) -> None:
+        """Watch no longer."""
+        self._socket.close()
+
+
+def _wall_offset_ns() -> int:
+    return time.time_ns() - time.monotonic_ns()
+
+
+def monotonic_of(wall_ns: int, offsets_ns: Sequence[int], since_ns: int, now_ns: int) -> int:
+    """When a stamp of the wall clock was made, by the monotonic clock.
+
+    The kernel stamps packets by the wall clock only. Where that was set since the last look, a stamp is of before or
+    of after: only one of the two lies between the looks. A clock that is merely slewed moves by less than it matters.
+
+    Args:
+        wall_ns: the stamp.
+        offsets_ns: what the wall clock was ahead by, now and at the last look.
+        since_ns: when the last look was.
+        now_ns: when this one is.
+    """
+    candidates = [wall_ns - offset_ns for offset_ns in offsets_ns]
+    return min(candidates, key=lambda at_ns: max(since_ns - at_ns, at_ns - now_ns, 0))
+
+
+def updates_in(frame: bytes, at_ns: int) -> Iterator[Update]:
+    """UPDATE messages that begin in an Ethernet frame; one that is spread over several segments is passed over."""
+    payload = _bgp_payload(frame)
+    while len(payload) >= _MESSAGE.size:
+        marker, length, kind = _MESSAGE.unpack_from(payload)
+        if marker != _MARKER or not _MESSAGE.size <= length <= len(payload):
+            return
+        if kind == _UPDATE:
+            yield _update(payload[_MESSAGE.size : length], at_ns)
+        payload = payload[length:]
+
+
+def _bgp_payload(frame: bytes) -> bytes:
+    """What TCP carries in a frame from or to a BGP port; empty for any other."""
+    if len(frame) < 34 or int.from_bytes(frame[12:14], "big") != _ETH_P_IP or frame[23] != socket.IPPROTO_TCP:
+        return b""
+    packet = frame[14 : 14 + int.from_bytes(frame[16:18], "big")]  # without the padding of a short frame
+    segment = packet[(packet[0] & 0xF) * 4 :]
+    if len(segment) < 20 or _BGP not in struct.unpack_from("!HH", segment):
+        return b""
+    return segment[(segment[12] >> 4) * 4 :]
+
+
+def _update(body: bytes, at_ns: int) -> Update:
+    withdrawn_end = 2 + int.from_bytes(body[:2], "big")
+    attributes_end = withdrawn_end + 2 + int.from_bytes(body[withdrawn_end : withdrawn_end + 2], "big")
+    return Update(at_ns, tuple(_prefixes(body[2:withdrawn_end])), tuple(_prefixes(body[attributes_end:])))
+
+
+def _prefixes(data: bytes) -> Iterator[str]:
+    """Length in bits, and as many bytes as that takes, again and again."""
+    while data:
+        length = data[0]
+        size = (length + 7) // 8
+        address = ipaddress.IPv4Address(data[1 : 1 + size].ljust(4, b"\0"))
+        yield f"{address}/{length}"
+        data = data[1 + size :]
+
+
+# What a routing daemon put into the kernel's table of its namespace, as it changes (rtnetlink(7)).
+#
+# Only what this needs of a message is parsed: pyroute2 takes a tenth of a millisecond for each, and there are
+# 100,000. Of routes that go with their interface, when it is set down, the kernel says nothing: then its table
+# is to be looked at.
+
+_HEADER = struct.Struct("=IHHII")
+_ROUTE = struct.Struct("=8BI")  # family, prefix lengths, tos, table, protocol, scope, type, flags: rtmsg
+_ATTRIBUTE = struct.Struct("=HH")
+_LINK = struct.Struct("=BxHiII")  # family, type, index, flags, change: ifinfomsg
+_NEW, _DELETED, _GET, _DONE, _NEW_LINK = 24, 25, 26, 3, 16
+_IS_UP = 0x1  # IFF_UP
+_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
+_GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
+_MAIN_TABLE, _BY_KERNEL = 254, 2
+_UNICAST, _BLACKHOLE = 1, 6
+_DESTINATION, _GATEWAY = 1, 5
+_FIB_RECEIVE_BUFFER = 64 << 20
+_SO_RCVBUFFORCE = 33
+_ASK_ALL = _HEADER.pack(_HEADER.size + _ROUTE.size, _GET, _DUMP, 1, 0) + _ROUTE.pack(*[0] * 9)
+_ANSWER_WITHIN_S = 10.0
+_AT_ONCE = 5000
+"""Changes that are read together, if so many are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A route of the main table that a daemon made. ``gateway``: None for one to nowhere (blackhole)."""
+
+    prefix: str
+    gateway: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteChange:
+    """A route that was made, or is gone."""
+
+    route: Route
+    gone: bool
+
+
+class MissedChangesError(Exception):
+    """The kernel had more to tell than there was room for: ask for all again."""
+
+
+class Fib:
+    """Routes of one namespace. A read gives what changed; the first ones give what is there."""
+
+    def __init__(self, namespace: Path) -> None:
+        """``namespace``: its file. OSError when it cannot be entered."""
+        self._socket, self._asking = inside(namespace, lambda: (_open(_GROUPS), _open(0)))
+        self.link_went = False
+
+    def ask_all(self) -> None:
+        """Have the kernel tell all routes, as if they were new."""
+        self._socket.sendall(_ASK_ALL)
+
+    def prefixes(self) -> set[str]:
+        """Of all routes that are there now; OSError when the kernel does not answer."""
+        self._asking.sendall(_ASK_ALL)
+        self._asking.settimeout(_ANSWER_WITHIN_S)
+        found: set[str] = set()
+        while True:
+            data = self._asking.recv(1 << 20)
+            found.update(change.route.prefix for change in _changes(data))
+            if any(kind == _DONE for kind, _ in _messages(data)):
+                return found
+
+    def read(self, deadline_s: float | None) -> list[RouteChange]:
+        """What is there to read by now; empty when nothing came in time, which None makes as long as it takes.
+
+        Raises:
+            MissedChangesError: some was lost.
+
+        ``link_went`` is True afterwards when an interface was set down meanwhile.
+        """
+        changes: list[RouteChange] = []
+        self.link_went = False
+        self._socket.settimeout(deadline_s)
+        while len(changes) < _AT_ONCE:
+            data = self._receive(socket.MSG_DONTWAIT if changes else 0)
+            if data is None:
+                break
+            changes += _changes(data)
+            self.link_went = self.link_went or _link_went(data)
+            if self.link_went:
+                break
+        return changes
+
+    def _receive(self, flags: int) -> bytes | None:
+        """What one system call gives, which is a single route where many change; None when there is nothing."""
+        try:
+            return self._socket.recv(1 << 20, flags)
+        except (TimeoutError, BlockingIOError):
+            return None
+        except OSError as error:
+            if error.errno == errno.ENOBUFS:
+                raise MissedChangesError from error
+            raise
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._socket.close()
+        self._asking.close()
+
+
+def _open(groups: int) -> socket.socket:
+    opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _FIB_RECEIVE_BUFFER)
+    opened.bind((0, groups))
+    return opened
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and payload of each."""
+    at = 0
+    while at + _HEADER.size <= len(data):
+        length, kind, *_ = _HEADER.unpack_from(data, at)
+        yield kind, data[at + _HEADER.size : at + length]
+        at += (length + 3) & ~3
+
+
+def _changes(data: bytes) -> Iterator[RouteChange]:
+    for kind, payload in _messages(data):
+        if kind in {_NEW, _DELETED}:
+            route = _route(payload)
+            if route is not None:
+                yield RouteChange(route, kind == _DELETED)
+
+
+def _link_went(data: bytes) -> bool:
+    return any(kind == _NEW_LINK and not _LINK.unpack_from(payload)[3] & _IS_UP for kind, payload in _messages(data))
+
+
+def _route(message: bytes) -> Route | None:
+    family, length, _, _, table, protocol, _, kind, _ = _ROUTE.unpack_from(message)
+    if table != _MAIN_TABLE or protocol == _BY_KERNEL or kind not in {_UNICAST, _BLACKHOLE}:
+        return None
+    if family not in {socket.AF_INET, socket.AF_INET6}:
+        return None
+    attributes = dict(_attributes(message[_ROUTE.size :]))
+    destination = attributes.get(_DESTINATION, bytes(4 if family == socket.AF_INET else 16))
+    gateway = attributes.get(_GATEWAY)
+    return Route(
+        f"{socket.inet_ntop(family, destination)}/{length}",
+        socket.inet_ntop(family, gateway) if gateway is not None and kind == _UNICAST else None,
+    )
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if length < _ATTRIBUTE.size:
+            return
+        yield kind, data[at + _ATTRIBUTE.size : at + length]
+        at += (length + 3) & ~3
+
+
+# What the route agent does, in a process of its own: what FRR put into its kernel's table becomes flows of the
+# bridge.
+#
+# Of its own, with the daemons' priority: as a thread of pytest it waited 80 ms for the CPU that it shares with
+# the generator each time that there was something to do. Started by ``agent.RouteAgent`` as::
+#
+#     python -m pytest_nfvperf.features.routing.route_agent NAMESPACE SOCKET
+#
+# with what it has to know beside routes as a line of JSON on its standard input. It writes one for each batch
+# of changes, once the bridge has them::
+#
+#     {"anew": false, "routes": {"198.18.0.0/15": "12.12.12.2"}, "gone": [], "added": ["198.18.0.0/15"], "removed": [],
+#      "read_ns": 1, "done_ns": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the agent knows beside routes.
+
+    ``gateways``: hops by next hop's address. ``networks``: hops by the network that announced addresses are in.
+    """
+
+    gateways: Mapping[str, Hop]
+    networks: Mapping[str, Hop]
+
+    def hop_of(self, route: Route) -> Hop | None:
+        """Where a route's frames go; None for a route that leads nowhere known."""
+        if route.gateway is not None:
+            return self.gateways.get(route.gateway)
+        wanted = ipaddress.ip_network(route.prefix)
+        for network, hop in self.networks.items():
+            known = ipaddress.ip_network(network)
+            if wanted.version == known.version and wanted.subnet_of(known):  # type: ignore[arg-type] # same version
+                return hop
+        return None
+
+    def to_json(self) -> str:
+        """A line that ``from_json`` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, line: str) -> Surroundings:
+        """What ``to_json`` wrote."""
+        told: dict[str, dict[str, dict[str, Any]]] = json.loads(line)
+        return cls(**{key: {name: Hop(**hop) for name, hop in hops.items()} for key, hops in told.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A batch of changes of the table that the bridge has now.
+
+    Attributes:
+        anew: nothing of before holds: some changes were missed, and all routes are told again.
+        routes: that are there, with their gateways; ``gone``: those that are not any more.
+        added, removed: prefixes whose flows were made, and removed.
+        read_ns: when the kernel's word of them was read; ``done_ns``: when the bridge had them. CLOCK_MONOTONIC.
+    """
+
+    anew: bool = False
+    routes: Mapping[str, str | None] = field(default_factory=dict)
+    gone: Sequence[str] = ()
+    added: Sequence[str] = ()
+    removed: Sequence[str] = ()
+    read_ns: int = 0
+    done_ns: int = 0
+
+
+class Follower:
+    """Follows a table with the flows of a bridge."""
+
+    def __init__(self, fib: Fib, flows: RouteFlows, around: Surroundings) -> None:
+        self._fib = fib
+        self._flows = flows
+        self._around = around
+        self._routes: set[str] = set()
+        self._installed: set[str] = set()
+
+    def follow(self) -> Iterator[Followed]:
+        """Batches as they come, for ever; the first ones are what is there already.
+
+        Raises:
+            TestbedError: the bridge refused a flow, or does not answer.
+        """
+        self._fib.ask_all()
+        while True:
+            try:
+                yield self._take(self._read(), time.monotonic_ns())
+            except MissedChangesError:
+                self._flows.change((), self._installed)
+                self._installed.clear()
+                self._routes.clear()
+                yield Followed(anew=True)
+                self._fib.ask_all()
+
+    def _read(self) -> list[RouteChange]:
+        """The next changes; with those of which the kernel says nothing, because their interface was set down."""
+        changes = self._fib.read(None)
+        if self._fib.link_went:
+            there = self._fib.prefixes()
+            changes += [RouteChange(Route(prefix, None), gone=True) for prefix in self._routes if prefix not in there]
+        return changes
+
+    def _take(self, changes: list[RouteChange], read_ns: int) -> Followed:
+        """The last word about each prefix counts."""
+        last = {change.route.prefix: change for change in changes}
+        routes = {prefix: change.route for prefix, change in last.items() if not change.gone}
+        hops = {prefix: self._around.hop_of(route) for prefix, route in routes.items()}
+        added = {prefix: hop for prefix, hop in hops.items() if hop is not None}
+        removed = [prefix for prefix in last if prefix not in added and prefix in self._installed]
+        if added or removed:
+            self._flows.change(added.items(), removed)
+        self._routes.update(routes)
+        self._routes.difference_update(last.keys() - routes.keys())
+        self._installed.update(added)
+        self._installed.difference_update(removed)
+        return Followed(
+            routes={prefix: route.gateway for prefix, route in routes.items()},
+            gone=[prefix for prefix in last if prefix not in routes],
+            added=list(added),
+            removed=removed,
+            read_ns=read_ns,
+            done_ns=time.monotonic_ns(),
+        )
+
+
+def main(namespace: str, management_socket: str) -> None:
+    """Follow until somebody ends it."""
+    fib = Fib(Path(namespace))
+    around = Surroundings.from_json(sys.stdin.readline())
+    for batch in Follower(fib, RouteFlows(Path(management_socket)), around).follow():
+        print(json.dumps(asdict(batch)), flush=True)
+
+
+# The steps between a speaker's being told of a route and the bridge's having its flow, each with its time.
+
+SENT, RECEIVED, ROUTED, FLOW = "sent", "received", "routed", "flow"
+"""The UPDATE left the neighbour; it came to FRR; the agent read it from the kernel's table; the bridge had the flow."""
+
+
+@dataclass
+class StepWatch:
+    """Watches from when it was made to ``close``.
+
+    Args:
+        sender, receiver: see UPDATE messages at the neighbour's interface, and at FRR's.
+        followed: the agent's last changes.
+    """
+
+    sender: UpdateWatch
+    receiver: UpdateWatch
+    followed: Callable[[], Sequence[Followed]]
+    _sent: list[Update] = field(default_factory=list)
+    _received: list[Update] = field(default_factory=list)
+
+    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
+        """Seconds from ``began_ns`` (CLOCK_MONOTONIC) to each step of the first change after it that was seen."""
+        self._sent += self.sender.read()
+        self._received += self.receiver.read()
+        changes = [one for one in self.followed() if prefix in (one.removed if gone else one.added)]
+        times = {
+            SENT: _first(began_ns, _of_prefix(self._sent, prefix, gone=gone)),
+            RECEIVED: _first(began_ns, _of_prefix(self._received, prefix, gone=gone)),
+            ROUTED: _first(began_ns, (one.read_ns for one in changes)),
+            FLOW: _first(began_ns, (one.done_ns for one in changes)),
+        }
+        return {step: (at_ns - began_ns) / 1e9 for step, at_ns in times.items() if at_ns is not None}
+
+    def close(self) -> None:
+        """Watch no longer."""
+        with ExitStack() as stack:
+            stack.callback(self.sender.close)
+            stack.callback(self.receiver.close)
+
+
+def _of_prefix(updates: Iterable[Update], prefix: str, *, gone: bool) -> Iterable[int]:
+    return (one.at_ns for one in updates if prefix in (one.withdrawn if gone else one.announced))
+
+
+def _first(after_ns: int, times_ns: Iterable[int]) -> int | None:
+    return min((at_ns for at_ns in times_ns if at_ns >= after_ns), default=None)
+
+
+# The route-to-flow agent: what FRR put into its kernel's table becomes flows of the bridge.
+#
+# A stand-in for ovn-bgp-agent, which does the same by way of OVN: BGP decides, OVS forwards, and the kernel's
+# table is only how one tells the other. Routes by a gateway lead to the port that the gateway is behind; routes
+# to nowhere, which FRR announces for addresses of ours, lead to the port of the network that they are in.
+
+_MODULE = "pytest_nfvperf.features.routing.route_agent"
+_PIPE_BYTES = 1 << 20
+"""Room for batches of thousands of routes: it shall not wait for us, who have less priority."""
+
+_REMEMBERED = 64
+"""Of the last batches, for those who ask when they were made."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the process told; changed by single operations that are atomic in CPython."""
+
+    routes: dict[str, str | None] = field(default_factory=dict)
+    installed: set[str] = field(default_factory=set)
+
+
+class RouteAgent:
+    """Follows one namespace's table from ``start`` to ``close``, by a process; see ``follower``."""
+
+    def __init__(
+        self, journal: Journal, namespace: Path, bridge: str, management_socket: Path, around: Surroundings
+    ) -> None:
+        """``namespace``: the file of FRR's; ``bridge``: for messages; ``management_socket``: the bridge's."""
+        self._journal = journal
+        self._bridge = bridge
+        self._argv = [sys.executable, "-m", _MODULE, str(namespace), str(management_socket)]
+        self._around = around
+        self._known = _Known()
+        self._followed: deque[Followed] = deque(maxlen=_REMEMBERED)
+        self._process: ManagedProcess | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin with all routes that are there; TestbedError when it cannot be started."""
+        package = Path(pytest_nfvperf.__file__).parents[1]
+        path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
+        log = self._journal.directory / "route-agent.log"
+        process = spawn(
+            self._journal, "route agent", self._argv, log=log, env={"PYTHONPATH": path}, pipes=True, nice=NICE
+        )
+        self._process = process
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("spawned with pipes")
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        process.stdin.write(f"{self._around.to_json()}\n".encode())
+        process.stdin.flush()
+        self._thread = threading.Thread(target=self._listen, args=(process,), name="route-agent", daemon=True)
+        self._thread.start()
+
+    @property
+    def routes(self) -> Mapping[str, str | None]:
+        """Gateways of the daemon's routes by prefix; None for those to nowhere."""
+        return self._known.routes
+
+    def followed(self) -> tuple[Followed, ...]:
+        """The last changes that it made, in their order."""
+        return tuple(self._followed)
+
+    def check(self) -> None:
+        """TestbedError, with its last words, when it came to an end by itself."""
+        if self._process is None:
+            return
+        try:
+            self._process.check()
+        except TestbedError as error:
+            said = self._process.log_tail(1) or error.message
+            raise TestbedError(
+                f"the route agent of bridge {self._bridge} ended: {said}", evidence=error.evidence
+            ) from error
+
+    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until a prefix has a flow, or has none any more.
+
+        Raises:
+            DeadlineError: says what is there instead: no route, or one that leads nowhere.
+        """
+
+        def looks() -> bool:
+            self.check()
+            return (prefix in self._known.installed) is not gone
+
+        what = "to be gone" if gone else "to be there"
+        wait_until(
+            looks, f"the flow for {prefix} on {self._bridge} {what}", deadline_s, last_seen=lambda: self._why(prefix)
+        )
+
+    def await_count(self, count: int, deadline_s: float) -> None:
+        """Wait until so many prefixes have flows; DeadlineError says how many have."""
+
+        def looks() -> bool:
+            self.check()
+            return len(self._known.installed) == count
+
+        wait_until(
+            looks,
+            f"flows for {count} prefixes on {self._bridge}",
+            deadline_s,
+            last_seen=lambda: f"{len(self._known.installed)} flows, {len(self.routes)} routes in FRR's table",
+        )
+
+    def _why(self, prefix: str) -> str:
+        if prefix not in self.routes:
+            others = ", ".join(sorted(self.routes)[:5]) or "none"
+            return f"no such route in the kernel's table of FRR's namespace; there are {len(self.routes)}: {others}"
+        if prefix in self._known.installed:
+            return "the route, and its flow"
+        gateway = self.routes[prefix]
+        way = f"by {gateway}" if gateway is not None else "to nowhere, in no network of ours"
+        return f"the route {way}, which leads to no port of {self._bridge}"
+
+    def _listen(self, process: ManagedProcess) -> None:
+        """Until it ends."""
+        for line in process.stdout or ():
+            batch = Followed(**json.loads(line))
+            if batch.anew:
+                self._known = _Known()
+            self._known.routes.update(batch.routes)
+            for prefix in batch.gone:
+                self._known.routes.pop(prefix, None)
+            self._known.installed.update(batch.added)
+            self._known.installed.difference_update(batch.removed)
+            self._followed.append(batch)
+
+    def close(self) -> None:
+        """End it; the flows stay until the bridge goes. Can be called twice."""
+        if self._process is None:
+            return
+        self._process.popen.terminate()
+        if self._thread is not None:
+            self._thread.join()  # before its pipe is closed
+        self._process.stop()
+        self._process = self._thread = None
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except (OSError, TestbedError) as error:
+        sys.exit(str(error))

@@ -1,0 +1,1 @@
+"""TRex as the generator of a testbed."""

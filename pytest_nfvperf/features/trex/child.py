@@ -1,0 +1,288 @@
+"""The child process with the client library that fits the server.
+
+Where TRex's client libraries are looked for. Which fits the server, the handshake says.
+
+Under which name we hold ports, so that a later run can tell its own dead ones from other people.
+
+After a client was killed with SIGKILL its traffic goes on and its ports stay taken. The name says which
+process took them: where that one is gone, nobody is robbed.
+
+What a refused TRex means for the user, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest_nfvperf
+from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, EngineRefusedError, StartEngine
+from pytest_nfvperf.adapters.journal.journal import ProcessId, boot_id, pid_namespace
+from pytest_nfvperf.adapters.process.process import held
+from pytest_nfvperf.features.trex.server import TrexServer
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
+from pytest_nfvperf.model.user_paths import expanded
+
+VARIABLE = "NFV_TREX_DIR"
+"""Environment variable: where a TRex distribution is installed."""
+
+PYPI = ""
+"""Stands for PyPI's trex-stl-lib, which speaks STL 4.1, the language of servers of 2019."""
+
+USUAL_PLACES = (Path("/opt/trex"),)
+_NUMBERS = re.compile(r"\d+")
+
+
+def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Directories to try, best first; :data:`PYPI` last, if it is installed. Only the one that is given, if one is."""
+    if spec.client:
+        return [spec.client]
+    given = [spec.trex.start.path] if spec.trex.start else []
+    given += [expanded(environ[VARIABLE])] if environ.get(VARIABLE) else []
+    found = [
+        path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
+    ]
+    found.sort(key=_version, reverse=True)
+    pypi = [PYPI] if find_spec("trex_stl_lib") is not None else []
+    return [*given, *map(str, found), *pypi]
+
+
+def holds_client(path: Path) -> bool:
+    """True for a directory of TRex, and for that of its client alone."""
+    places = ("automation/trex_control_plane", "trex/stl", "trex_client", "trex_stl_lib", "interactive/trex")
+    return any((path / place).is_dir() for place in places)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in _NUMBERS.findall(path.name))
+
+
+_NAME = re.compile(r"nfvperf-(?P<host>.+)-(?P<boot>[0-9a-f]{8})-(?P<pid>\d+)-(?P<ticks>\d+)")
+
+
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+def _here() -> str:
+    """Where our pids mean something: the host's name, for people, and a digest of what no other place has.
+
+    Two machines may have one name, and so may a host and a container; a name that is not ASCII is no user name.
+    """
+    host = "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in socket.gethostname())
+    machine = _MACHINE_ID.read_text(encoding="ascii").strip() if _MACHINE_ID.is_file() else ""
+    return f"{host}-{hashlib.sha256(f'{machine} {pid_namespace()}'.encode()).hexdigest()[:8]}"
+
+
+def own_name() -> str:
+    """The user name of this process on a TRex server."""
+    process = ProcessId.own()
+    return f"nfvperf-{_here()}-{boot_id()[:8]}-{process.pid}-{process.start_ticks}"
+
+
+def left_by_a_dead_run(owner: str) -> bool:
+    """True for the name of a process of this machine that does not run any more."""
+    match = _NAME.fullmatch(owner)
+    if match is None or match["host"] != _here():
+        return False
+    if match["boot"] != boot_id()[:8]:
+        return True
+    return not ProcessId(int(match["pid"]), int(match["ticks"])).alive()
+
+
+_USER_MISTAKES = {
+    "exceeds port line rate": "lower the load, or write the port's line_rate into the testbed file",
+    "Failed allocating statistic counter": "it has no more counters: use fewer directions or a mix of fewer sizes",
+    "enforces a minimum rate": "raise the load, or measure without latency",
+}
+
+
+def explained(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
+    """The child's refusal as an error of ours: the server's words, and what to do.
+
+    Args:
+        error: the refusal.
+        spec: of the generator.
+        started: the server, where we started it; its log is evidence when it answers no more.
+    """
+    answer = error.answer
+    text = answer["error"]
+    server = f"TRex server {spec.server}"
+    if answer["code"] in {"bad_port", "no_client", "version_mismatch"}:
+        key, message = _config_mistake(answer, server)
+        return ConfigError(message, key=key)
+    for part, advice in _USER_MISTAKES.items():
+        if part in text:
+            return ConfigError(f"{server} refuses the trial: {text}; {advice}")
+    if started is not None and (answer["code"] == "server_lost" or not started.running()):
+        return GeneratorError(
+            f"{server} stopped answering: its process (pid {started.pid}) {started.fate()}; look at its last output",
+            evidence=started.evidence(),
+        )
+    # A refusal that is understood needs no trace of the client library's.
+    return GeneratorError(
+        _broken(answer, server, spec), evidence=error.evidence if answer["code"] == "refused" else None
+    )
+
+
+def _config_mistake(answer: Mapping[str, Any], server: str) -> tuple[str, str]:
+    text = answer["error"]
+    if answer["code"] == "bad_port":
+        return "generator.ports", f"{server}: {text}; write numbers that it has"
+    if answer["code"] == "no_client":
+        return "generator.client", (
+            f"{text}; write 'client: DIRECTORY' of the server's own TRex distribution (the one with t-rex-64), "
+            "or for servers of 2019: pip install 'pytest-nfvperf[trex]'"
+        )
+    return "generator.client", (
+        f"{server} and the client library do not fit: {text}; write 'client: DIRECTORY' of the server's own "
+        "TRex distribution"
+    )
+
+
+def _broken(answer: Mapping[str, Any], server: str, spec: GeneratorSpec) -> str:
+    text, code = answer["error"], answer["code"]
+    if code == "unreachable":
+        return (
+            f"{server} is not there: {text}; start it (./t-rex-64 -i in its directory), or correct generator.server "
+            "and generator.trex.rpc_port in the testbed file"
+        )
+    if code == "port_taken":
+        return (
+            f"{server}: {text}; release it there (trex-console, 'release'), wait for its owner, or write "
+            "'force: true' in the generator section to take it all the same: their traffic is stopped then"
+        )
+    if code == "server_lost":
+        return (
+            f"{server} stopped answering: {text}; look whether it still runs, and at its last output. Its ports may "
+            "still be ours there: they are taken back at the next start"
+        )
+    if code == "unresolved":
+        return (
+            f"{server}: {text}; nobody answered ARP: look at generator.trex.routes and at the DUT's address on that "
+            "link, or leave the route out and give the traffic's MAC addresses"
+        )
+    ports = ", ".join(map(str, spec.ports))
+    return f"{server} refused (ports {ports}): {text}"
+
+
+MODULE = "pytest_nfvperf.features.trex.child_process"
+PROTOCOL = 1
+_HELLO_DEADLINE_S = 40.0
+"""Importing the library takes some seconds, and a frozen server is given up after ten."""
+
+_WRONG_CLIENT = {"version_mismatch", "no_client"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOptions:
+    """What seldom needs to be set.
+
+    Attributes:
+        env: variables added to the child's environment, such as the tag that a reaper knows it by.
+        netns: network namespace to connect from; None: ours.
+        start: starts it; a recording one, or one that plays a recording.
+        on_spawn: told each child's process id.
+        server: the server, where we started it: asked what became of it when it answers no more.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    netns: str | None = None
+    start: StartEngine = Engine
+    on_spawn: Callable[[int], None] = lambda _: None
+    server: TrexServer | None = None
+
+
+def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[EngineLink, dict[str, Any]]:
+    """Start a child with each client library in turn until one is understood by the server.
+
+    Returns:
+        The child, and its answer to ``hello``.
+
+    Raises:
+        ConfigError: none fits; says which were tried.
+        GeneratorError: the server cannot be reached, or does not answer.
+    """
+    tried: list[str] = []
+    libraries = candidates(spec)
+    if not libraries:
+        raise ConfigError(
+            "no TRex client library was found: write 'client: DIRECTORY' of the server's own TRex distribution",
+            key="generator.client",
+        )
+    for library in libraries:
+        link = _started(log, options)
+        try:
+            return link, _hello(link, spec, library)
+        except EngineRefusedError as error:
+            link.close()
+            if error.code not in _WRONG_CLIENT or (spec.client and len(libraries) == 1):
+                raise explained(error, spec, options.server) from error
+            tried.append(f"{library or 'PyPI trex-stl-lib'}: {error.answer['error']}")
+        except BaseException:
+            link.close()
+            raise
+    raise ConfigError(
+        f"TRex server {spec.server} understands none of the client libraries that were found: {'; '.join(tried)}; "
+        "write 'client: DIRECTORY' of the server's own TRex distribution",
+        key="generator.client",
+    )
+
+
+def stl_version(library: str, log: Path) -> str:
+    """Which version of TRex's protocol a client library speaks, such as "5.1"; asks no server.
+
+    Args:
+        library: its directory; "" for PyPI's.
+        log: file for what it prints; written anew.
+
+    Raises:
+        ConfigError: there is none, or it cannot be imported.
+    """
+    link = _started(log, ChildOptions())
+    try:
+        version: str = link.command("library", _HELLO_DEADLINE_S, path=library)["stl"]
+        return version
+    except EngineRefusedError as error:
+        raise explained(error, GeneratorSpec("trex", client=library)) from error
+    finally:
+        link.close()
+
+
+def _started(log: Path, options: ChildOptions) -> EngineLink:
+    inside: Sequence[str] = ["nsenter", f"--net=/run/netns/{options.netns}"] if options.netns else []
+    package = Path(pytest_nfvperf.__file__).parents[1]
+    path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
+    with held():
+        link = options.start(
+            [*inside, sys.executable, "-u", "-m", MODULE],
+            log,
+            {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore", **options.env},
+        )
+        options.on_spawn(link.pid)
+    return link
+
+
+def _hello(link: EngineLink, spec: GeneratorSpec, library: str) -> dict[str, Any]:
+    hello = link.command(
+        "hello",
+        _HELLO_DEADLINE_S,
+        path=library,
+        server=spec.server,
+        rpc_port=spec.trex.rpc_port,
+        event_port=spec.trex.event_port,
+        user=own_name(),
+    )
+    if hello["protocol"] != PROTOCOL:
+        raise GeneratorError(
+            f"the TRex child speaks protocol {hello['protocol']}, not {PROTOCOL}: two versions are mixed"
+        )
+    return hello

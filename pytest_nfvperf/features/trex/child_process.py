@@ -1,0 +1,613 @@
+"""The child process that holds TRex's client library: JSON lines in, JSON lines out. Run by ``python -m``."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import ipaddress
+import json
+import os
+import queue
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, TextIO
+
+# What the child answers when something cannot be done: a stable code, and a text for a person.
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_TAKEN = re.compile(r"already (?:taken by|owned by another session of) '(?P<owner>[^']*)'")
+_LOST = ("connection to the server had been lost", "Failed to get server response", "Failed to send message")
+_LOST_TOO = ("Not connected to server", "not valid while disconnected", "no data flow from server", "reconnect")
+_MISMATCH = ("version mismatch", "configuration mismatch", "Mismatch between client and server versions")
+
+
+class Failure(Exception):  # noqa: N818 - an answer, not an accident
+    """A request that is refused. ``code`` is what the parent decides by."""
+
+    def __init__(self, code: str, message: str, **facts: object) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.facts = facts
+
+
+class Stopped(BaseException):
+    """The parent is gone, or wants us to end: release everything and go."""
+
+
+def text_of(error: BaseException) -> str:
+    """What a client library's exception says; some of them raise when they are asked by ``str``."""
+    message = getattr(error, "msg", None)
+    if message is None:
+        message = ": ".join(str(argument) for argument in error.args) or type(error).__name__
+    return _COLOURS.sub("", str(message)).strip()
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The library's exception as a failure with a code."""
+    if isinstance(error, Failure):
+        return error
+    text = text_of(error)
+    taken = _TAKEN.search(text)
+    if taken:
+        return Failure("port_taken", text, owner=taken["owner"])
+    if isinstance(error, KeyboardInterrupt) or any(part in text for part in (*_LOST, *_LOST_TOO)):
+        return Failure("server_lost", text)
+    if any(part.lower() in text.lower() for part in _MISMATCH):
+        return Failure("version_mismatch", text)
+    if "Could not resolve following ports" in text or "dest MAC is invalid" in text:
+        return Failure("unresolved", text)
+    return Failure("refused", text)
+
+
+# From the parent's plan of streams to the client library's objects.
+#
+# From the library's statistics, whose keys are numbers and texts by turns, to plain JSON.
+
+MAC_OF_PACKET = 1
+"""STLStreamDstMAC_PKT: the frame's own MAC addresses are sent, whatever the port has learnt."""
+
+
+def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
+    """One stream: a burst of exactly ``frames``, at ``fps``, counted under ``id``.
+
+    A burst, because a duration gives frames x duration or one more.
+    """
+    count = api.STLFlowLatencyStats if plan["latency"] else api.STLFlowStats
+    instructions = _instructions(api, plan["fields"])
+    return api.STLStream(
+        packet=api.STLPktBuilder(
+            pkt_buffer=bytes.fromhex(plan["frame"]),
+            vm=api.STLScVmRaw(instructions) if instructions else None,
+            remove_fcs=False,
+        ),
+        mode=api.STLTXSingleBurst(pps=plan["fps"], total_pkts=plan["frames"]),
+        isg=plan["start_after_us"],
+        flow_stats=count(pg_id=plan["id"]) if plan["id"] is not None else None,
+        mac_src_override_by_pkt=True,
+        mac_dst_override_mode=MAC_OF_PACKET,
+    )
+
+
+def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
+    """What changes from frame to frame."""
+    if not fields:
+        return []
+    made: list[Any] = []
+    if "pairs" in fields:
+        made += _address_and_port(api, fields["pairs"])
+    for at, counter in enumerate(fields.get("counters", ())):
+        name = f"counter{at}"
+        made.append(
+            api.STLVmFlowVar(
+                name=name,
+                init_value=_initial(counter),
+                min_value=counter["first"],
+                max_value=counter["last"],
+                size=counter["bytes"],
+                step=1,
+                op="dec" if counter["down"] else "inc",
+            )
+        )
+        made.append(api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]))
+    made += [api.STLVmFixIpv4(offset=offset) for offset in fields["ipv4"]]
+    return made
+
+
+def _initial(counter: Mapping[str, Any]) -> int:
+    """The value that the first frame has."""
+    value: int = counter["last"] - counter["begin"] if counter["down"] else counter["first"] + counter["begin"]
+    return value
+
+
+def _address_and_port(api: Any, pairs: Mapping[str, Any]) -> list[Any]:
+    """The address counts up; each time it comes round, so does the port."""
+    return [
+        api.STLVmTupleGen(
+            name="flow",
+            ip_min=str(ipaddress.IPv4Address(pairs["first_address"])),
+            ip_max=str(ipaddress.IPv4Address(pairs["last_address"])),
+            port_min=pairs["first_port"],
+            port_max=pairs["last_port"],
+            limit_flows=pairs["flows"],
+        ),
+        api.STLVmWrFlowVar(fv_name="flow.ip", pkt_offset=pairs["address_at"]),
+        api.STLVmWrFlowVar(fv_name="flow.port", pkt_offset=pairs["port_at"]),
+    ]
+
+
+_PORT = ("opackets", "ipackets", "obytes", "ibytes", "oerrors", "ierrors")
+
+
+def stream_counts(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What one stream's own counters say; ``elsewhere`` arrived at a port that it was not sent to."""
+    found = _of(stats.get("flow_stats") or {}, plan["id"])
+    if found is None:
+        raise ValueError(f"the server has no counters of stream {plan['id']}")
+    received = _by_port(found["rx_pkts"])
+    return {
+        "id": plan["id"],
+        "rx_port": plan["rx_port"],
+        "sent": _by_port(found["tx_pkts"]).get(plan["port"], 0),
+        "sent_bytes": _by_port(found["tx_bytes"]).get(plan["port"], 0),
+        "received": received.get(plan["rx_port"], 0),
+        "received_bytes": _by_port(found["rx_bytes"]).get(plan["rx_port"], 0),
+        "elsewhere": {str(port): frames for port, frames in received.items() if frames and port != plan["rx_port"]},
+        "latency": _latency(stats, plan) if plan["latency"] else None,
+    }
+
+
+def port_counts(stats: Mapping[Any, Any], ports: Iterable[int]) -> dict[str, dict[str, int]]:
+    """The ports' own counters."""
+    return {str(port): {key: int(_of(stats, port)[key]) for key in _PORT} for port in ports}
+
+
+def settled(stats: Mapping[Any, Any], plans: Iterable[Mapping[str, Any]]) -> bool:
+    """True when nothing that was sent is still missing."""
+    return all(count["received"] >= count["sent"] > 0 for count in (stream_counts(stats, plan) for plan in plans))
+
+
+def _latency(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    found = _of(stats.get("latency") or {}, plan["id"])
+    if found is None:
+        raise ValueError(f"the server has no latency of stream {plan['id']}")
+    latency = found["latency"]
+    return {
+        "errors": dict(found["err_cntrs"]),
+        "min_us": latency["total_min"],
+        "max_us": latency["total_max"],
+        "histogram": {str(bucket): int(count) for bucket, count in latency["histogram"].items()},
+    }
+
+
+def _of(stats: Mapping[Any, Any], key: int) -> Any:
+    return stats.get(key, stats.get(str(key)))
+
+
+def _by_port(counter: Mapping[Any, int]) -> dict[int, int]:
+    return {int(port): int(frames) for port, frames in counter.items() if str(port).isdigit()}
+
+
+# What the child can do with a TRex server: one method a command. docs/trex.md describes the protocol.
+#
+# Finds and imports one of TRex's client libraries; which one, the parent says.
+#
+# Importing one puts old copies of yaml, scapy and zmq at the front of ``sys.path``, so a process can hold one
+# library only, and nothing else that needs those.
+
+_PLACES = ("", "automation/trex_control_plane/interactive", "interactive", "trex_client/interactive")
+_OLD_PLACES = ("automation/trex_control_plane/stl", "stl", "trex_client/stl")
+
+
+@dataclass(frozen=True)
+class Library:
+    """An imported client library. ``api``: the module with STLClient and the classes of streams."""
+
+    api: Any
+    module: str
+    where: str
+
+
+def load(path: str) -> Library:
+    """Import the library found under ``path``; "" means PyPI's, from the environment."""
+    warnings.simplefilter("ignore")  # they are the library's own, of its age
+    if not path:
+        return _imported("trex_stl_lib.api", "PyPI trex-stl-lib")
+    for places, module, file in (
+        (_PLACES, "trex.stl.api", "trex/stl/api.py"),
+        (_OLD_PLACES, "trex_stl_lib.api", "trex_stl_lib/api.py"),
+    ):
+        for place in places:
+            directory = Path(path) / place
+            if (directory / file).is_file():
+                sys.path.insert(0, str(directory))
+                return _imported(module, str(directory))
+    raise Failure("no_client", f"there is no TRex client library under {path}")
+
+
+def spoken(library: Library) -> str:
+    """The version of the protocol that it tells servers, as its client object has it."""
+    client = library.api.STLClient()
+    # Where it is since v2.31, and where it was in 2019.
+    version = client.ctx.api_ver if hasattr(client, "ctx") else client.conn.api_vers[0]
+    return f"{version['major']}.{version['minor']}"
+
+
+def _imported(module: str, where: str) -> Library:
+    try:
+        return Library(importlib.import_module(module), module, where)
+    except ImportError as error:
+        raise Failure("no_client", f"{where} cannot be imported: {error}") from error
+
+
+PROTOCOL = 1
+_CONNECT_S = 3.0
+_POLL_S = 0.01
+_RPC_TIMEOUT_S = 2
+"""Of one request; the library tries four times, so that a server is lost after four times this."""
+
+
+class TrexSession:
+    """One server, and the ports of it that are ours."""
+
+    def __init__(self) -> None:
+        self._library: Library | None = None
+        self._client: Any = None
+        self._ours: dict[str, int] = {}
+        self._made_promiscuous: set[int] = set()
+
+    def hello(self, *, path: str, server: str, rpc_port: int, event_port: int, user: str) -> dict[str, Any]:
+        _check_listens(server, rpc_port)
+        self._library = load(path)
+        self._client = _client(self._library, server, rpc_port, event_port, user)
+        self._client.connect()
+        version = self._client.get_server_version()
+        system = self._client.get_server_system_info()
+        return {
+            "protocol": PROTOCOL,
+            "library": self._library.where,
+            "server": {"version": version.get("version", "?"), "mode": version.get("mode", "STL")},
+            "cores": system.get("dp_core_count", 0),
+            "ports": [{"port": info["index"], "driver": info.get("driver", "?")} for info in system.get("ports", ())],
+        }
+
+    def attach(self, *, name: str, port: int, force: bool, route: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Take a port, quiet it and make it receive everything."""
+        client = self._connected()
+        known = client.get_all_ports()
+        if port not in known:
+            raise Failure("bad_port", f"the server has ports {', '.join(map(str, sorted(known)))}, but no {port}")
+        client.acquire([port], force=force)
+        self._ours[name] = port
+        try:
+            self._quiet([port])
+            gateway = self._resolve(port, route) if route else None
+            # After all else: taking a port anew turns it off.
+            self._make_promiscuous(port)
+        except BaseException:
+            self.detach(name=name)
+            raise
+        return {**_port_facts(client.get_port_attr(port)), "gateway_mac": gateway}
+
+    def detach(self, *, name: str) -> dict[str, Any]:
+        port = self._ours.pop(name, None)
+        if port is not None:
+            client = self._connected()
+            if port in client.get_acquired_ports():
+                self._quiet([port])
+                self._put_back(client, [port])
+                client.release([port])
+        return {}
+
+    def links(self) -> dict[str, Any]:
+        client = self._connected()
+        return {"links": {name: client.get_port_attr(port).get("link") != "DOWN" for name, port in self._ours.items()}}
+
+    def trial(
+        self, *, streams: Sequence[Mapping[str, Any]], duration_s: float, longest_s: float, rx_delay_s: float
+    ) -> dict[str, Any]:
+        """Send every stream's frames and count what comes back.
+
+        Args:
+            streams: as :func:`stream_of` takes them.
+            duration_s: how long they are due.
+            longest_s: when to stop a server that is slower than that.
+            rx_delay_s: how long the last frames may be under way.
+        """
+        client, ports = self._connected(), sorted(self._ours.values())
+        senders = sorted({plan["port"] for plan in streams})
+        self._load(streams, ports, senders)
+        elapsed = self._send(senders, longest_s)
+        stats = self._settled(ports, streams, rx_delay_s)
+        client.wait_on_traffic(ports=ports, timeout=_CONNECT_S, rx_delay_ms=0)
+        return {
+            "streams": [stream_counts(stats, plan) for plan in streams],
+            "ports": port_counts(stats, ports),
+            "elapsed": elapsed,
+            "complete": elapsed["longest_s"] <= longest_s,
+            "cpu_percent": float(stats["global"].get("cpu_util") or 0.0),
+            "queue_full": int(stats["global"].get("queue_full") or 0),
+            "links": self.links()["links"],
+            "duration_s": duration_s,
+        }
+
+    def close(self) -> None:
+        """Stop, release, disconnect. A server that is gone has nothing of ours any more."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        ports = [port for port in self._ours.values() if client.is_connected() and port in client.get_acquired_ports()]
+        self._ours.clear()
+        if ports:
+            client.stop(ports, rx_delay_ms=0)
+            client.remove_all_streams(ports)
+            self._put_back(client, ports)
+            client.release(ports)
+        client.disconnect(stop_traffic=False, release_ports=False)
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            raise Failure("not_connected", "no server: hello comes first")
+        return self._client
+
+    def _quiet(self, ports: list[int]) -> None:
+        client = self._connected()
+        if set(client.get_active_ports()) & set(ports):
+            client.stop(ports, rx_delay_ms=0)
+        client.remove_all_streams(ports)
+        if set(client.get_service_enabled_ports()) & set(ports):
+            client.set_service_mode(ports, False)
+
+    def _make_promiscuous(self, port: int) -> None:
+        client = self._connected()
+        if client.get_port_attr(port).get("prom") == "off":
+            self._made_promiscuous.add(port)
+        client.set_port_attr([port], promiscuous=True)
+
+    def _put_back(self, client: Any, ports: list[int]) -> None:
+        """Those that were not promiscuous before us are not after us."""
+        ours = sorted(self._made_promiscuous & set(ports))
+        if ours:
+            client.set_port_attr(ours, promiscuous=False)
+        self._made_promiscuous -= set(ours)
+
+    def _resolve(self, port: int, route: Mapping[str, Any]) -> str:
+        """Ask for the gateway's MAC; ARP is answered in service mode only, which would spoil a trial."""
+        client = self._connected()
+        client.set_service_mode([port], True)
+        try:
+            client.set_l3_mode(port, route["source"], route["gateway"], vlan=route["vlan"])
+        finally:
+            client.set_service_mode([port], False)
+        mac: str = client.get_port_attr(port)["arp"]
+        return mac
+
+    def _load(self, streams: Sequence[Mapping[str, Any]], ports: list[int], senders: list[int]) -> None:
+        client, library = self._connected(), self._library
+        assert library is not None
+        client.remove_all_streams(ports)
+        for port in senders:
+            made = [stream_of(library.api, plan) for plan in streams if plan["port"] == port]
+            client.add_streams(made, ports=[port])
+        client.clear_stats(ports, clear_xstats=False)
+
+    def _send(self, senders: list[int], longest_s: float) -> dict[str, float]:
+        """Start, and wait for the end; returns how long it took, at least and at most."""
+        client = self._connected()
+        began = time.monotonic()
+        client.start(ports=senders, mult="1")
+        started = seen = time.monotonic()
+        while set(client.get_active_ports()) & set(senders):
+            seen = time.monotonic()
+            if seen - started > longest_s:
+                client.stop(senders, rx_delay_ms=0)
+                break
+            time.sleep(_POLL_S)
+        return {"shortest_s": max(0.0, seen - started), "longest_s": time.monotonic() - began}
+
+    def _settled(self, ports: list[int], streams: Sequence[Mapping[str, Any]], rx_delay_s: float) -> Any:
+        """The statistics, as soon as everything arrived, or after the delay."""
+        client = self._connected()
+        until = time.monotonic() + rx_delay_s
+        while True:
+            if settled(client.get_stats(ports), streams) or time.monotonic() > until:
+                # Anew: those may be of a moment when the last frame was counted, and was in no histogram yet.
+                return client.get_stats(ports)
+            time.sleep(_POLL_S)
+
+
+def about(*, path: str) -> dict[str, Any]:
+    """Import the library, connect to nothing."""
+    library = load(path)
+    return {"library": library.where, "stl": spoken(library)}
+
+
+def _check_listens(server: str, port: int) -> None:
+    """Tell a server that is not there from one that does not answer."""
+    try:
+        socket.create_connection((server, port), _CONNECT_S).close()
+    except OSError as error:
+        raise Failure("unreachable", f"nothing listens on {server}:{port}: {error}") from error
+
+
+def _client(library: Library, server: str, rpc_port: int, event_port: int, user: str) -> Any:
+    made = {"username": user, "server": server, "sync_port": rpc_port, "async_port": event_port}
+    try:
+        return library.api.STLClient(**made, sync_timeout=_RPC_TIMEOUT_S)
+    except TypeError:  # those of 2019 have no such setting
+        return library.api.STLClient(**made)
+
+
+def _port_facts(info: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "driver": info.get("driver", "?"),
+        "mac": info.get("hw_mac"),
+        "virtual": info.get("is_virtual") in {"yes", True},
+        "speed_gbps": info.get("speed"),
+        "counters": (info.get("rx") or {}).get("counters"),
+    }
+
+
+def refused(error: BaseException) -> dict[str, Any]:
+    """An error as the protocol tells it."""
+    failure = failure_of(error)
+    return {"ok": False, "code": failure.code, "error": failure.message, **failure.facts}
+
+
+# ``python -m pytest_nfvperf.features.trex.child_process``: JSON lines in, JSON lines out.
+#
+# Ends this process when nobody is left who would release its ports.
+#
+# The process that the parent starts only waits: PyPI's client library answers a fault of its subscriber with
+# SIGTERM to its parent's process group, which must not be pytest's. The worker below it does the work.
+
+RELEASE_DEADLINE_S = 12.0
+"""How long a worker may try to stop its traffic and release its ports before it ends all the same."""
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_CODE_GIVEN_UP = 3
+
+
+def split() -> None:
+    """Fork: the parent waits for the child, which returns from here as the worker."""
+    leader = os.getpid()
+    die_with_parent(signal.SIGKILL)
+    worker = os.fork()
+    if worker:
+        _wait_for(worker)
+    die_with_parent(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _stop)
+    if os.getppid() != leader:  # it ended before prctl took hold
+        os._exit(_CODE_GIVEN_UP)
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Ask the kernel for this signal when the thread that made this process ends."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+
+
+def end_soon() -> None:
+    """Interrupt the main thread so that it releases what it holds; end by force where it hangs."""
+    give_up_later()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def give_up_later() -> None:
+    """End by force after the deadline, whatever hangs by then."""
+    timer = threading.Timer(RELEASE_DEADLINE_S, os._exit, (_CODE_GIVEN_UP,))
+    timer.daemon = True
+    timer.start()
+
+
+def _wait_for(worker: int) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for stream in (sys.stdin, sys.stdout):
+        os.close(stream.fileno())  # else nobody would see the worker close its own
+    _, status = os.waitpid(worker, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal.signal calls it
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: what follows must not be interrupted again
+    raise Stopped
+
+
+def main() -> int:
+    """Serve until ``quit``, the end of input, or the end of the parent."""
+    split()
+    answers = _own_stdout()
+    session = TrexSession()
+    try:
+        _serve(session, _requests(), answers)
+    except Stopped:
+        give_up_later()
+    finally:
+        _close(session)
+    return 0
+
+
+def _own_stdout() -> TextIO:
+    """The library prints: what it prints goes to the log, the answers to where they belong."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def _requests() -> queue.SimpleQueue[str]:
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        end_soon()
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    return lines
+
+
+def _serve(session: TrexSession, requests: queue.SimpleQueue[str], answers: TextIO) -> None:
+    commands: Mapping[str, Callable[..., dict[str, Any]]] = {
+        "hello": session.hello,
+        "library": about,
+        "attach": session.attach,
+        "detach": session.detach,
+        "links": session.links,
+        "learn": session.trial,
+        "trial": session.trial,
+    }
+    while True:
+        request = json.loads(requests.get())
+        number, name = request.pop("id"), request.pop("cmd")
+        if name == "quit":
+            _close(session)
+            _answer(answers, {"id": number, "ok": True})
+            return
+        _answer(answers, {"id": number, **_result(commands, name, request)})
+
+
+def _result(commands: Mapping[str, Callable[..., dict[str, Any]]], name: str, request: Mapping[str, Any]) -> Any:
+    try:
+        if name not in commands:
+            raise Failure("unknown_command", f"there is no command {name!r}")
+        return {"ok": True, **commands[name](**request)}
+    except Stopped:
+        raise
+    # What a library of any age raises: it is named in the answer, with its trace in the log.
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
+        traceback.print_exc()
+        return refused(error)
+
+
+def _answer(answers: TextIO, answer: Mapping[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+def _close(session: TrexSession) -> None:
+    """A server that does not take the farewell has lost us anyway; the trace is in the log."""
+    try:
+        session.close()
+    except (Exception, KeyboardInterrupt):  # noqa: BLE001 - see _result
+        traceback.print_exc()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        code = main()
+        # The library's threads and sockets have no end of their own.
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,232 @@
+"""Cisco TRex (STL) as a Generator: its client library works in a child process of ours.
+
+What a TRex server can send, measured on its own ports without asking what becomes of the frames.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.checks import (
+    check_directions,
+    check_new_ports,
+    check_spec,
+    check_traffic,
+    readable,
+)
+from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
+from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.features.trex.child import ChildOptions, connect, explained, left_by_a_dead_run
+from pytest_nfvperf.features.trex.stream_plan import TrexPort, port_number, port_of, streams
+from pytest_nfvperf.features.trex.trial_results import TrexPolicy, longest, saturating, trial_result
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
+from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
+from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+
+_COMMAND_DEADLINE_S = 40.0
+"""A server that freezes is noticed by the child after ten seconds, which can come twice in one command."""
+
+_LINK_POLL_S = 0.1
+_LEARN_FPS = 1000
+_LEARN_S = 0.02
+_LEARN_TIMEOUT_S = 3.0
+
+
+class TrexGenerator:
+    """Fulfils ports.generator.Generator.
+
+    Args:
+        spec: server, client library, ports, force, delays.
+        run_dir: existing directory for the child's log.
+        policy: what makes a trial invalid.
+        options: of the child.
+
+    Start it from the main thread: the child is killed when the thread that started it ends.
+    """
+
+    def __init__(
+        self,
+        spec: GeneratorSpec,
+        run_dir: Path,
+        *,
+        policy: TrexPolicy | None = None,
+        options: ChildOptions | None = None,
+    ) -> None:
+        self._spec = spec
+        self._policy = policy or TrexPolicy()
+        self._ports: dict[str, TrexPort] = {}
+        self._closed = False
+        options = options or ChildOptions()
+        self._server = options.server
+        self._child, self._hello = connect(spec, run_dir / "trex-client.log", options)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def held(self) -> Mapping[str, TrexPort]:
+        """The attached ports, with what TRex says of them."""
+        return self._ports
+
+    def info(self) -> GeneratorInfo:
+        """TRex's version, and which client library is used."""
+        ports = sorted(self._hello["ports"], key=lambda port: int(port["port"]))  # servers name them in any order
+        drivers = ", ".join(f"{port['port']} {port['driver']}" for port in ports)
+        detail = f"at {self._spec.server}, ports {drivers}, client {self._hello['library']}"
+        return GeneratorInfo(engine="trex", version=self._hello["server"]["version"], detail=detail, cpus=())
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        attached = {name: held.port for name, held in self._ports.items()}
+        check_new_ports(attached, ports)
+        _check_roles(ports)
+        taken: list[str] = []
+        try:
+            for port in ports:
+                self._ports[port.name] = port_of(port, self._take(port))
+                taken.append(port.name)
+        except NfvperfError:
+            self.detach(taken)
+            raise
+
+    def detach(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name in self._ports:
+                self._command("detach", name=name)
+                del self._ports[name]
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        down: list[str] = []
+
+        def up() -> bool:
+            links = self._command("links")["links"]
+            down[:] = [name for name, has in links.items() if not has]
+            return not down
+
+        try:
+            wait_until(
+                up,
+                "link on TRex's ports",
+                deadline_s,
+                interval_s=_LINK_POLL_S,
+                last_seen=lambda: f"no link on {', '.join(map(self._called, down))}",
+            )
+        except DeadlineError as error:
+            error.evidence["generator log"] = self._child.log_tail()
+            raise
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send learning frames until they come through each way, for some seconds at most."""
+        attached = {name: held.port for name, held in self._ports.items()}
+        check_directions(attached, directions)
+        check_traffic(attached, traffic, directions)
+        spec = TrialSpec(
+            traffic, _LEARN_FPS, _LEARN_S, tuple(directions), latency=False, residual_s=_LEARN_S, purpose="learning"
+        )
+        until = time.monotonic() + _LEARN_TIMEOUT_S
+        while True:
+            counts = self._run(spec, "learn").counts
+            if all(count.received >= count.sent > 0 for count in counts) or time.monotonic() > until:
+                return
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        check_spec({name: held.port for name, held in self._ports.items()}, spec)
+        return self._run(spec)
+
+    def close(self) -> None:
+        """Stop, release, disconnect, end the child. Can be called twice."""
+        self._closed = True
+        self._child.close()
+        self._ports.clear()
+
+    def _run(self, spec: TrialSpec, command: str = "trial") -> TrialResult:
+        plan = streams(spec, self._ports)
+        delay_s = max(spec.residual_s, self._spec.trex.rx_delay_s)
+        longest_s = longest(spec.duration_s)
+        answer = self._command(
+            command,
+            deadline_s=longest_s + delay_s + _COMMAND_DEADLINE_S,
+            streams=[{key: value for key, value in stream.items() if key != "direction"} for stream in plan],
+            duration_s=spec.duration_s,
+            longest_s=longest_s,
+            rx_delay_s=delay_s,
+        )
+        with readable(f"TRex server {self._spec.server}", answer):
+            return trial_result(spec, answer, plan, self._ports, saturating(self._policy, spec))
+
+    def _take(self, port: GeneratorPort) -> dict[str, Any]:
+        number = port_number(port)
+        route = next((asdict(route) for route in self._spec.trex.routes if route.port == number), None)
+        asked: dict[str, Any] = {"name": port.name, "port": number, "route": route}
+        try:
+            return self._command_raw("attach", _COMMAND_DEADLINE_S, force=self._spec.force, **asked)
+        except EngineRefusedError as error:
+            if error.code == "port_taken" and left_by_a_dead_run(error.answer["owner"]):
+                return self._command("attach", force=True, **asked)
+            raise explained(error, self._spec, self._server) from error
+
+    def _command(self, command: str, /, deadline_s: float = _COMMAND_DEADLINE_S, **arguments: Any) -> dict[str, Any]:
+        try:
+            return self._command_raw(command, deadline_s, **arguments)
+        except EngineRefusedError as error:
+            raise explained(error, self._spec, self._server) from error
+
+    def _command_raw(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+        return self._child.command(command, deadline_s, **arguments)
+
+    def _called(self, name: str) -> str:
+        return f"{name} (TRex port {self._ports[name].number})"
+
+
+def _check_roles(ports: Sequence[GeneratorPort]) -> None:
+    for port in ports:
+        if port.role is not PortRole.ENDPOINT:
+            raise ConfigError(
+                f"port {port.name!r} is a {port.role}, but TRex only sends and receives: topologies with VNFs in the "
+                "generator need the embedded engine"
+            )
+
+
+_DURATION_S = 0.3
+_START_FPS = 50_000_000
+_ENOUGH = 0.97
+_MTU = MAX_FRAME_SIZE - 18
+
+
+def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
+    """Frames/s per direction that the server sends when it is asked for more, or for its line rate.
+
+    Args:
+        generator: connected, its ports free.
+        numbers: of TRex's ports; the first one or two send.
+        traffic: what is sent.
+        directions: how many ports send at once.
+    """
+    ports = [
+        GeneratorPort(f"ceiling{number}", str(number), f"02:00:00:00:7e:{number:02x}", mtu=_MTU)
+        for number in numbers[:2]
+    ]
+    generator.attach(ports)
+    try:
+        names = [port.name for port in ports]
+        both = [Direction(names[0], names[-1]), Direction(names[-1], names[0])][:directions]
+        rates = [held.speed_bps for held in generator.held.values() if held.speed_bps]
+        load = int(min([traffic.line_rate_fps(rate) for rate in rates], default=_START_FPS))
+        while True:
+            spec = TrialSpec(traffic, load, _DURATION_S, tuple(both), latency=False, residual_s=0.0, purpose="ceiling")
+            reached = generator.run_trial(replace(spec, saturating=True)).offered_fps or 0.0
+            if reached >= load * _ENOUGH:
+                return reached
+            # A server that is asked for far too much spends its time on being late.
+            load = max(1, int(reached / _ENOUGH))
+    finally:
+        generator.detach([port.name for port in ports])

@@ -1,0 +1,227 @@
+"""TRex as the generator of a testbed, and what it needs of this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_nfvperf.adapters.doctor.check import Check, CheckState
+from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
+from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Journal, Kind, note_process
+from pytest_nfvperf.adapters.process.outputs import KeptFile
+from pytest_nfvperf.backends.generator_side import Engine, TakenMachine, digest
+from pytest_nfvperf.features.trex.child import (
+    PYPI,
+    VARIABLE,
+    ChildOptions,
+    candidates,
+    connect,
+    holds_client,
+    stl_version,
+)
+from pytest_nfvperf.features.trex.generator import TrexGenerator, measure
+from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing, start_server
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.generator import Ceilings, Generator
+from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
+from pytest_nfvperf.runs.placement import ForgottenRoundTrips
+
+# What doctor says of TRex: can a server be started, does one that runs take connections, and is its client its
+# own.
+
+_CONNECT_S = 2.0
+_SERVER, _CLIENT = "TRex server", "TRex client"
+
+
+def trex_checks(testbed: Testbed | None) -> list[Check]:
+    """Server and client library, where a testbed names them."""
+    if testbed is None or testbed.generator.engine != "trex":
+        directory = os.environ.get(VARIABLE)
+        seen = f"{VARIABLE}={directory}" if directory else "no testbed names it"
+        return [Check("TRex", CheckState.OK, f"not needed ({seen})")]
+    generator = testbed.generator
+    start = generator.trex.start
+    if start is not None:
+        return [_client_for(start, generator), *_startable(start)]
+    server = _listens(generator)
+    return [_client_of_a_running(generator, there=server.state is CheckState.OK), server]
+
+
+def _startable(start: TrexStart) -> Iterator[Check]:
+    """One line when it can be started; else a line for each thing that is not there."""
+    there = True
+    for one in missing(start):
+        there = False
+        yield Check(
+            _SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True
+        )
+    if there:
+        yield Check(_SERVER, CheckState.OK, f"{binary_of(start)} on {', '.join(start.interfaces)}", needed=True)
+
+
+def _listens(generator: GeneratorSpec) -> Check:
+    server, port = generator.server or "localhost", generator.trex.rpc_port
+    try:
+        with socket.create_connection((server, port), timeout=_CONNECT_S):
+            return Check(_SERVER, CheckState.OK, f"{server}:{port}", needed=True)
+    except OSError as error:
+        advice = f"start TRex there: ./t-rex-64 -i (its RPC port is {port}; another: generator.trex.rpc_port)"
+        return Check(_SERVER, CheckState.MISSING, f"{server}:{port}: {error}", advice, needed=True)
+
+
+def _client_of_a_running(generator: GeneratorSpec, *, there: bool) -> Check:
+    """The server itself says whether it understands a library."""
+    found = _found(generator)
+    if not found:
+        return _none(generator)
+    if not there:
+        advice = "start the server and run doctor again: only the server can say whether it understands the library"
+        return Check(
+            _CLIENT, CheckState.WARN, f"{_named(found[0])}, not tried: the server does not answer", advice, needed=True
+        )
+    with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
+        try:
+            link, hello = connect(generator, Path(directory) / "trex-client.log", ChildOptions())
+        except NfvperfError as error:
+            return _refused(error)
+        link.close()
+    version = hello["server"]["version"]
+    return Check(_CLIENT, CheckState.OK, f"{hello['library']}, which server {version} understands", needed=True)
+
+
+def _client_for(start: TrexStart, generator: GeneratorSpec) -> Check:
+    """No server runs yet: the library must speak what the one of its own distribution speaks."""
+    found = _found(generator)
+    if not found:
+        return _none(generator)
+    with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
+        log = Path(directory) / "trex-client.log"
+        try:
+            spoken = stl_version(found[0], log)
+            own = stl_version(start.path, log) if holds_client(Path(start.path)) else None
+        except NfvperfError as error:
+            return _refused(error)
+    if own is not None and own != spoken:
+        return Check(
+            _CLIENT,
+            CheckState.MISSING,
+            f"{_named(found[0])} speaks STL {spoken}, the server in {start.path} STL {own}",
+            "leave generator.client out, or let it name the server's own distribution",
+            needed=True,
+        )
+    return Check(_CLIENT, CheckState.OK, f"{_named(found[0])}, STL {spoken}", needed=True)
+
+
+def _found(generator: GeneratorSpec) -> list[str]:
+    return [path for path in candidates(generator) if not path or holds_client(Path(path))]
+
+
+def _named(path: str) -> str:
+    return "PyPI trex-stl-lib (servers of 2019)" if path == PYPI else path
+
+
+def _none(generator: GeneratorSpec) -> Check:
+    advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
+    return Check(_CLIENT, CheckState.MISSING, f"none in {generator.client or 'the usual places'}", advice, needed=True)
+
+
+def _refused(error: NfvperfError) -> Check:
+    """One message says what went wrong and what to do, with a semicolon between."""
+    what, _, advice = str(error).partition("; ")
+    key = "generator.client: " if isinstance(error, ConfigError) else ""
+    return Check(_CLIENT, CheckState.MISSING, what.removeprefix(key), advice, needed=True)
+
+
+# TRex as the generator of a lab: a server that runs already, or one that the run starts.
+
+
+class TrexSide:
+    """Fulfils GeneratorSide."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._spec = testbed.generator
+        self._server: TrexServer | None = None
+        self._trex: TrexGenerator | None = None
+
+    def check(self) -> None:
+        """The client library of TRex's distribution; says where to name it."""
+        if not candidates(self._spec):
+            raise ConfigError(
+                "no TRex client library was found: write 'client: DIRECTORY' of the server's own TRex distribution",
+                key="generator.client",
+            )
+
+    def describe(self) -> str:
+        return f"TRex at {self._spec.server}, ports {', '.join(map(str, self._spec.ports))}"
+
+    def line_rate_bps(self) -> float | None:
+        """Layer-1 rate of TRex's slowest port; that of its virtual ports is none."""
+        held = self._trex.held.values() if self._trex is not None else ()
+        return min((port.speed_bps for port in held if not port.virtual and port.speed_bps), default=None)
+
+    def polling_cpus(self) -> tuple[int, ...]:
+        """None: cables are between."""
+        return ()
+
+    def round_trips(self, machine: TakenMachine) -> ForgottenRoundTrips:  # noqa: ARG002 - see polling_cpus
+        return ForgottenRoundTrips()
+
+    def ceilings(self, machine: TakenMachine) -> Ceilings:
+        """Measured once a run: of another server nobody knows the hardware."""
+        spec, journal = self._spec, machine.journal
+
+        def meter(traffic: Traffic, directions: int) -> Ceiling:
+            if self._trex is None:
+                raise TestbedError("TRex's ceiling was asked for before TRex was connected")
+            return Ceiling(measure(self._trex, spec.ports, traffic, directions))
+
+        facts = digest({"server": spec.server, "ports": spec.ports, "run": journal.tag})
+        return CachedCeilings(KeptFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
+
+    def beside_mib(self) -> int | None:
+        """There is one TRex."""
+        return None
+
+    def make(self, machine: TakenMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
+        """Connect to the server; one that is the run's is started before."""
+        journal, start = machine.journal, self._spec.trex.start
+        self._start_server(journal)
+        entry = journal.note(Kind.PROCESS, "TRex client", gentle=True)
+        options = ChildOptions(
+            env={TAG_VARIABLE: journal.tag},
+            netns=start.netns if start else None,
+            on_spawn=lambda pid: note_process(journal, entry, pid),
+            server=self._server,
+        )
+        if machine.recording is not None:
+            options = replace(options, start=recording(options.start, "trex", machine.recording))
+        self._trex = TrexGenerator(self._spec, journal.directory, options=options)
+        return self._trex
+
+    def _start_server(self, journal: Journal) -> None:
+        start = self._spec.trex.start
+        if start is None or (self._server is not None and self._server.running()):
+            return
+        if self._server is not None:
+            self._server.stop()  # it died: its interfaces are put back before they are looked at anew
+        self._server = start_server(self._spec.trex, start, journal, {})
+
+    def close(self) -> None:
+        """Stop the server if it is the run's."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
+
+
+def _replayed(testbed: Testbed, directory: Path, start: StartEngine) -> Generator:
+    spec = GeneratorSpec("trex", server="recorded", client="recorded", ports=testbed.generator.ports)
+    return TrexGenerator(spec, directory, options=ChildOptions(start=start))
+
+
+TREX = Engine(TrexSide, _replayed)

@@ -1,0 +1,284 @@
+"""From the child's answer to a trial to the model's TrialResult, and what speaks against it.
+
+A direction's frames are counted by its streams' own counters; the ports' counters say what was lost
+between the two, which is the tester's: sent by the server and never put on the wire, or arrived and
+dropped before the server looked at them.
+
+TRex's latency histograms: buckets of one significant digit, in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_nfvperf.adapters.generators.frames import intended_frames
+from pytest_nfvperf.features.trex.stream_plan import TrexPort
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
+from pytest_nfvperf.model.traffic.trial import (
+    Direction,
+    DirectionCounts,
+    InvalidReason,
+    Reason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+)
+
+_NS_PER_US = 1000
+_SHORTEST = "0"
+SIGNIFICANT_DIGITS = 1
+
+
+def bucket_ends_ns(bucket: int) -> tuple[int, int]:
+    """Lowest and highest latency that TRex puts into a bucket, which it calls by its lowest, in microseconds.
+
+    20 is 20 to under 30 us, 300 is 300 to under 400 us; below 10 us there is one bucket, 0.
+    """
+    width = 10 ** max(1, len(str(bucket)) - 1)
+    return bucket * _NS_PER_US, (bucket + width) * _NS_PER_US - 1
+
+
+def counted(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
+    """A stream's latency with as many frames in it as were received.
+
+    Under 10 us the server shows the largest difference of two counters that it ever saw, from one trial to the
+    next (too many), and none before it has added those counters up (too few). The other buckets are counts, and
+    so is what was received: it counts a frame and puts it into a bucket at once. The rest was under 10 us.
+    """
+    above = {bucket: frames for bucket, frames in latency["histogram"].items() if bucket != _SHORTEST}
+    rest = received - sum(above.values())
+    return {**latency, "histogram": {**above, _SHORTEST: rest} if rest > 0 else above}
+
+
+def merged(latencies: Sequence[Mapping[str, Any]]) -> Histogram:
+    """The histograms of a direction's latency streams as one; empty when no frame came back.
+
+    The stamp is that of the actual sending: the server has no other. One that fell behind stretched its
+    time, which makes the trial invalid.
+    """
+    parts = [_histogram(latency) for latency in latencies if any(latency["histogram"].values())]
+    empty = Histogram(counts=(), min_ns=0, max_ns=0, significant_digits=SIGNIFICANT_DIGITS)
+    return Histogram.merged(parts) or empty
+
+
+def _histogram(latency: Mapping[str, Any]) -> Histogram:
+    filled = sorted((int(bucket), frames) for bucket, frames in latency["histogram"].items() if frames)
+    ends = [bucket_ends_ns(bucket) for bucket, _ in filled]
+    return Histogram(
+        counts=tuple((end[1], frames) for end, (_, frames) in zip(ends, filled, strict=True)),
+        min_ns=_within(latency["min_us"], ends[0], otherwise=ends[0][0]),
+        max_ns=_within(latency["max_us"], ends[-1], otherwise=ends[-1][1]),
+        significant_digits=SIGNIFICANT_DIGITS,
+    )
+
+
+def _within(value_us: float, ends_ns: tuple[int, int], *, otherwise: int) -> int:
+    """The server's smallest or largest value; it is seconds old at times, and then not of its bucket."""
+    value_ns = round(value_us * _NS_PER_US)
+    return value_ns if ends_ns[0] <= value_ns <= ends_ns[1] else otherwise
+
+
+_STRETCH = 1.25
+_STRETCH_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrexPolicy:
+    """How much of its own failing the rig may forgive itself.
+
+    Attributes:
+        max_unsent_ratio: share of a direction's frames that may be missing from the load.
+        max_stretch_ratio: how much longer than asked for a trial may take. An overloaded server sends all
+            frames, slower: its loss says nothing about the load that was asked for.
+        end_notice_s: how late the client may learn that the last frame was sent.
+    """
+
+    max_unsent_ratio: float = 0.005
+    max_stretch_ratio: float = 0.01
+    end_notice_s: float = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One direction's counts with what only its ports know."""
+
+    counts: DirectionCounts
+    tx_drops: int
+    rx_drops: int
+    arrived: int
+    fell: tuple[str, ...] = ()
+
+
+def trial_result(
+    spec: TrialSpec,
+    answer: Mapping[str, Any],
+    plan: Sequence[Mapping[str, Any]],
+    ports: Mapping[str, TrexPort],
+    policy: TrexPolicy,
+) -> TrialResult:
+    """The answer as a result, judged by the policy.
+
+    Args:
+        spec: what was asked for.
+        answer: of the child's ``trial`` command.
+        plan: the streams, in the answer's order.
+        ports: attached ports by name.
+        policy: what makes it invalid.
+    """
+    elapsed_s = elapsed(spec.duration_s, answer["elapsed"], policy.end_notice_s)
+    judged = [
+        _direction(spec, direction, index, answer, plan, ports, elapsed_s)
+        for index, direction in enumerate(spec.directions)
+    ]
+    counts = tuple(one.counts for one in judged)
+    reasons = [*_links(answer["links"]), *_stretched(spec, elapsed_s, answer, policy)]
+    for one in judged:
+        reasons += _reasons(one, policy)
+    health = RigHealth(busy_ratio=answer["cpu_percent"] / 100)
+    return TrialResult(spec=spec, counts=counts, health=health, invalid=tuple(reasons))
+
+
+def longest(duration_s: float) -> float:
+    """When a trial is stopped that is still going on, seconds: nothing that it finds can count."""
+    return duration_s * _STRETCH + _STRETCH_S
+
+
+def elapsed(asked_s: float, measured: Mapping[str, float], end_notice_s: float) -> float:
+    """How long frames were sent, seconds: what was asked for, or longer.
+
+    Each trial is a number of frames at a rate, so it cannot be over sooner; the server's own clock paces it
+    better than our polling could tell. That it took longer shows by the wall clock: the server was still
+    seen sending, less what the news of its end may have been under way.
+    """
+    return max(asked_s, measured["shortest_s"] - end_notice_s)
+
+
+def _direction(
+    spec: TrialSpec,
+    direction: Direction,
+    index: int,
+    answer: Mapping[str, Any],
+    plan: Sequence[Mapping[str, Any]],
+    ports: Mapping[str, TrexPort],
+    elapsed_s: float,
+) -> _Judged:
+    pairs = zip(plan, answer["streams"], strict=True)
+    streams = [(wanted, seen) for wanted, seen in pairs if wanted["direction"] == index]
+    for wanted, seen in streams:
+        if (seen["id"], seen["rx_port"]) != (wanted["id"], wanted["rx_port"]):
+            asked = f"stream {wanted['id']} to port {wanted['rx_port']}"
+            raise ValueError(f"asked for {asked}, it counted stream {seen['id']!r} to port {seen['rx_port']!r}")
+    tx = answer["ports"][str(ports[direction.tx].number)]
+    rx = answer["ports"][str(ports[direction.rx].number)]
+    written = sum(seen["sent"] for _, seen in streams)
+    received = sum(seen["received"] for _, seen in streams)
+    intended = intended_frames(spec.load_fps, spec.duration_s)
+    dropped = max(0, written - tx["opackets"])
+    errors = [seen["latency"]["errors"] for _, seen in streams if seen["latency"]]
+    sampled = [counted(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
+    latency = merged(sampled) if spec.latency else None
+    sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
+    counts = DirectionCounts(
+        direction=direction,
+        intended=intended,
+        sent=written - dropped,
+        refused=0,
+        skipped=max(0, intended - written + dropped),
+        received=received,
+        duplicated=sum(error.get("dup", 0) for error in errors),
+        out_of_order=sum(error.get("out_of_order", 0) for error in errors),
+        foreign=_foreign(answer, ports[direction.rx].number),
+        corrupted=0,
+        sent_bytes=sent_bytes - round(dropped * spec.traffic.mean_frame_size),
+        received_bytes=sum(seen["received_bytes"] or _bytes(wanted, seen) for wanted, seen in streams),
+        elapsed_ns=round(elapsed_s * 1e9),
+        latency=latency,
+        latency_raw=latency,
+    )
+    counted_by = [(f"port {ports[name].number}", port) for name, port in ((direction.tx, tx), (direction.rx, rx))]
+    counted_by += [(f"stream {seen['id']}", {key: seen[key] for key in _STREAM}) for _, seen in streams]
+    fell = tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
+    return _Judged(counts, dropped, rx["ierrors"], rx["ipackets"], fell)
+
+
+_STREAM = ("sent", "received", "sent_bytes", "received_bytes")
+
+
+def _bytes(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> int:
+    """Some NICs count frames of a flow and not its bytes; all of a stream's frames have one size."""
+    size = len(wanted["frame"]) // 2 + FCS_BYTES
+    return size * int(seen["received"])
+
+
+def _foreign(answer: Mapping[str, Any], port: int) -> int:
+    """Frames on a port that no stream claims: the DUT's own, such as LLDP, or another trial's."""
+    claimed: int = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == port)
+    claimed += sum(seen["elsewhere"].get(str(port), 0) for seen in answer["streams"])
+    arrived: int = answer["ports"][str(port)]["ipackets"]
+    return max(0, arrived - claimed)
+
+
+def _links(links: Mapping[str, bool]) -> Iterator[InvalidReason]:
+    down = [name for name, up in links.items() if not up]
+    if down:
+        yield InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")
+
+
+def _stretched(
+    spec: TrialSpec, elapsed_s: float, answer: Mapping[str, Any], policy: TrexPolicy
+) -> Iterator[InvalidReason]:
+    if answer["complete"] and elapsed_s <= spec.duration_s * (1 + policy.max_stretch_ratio):
+        return
+    yield InvalidReason(
+        Reason.STRETCHED_TIME,
+        f"a trial of {spec.duration_s:g} s {_how_long(spec.duration_s, elapsed_s, answer)}: the TRex server (CPU "
+        f"{answer['cpu_percent']:.0f} %) cannot send that fast",
+    )
+
+
+def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) -> str:
+    """What was seen of a trial that took longer than it should: a server that starts late is not seen sending."""
+    measured = answer["elapsed"]
+    if answer["complete"]:
+        return f"took {elapsed_s:.3g} s"
+    if measured["shortest_s"] > longest(duration_s):
+        return f"was stopped after {measured['shortest_s']:.3g} s"
+    return f"was over {measured['longest_s']:.3g} s after the server was told to start"
+
+
+def _reasons(one: _Judged, policy: TrexPolicy) -> Iterator[InvalidReason]:
+    counts = one.counts
+    if counts.skipped > policy.max_unsent_ratio * counts.intended:
+        why = f", {one.tx_drops} of them dropped by the server on transmit" if one.tx_drops else ""
+        yield InvalidReason(
+            Reason.UNSENT,
+            f"{counts.direction}: {counts.skipped} of {counts.intended} frames "
+            f"({counts.skipped / counts.intended:.2%}) were not sent{why}, limit {policy.max_unsent_ratio:.2%}",
+        )
+    if one.rx_drops and counts.lost > 0:
+        yield InvalidReason(
+            Reason.TESTER_DROPS,
+            f"{counts.direction}: TRex dropped {one.rx_drops} frames that had arrived (ierrors), "
+            f"{counts.lost} are missing",
+        )
+    if counts.received > counts.sent:
+        yield InvalidReason(
+            Reason.MORE_RECEIVED_THAN_SENT, f"{counts.direction}: sent {counts.sent}, received {counts.received}"
+        )
+    if one.fell or min(counts.sent, counts.received) < 0:
+        detail = f"{counts.direction}: a counter of the TRex server fell: {', '.join(one.fell) or 'sent or received'}"
+        yield InvalidReason(Reason.COUNTER_WENT_BACK, detail)
+    elif (counts.received == 0) != (one.arrived == 0) and max(counts.received, one.arrived) * 2 >= counts.sent > 0:
+        detail = (
+            f"{counts.direction}: the streams' counters say {counts.received} received, the port's own {one.arrived}: "
+            "flow statistics do not count here (see `nfvperf doctor`)"
+        )
+        yield InvalidReason(Reason.IMPOSSIBLE_COUNTS, detail)
+
+
+def saturating(policy: TrexPolicy, spec: TrialSpec) -> TrexPolicy:
+    """The policy for a trial whose load is only to be above what the DUT takes."""
+    return replace(policy, max_unsent_ratio=max(policy.max_unsent_ratio, 0.05)) if spec.saturating else policy

@@ -1,0 +1,253 @@
+"""nfvperf ovs: versions are added, listed, verified by a short measurement, and removed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DATAPATH_REASONS, PORT_REASONS
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
+from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
+from pytest_nfvperf.backends.embedded_side import EmbeddedSide
+from pytest_nfvperf.backends.local import LocalBackend
+from pytest_nfvperf.cli.command import Command, path_like
+from pytest_nfvperf.features.versions.registry import checksum, files_of
+from pytest_nfvperf.model.errors import NfvperfError, TestbedError
+from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, Tuning
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.compose import phy2phy
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import Rig
+from pytest_nfvperf.runs.trials import Context
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.cli.command import Commands
+
+
+# ``nfvperf ovs verify``: starts a kept version privately, passes frames through it, and says what it lacks.
+
+_DATAPATHS = ("dpdk", "netdev")
+_SETTINGS = (Tuning(smc=True), Tuning(auto_lb=True), Tuning(rxq_assign="group"), Tuning(pmd_sleep_max_us=1))
+_LOAD_FPS, _DURATION_S = 1000, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """Frames through one datapath of a version.
+
+    ``problem``: why none passed; empty where some did. ``failed``: it should have been possible on this machine.
+    """
+
+    datapath: str
+    sent: int = 0
+    received: int = 0
+    problem: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found of a version.
+
+    Attributes:
+        problems: what makes it unusable, or another version than the one that was added.
+        lacks: what newer or other builds have, and this one does not.
+    """
+
+    version: KeptVersion
+    passed: tuple[Passed, ...]
+    lacks: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def good(self) -> bool:
+        """True where frames passed and nothing is wrong."""
+        passed = any(not each.problem for each in self.passed)
+        return passed and not self.problems and not any(each.failed for each in self.passed)
+
+
+def verify(version: KeptVersion) -> Verified:
+    """Start it and send frames through it, on DPDK's datapath and on the one without.
+
+    Raises:
+        ConfigError: its files are gone, or a library is.
+        TestbedError: the machine cannot be taken: another run measures.
+    """
+    binaries = locate(version.place)
+    found = discover_testbed()
+    testbed = replace(found, ovs=replace(found.ovs, prefix=version.place))
+    backend = LocalBackend(testbed, EmbeddedSide(testbed))
+    try:
+        rig = Rig(backend.parts(), Context(Recorder("verify", [], backend.clock), SilentProgress(), backend.clock))
+        passed = tuple(_pass_frames(backend, rig, datapath) for datapath in _DATAPATHS)
+        rig.close()
+    finally:
+        backend.close()
+    return Verified(version, passed, _lacks(binaries), _problems(version, binaries))
+
+
+def _pass_frames(backend: LocalBackend, rig: Rig, datapath: str) -> Passed:
+    dut = Dut(datapath)
+    missing = backend.lacks(dut)
+    if missing is not None:
+        return Passed(datapath, problem=missing)
+    traffic = Traffic(frame_size=128)
+    try:
+        live = rig.live(phy2phy(), 0, dut)
+        live.learn(traffic)
+        spec = TrialSpec(traffic, _LOAD_FPS, _DURATION_S, live.topology.directions, latency=False, purpose="verify")
+        result = live.runner.run_once(spec).result
+    except NfvperfError as error:
+        if isinstance(error, TestbedError):
+            error = rig.broken("verify", error)
+        return Passed(datapath, problem=str(error), failed=True)
+    silent = [str(count.direction) for count in result.counts if not count.received]
+    problem = f"no frame came through {', '.join(silent)}" if silent else ""
+    return Passed(datapath, result.sent, result.received, problem, failed=bool(silent))
+
+
+def _problems(version: KeptVersion, binaries: OvsBinaries) -> tuple[str, ...]:
+    problems = []
+    if checksum(files_of(binaries), Path(version.place)) != version.checksum:
+        problems.append(f"its files in {version.place} are not those that were added: remove it, and add it again")
+    if binaries.version != version.version:
+        problems.append(f"it says it is OVS {binaries.version}, and was added as {version.version}")
+    return tuple(problems)
+
+
+def _lacks(binaries: OvsBinaries) -> tuple[str, ...]:
+    now = binaries.major_minor
+    reasons = [
+        reason.name
+        for reason in (*PORT_REASONS, *DATAPATH_REASONS)
+        if not _number(reason.since) <= now <= _number(reason.until)
+    ]
+    tuning = [str(setting).partition("=")[0] for setting in _SETTINGS if setting.unknown_to(now)]
+    lacking = ["DPDK"] if binaries.dpdk_version is None else []
+    lacking += [f"drop counters {', '.join(reasons)}"] if reasons else []
+    lacking += [f"settings {', '.join(tuning)}"] if tuning else []
+    return tuple(lacking)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+# ``nfvperf ovs``: versions of Open vSwitch beside the installed one.
+
+
+def _add_parser(commands: Commands) -> None:
+    text = "versions of Open vSwitch to test: Debian releases, prefixes, builds"
+    ovs = commands.add_parser("ovs", help=text, description=text)
+    own = ovs.add_subparsers(required=True, metavar="COMMAND")
+    adding = own.add_parser("add", help="keep a version; the second time it changes nothing")
+    adding.add_argument("what", metavar="WHAT", help="debian:RELEASE, git:REVISION, or the path of a prefix or root")
+    adding.add_argument("--name", help="what it is called (default: as WHAT; of a path its last part)")
+    adding.add_argument("--mirror", metavar="URI", help="Debian's archive (default: that of this machine's apt)")
+    adding.add_argument("--source", type=path_like, default=Path(), metavar="DIR", help="git tree (default: this one)")
+    adding.add_argument("--without-dpdk", action="store_true", help="build a revision without DPDK")
+    adding.set_defaults(command=_add)
+    own.add_parser("list", help="what is kept: name, version, origin, checksum").set_defaults(command=_list)
+    verifying = own.add_parser("verify", help="start it, pass frames through it, say what it lacks")
+    verifying.add_argument("names", metavar="NAME", nargs="*", help="default: every version that is kept")
+    verifying.set_defaults(command=_verify)
+    removing = own.add_parser("remove", help="forget a version, and remove its files where nfvperf made them")
+    removing.add_argument("names", metavar="NAME", nargs="+")
+    removing.set_defaults(command=_remove)
+
+
+OVS = Command(_add_parser)
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.versions.adding import (  # noqa: PLC0415 - each command imports its own
+        GIT,
+        Asked,
+        add,
+        remove_forsaken,
+    )
+    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
+
+    given, registry = arguments, Registry()
+    asked = Asked(given.what, given.name, given.mirror, given.source, dpdk=not given.without_dpdk)
+    added = add(asked, registry)
+    print(f"{'added' if added.new else 'there already:'} {_described(added.version)}")
+    if asked.what.startswith(GIT):
+        for line in remove_forsaken(registry):
+            print(line)
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
+    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
+
+    kept = Registry().all()
+    for version in kept:
+        print(_described(version))
+    if not kept:
+        print("no version is kept: add one by `nfvperf ovs add debian:bookworm`")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    """Ends with 1 where one is not usable."""
+    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
+    from pytest_nfvperf.model.errors import NfvperfError  # noqa: PLC0415
+
+    registry = Registry()
+    kept = [registry.find(name) for name in arguments.names] or registry.all()
+    good = True
+    for version in kept:
+        try:
+            found = verify(version)
+        except NfvperfError as error:
+            print(f"{_described(version)}\n  NOT usable: {error}", file=sys.stderr)
+            good = False
+            continue
+        print("\n".join(_verified_lines(found)))
+        good = good and found.good
+    return 0 if good else 1
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
+
+    registry = Registry()
+    for name in arguments.names:
+        registry.remove(name)
+        print(f"removed {name}")
+    return 0
+
+
+def _described(version: KeptVersion) -> str:
+    dpdk = f"DPDK {version.dpdk_version}" if version.dpdk_version else "without DPDK"
+    return (
+        f"{version.name}: OVS {version.version}, {dpdk}, from {version.origin}, in {version.place}, "
+        f"sha256 {version.checksum[:12]}, added {version.added}"
+    )
+
+
+def _verified_lines(found: Verified) -> list[str]:
+    lines = [_described(found.version)]
+    lines += [f"  {_passed_text(each)}" for each in found.passed]
+    lines += [f"  lacks {what}" for what in found.lacks]
+    lines += [f"  NOT usable: {problem}" for problem in _problems_of_ovs(found)]
+    return lines
+
+
+def _problems_of_ovs(found: Verified) -> Sequence[str]:
+    none = all(each.problem for each in found.passed)
+    return (*found.problems, *(["frames pass on none of its datapaths"] if none else []))
+
+
+def _passed_text(passed: Passed) -> str:
+    if passed.problem:
+        return f"{passed.datapath}: {'FAILED' if passed.failed else 'not possible here'}: {passed.problem}"
+    return f"{passed.datapath}: {passed.received} of {passed.sent} frames came through"

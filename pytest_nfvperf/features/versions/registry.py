@@ -1,0 +1,300 @@
+"""Versions of OVS that are kept on this machine, and how a name is resolved to one of them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import IO
+
+from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
+from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
+from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
+from pytest_nfvperf.model.compare.sides import Side
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, KeptVersion, NamedOvs, checked_name, given_versions
+from pytest_nfvperf.model.testbed.testbed import OvsSpec
+
+# One checksum for the files of an installation: tells whether a version is still the one that was added.
+
+_LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
+
+
+def files_of(binaries: OvsBinaries) -> list[Path]:
+    """What an installation consists of: all of a root, but of a prefix, which may be /usr, only what is OVS's."""
+    if binaries.root is not None:
+        return [Path(place) / name for place, _, names in os.walk(binaries.root) for name in names]
+    programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl, binaries.schema]
+    prefix = Path(binaries.prefix or "/usr")
+    return [*programs, *(path for name in _LIBRARIES for path in prefix.glob(f"lib*/{name}*.so*"))]
+
+
+def checksum(files: Iterable[Path], base: Path) -> str:
+    """SHA-256 over path, mode and content of each file, links by what they say. Paths count from ``base``."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        mode = path.lstat().st_mode
+        digest.update(f"{os.path.relpath(path, base)}\0{mode:o}\0".encode())
+        if path.is_symlink():
+            digest.update(os.fsencode(path.readlink()))
+        elif path.is_file():
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+# Which versions are kept, and where: one directory a version below ``~/.cache/nfvperf/ovs``.
+#
+# Layout::
+#
+#     lock                  held by whoever adds or removes
+#     <name>/version.json   what is known of it
+#     <name>/root/          its files, where they are ours; a prefix of the user's stays where it is
+#
+# A directory of a version appears by rename, so it is always whole: what a killed ``add`` left half made is
+# removed by the next. Whoever uses a version for long holds its directory by a lock (flock(2)), which the
+# kernel drops with the process: until then nobody removes it.
+
+VERSION_FILE = "version.json"
+_PARTIAL, _GOING = ".partial-", ".going-"
+
+
+class Registry:
+    """The versions below one directory; ``~/.cache/nfvperf/ovs`` if none is given."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or default_cache_dir() / "ovs"
+
+    def all(self) -> list[KeptVersion]:
+        """Every version that is kept, by name; without those that another process removes meanwhile.
+
+        Raises:
+            TestbedError: a description that cannot be read; says which file, and what to do.
+        """
+        found: list[KeptVersion] = []
+        for path in sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}")):
+            with suppress(FileNotFoundError):
+                found.append(_read(path))
+        return found
+
+    def find(self, name: str) -> KeptVersion:
+        """The version of this name.
+
+        Raises:
+            ConfigError: there is none; lists those that there are, and says how to add one.
+        """
+        with suppress(FileNotFoundError):
+            return _read(self.place(name) / VERSION_FILE)
+        known = ", ".join(each.name for each in self.all()) or "none"
+        raise ConfigError(
+            f"no version of Open vSwitch is kept as {name!r} (kept: {known}): `nfvperf ovs list` shows them, "
+            f"`nfvperf ovs add` adds one"
+        )
+
+    def has(self, name: str) -> bool:
+        """True where a version of this name is kept."""
+        return (self.place(name) / VERSION_FILE).is_file()
+
+    def place(self, name: str) -> Path:
+        """Where the version of this name is, or would be."""
+        return self.directory / checked_name(name)
+
+    @contextmanager
+    def making(self, name: str) -> Iterator[Path]:
+        """A directory to make a version in. It is removed at the end, unless ``keep`` has taken it.
+
+        Waits for another ``add`` or ``remove`` to end, and removes what killed ones left.
+
+        Raises:
+            TestbedError: the directory cannot be written, or the disk is full.
+        """
+        checked_name(name)
+        with self._only_one():
+            partial = self.directory / f"{_PARTIAL}{name}"
+            try:
+                partial.mkdir()
+                yield partial
+            except OSError as error:
+                raise TestbedError(
+                    f"{name!r} cannot be kept in {self.directory}: {error.strerror}: {error.filename or partial}"
+                ) from error
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+
+    def keep(self, partial: Path, version: KeptVersion) -> None:
+        """What was made in ``partial`` is whole: it becomes the version."""
+        text = json.dumps(asdict(version), indent=2) + "\n"
+        (partial / VERSION_FILE).write_text(text, encoding="utf-8")
+        partial.rename(self.place(version.name))
+
+    def hold(self, name: str) -> Lease | None:
+        """Keep a version from being removed until the lease is closed, or this process ends; others may hold it, too.
+
+        Returns:
+            None where there is none of this name, or somebody is removing it.
+        """
+        place = self.place(name)
+        try:
+            before = place.stat().st_ino
+            lease = try_lease(place, shared=True)
+        except (FileNotFoundError, ConfigError):
+            if place.is_dir():
+                raise
+            return None
+        if lease is not None and not _is_still(place, before):
+            lease.close()  # what was locked is on its way out
+            return None
+        return lease
+
+    def remove(self, name: str) -> None:
+        """Forget a version, and remove its files where they are ours.
+
+        Raises:
+            ConfigError: there is none of this name, or a process holds it; says which.
+        """
+        place = self.place(name)
+        if not place.is_dir():
+            self.find(name)
+        with self._only_one():
+            lease = try_lease(place)
+            if lease is None:
+                raise ConfigError(f"{name!r} is in use ({holder_text(place)}): remove it when that has ended")
+            try:
+                going = self.directory / f"{_GOING}{name}"
+                place.rename(going)  # from now on nobody finds it, even if we are killed
+                shutil.rmtree(going)
+            finally:
+                lease.close()
+
+    @contextmanager
+    def unless_busy(self) -> Iterator[bool]:
+        """Nobody adds or removes a version meanwhile; False, at once, where somebody does."""
+        with self._lock() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    def _lock(self) -> IO[str]:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            return (self.directory / "lock").open("w", encoding="ascii")
+        except OSError as error:
+            raise TestbedError(
+                f"versions cannot be kept in {self.directory}: {error.strerror}; set XDG_CACHE_HOME to a directory "
+                "that can be written"
+            ) from error
+
+    @contextmanager
+    def _only_one(self) -> Iterator[None]:
+        with self._lock() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for pattern in (f"{_PARTIAL}*", f"{_GOING}*"):
+                for left in self.directory.glob(pattern):
+                    shutil.rmtree(left)
+            yield
+
+
+def _is_still(place: Path, inode: int) -> bool:
+    try:
+        return place.stat().st_ino == inode
+    except FileNotFoundError:
+        return False
+
+
+def _read(path: Path) -> KeptVersion:
+    """FileNotFoundError where there is none, TestbedError where it cannot be read."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return KeptVersion(**{**raw, "build": tuple((str(key), str(value)) for key, value in raw["build"])})
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TestbedError(
+            f"{path} cannot be read ({error}): remove {path.parent}, and add the version again"
+        ) from error
+
+
+# From what a user wrote for a version of Open vSwitch to the path that it is on this machine.
+
+
+def with_versions(ovs: OvsSpec, given: Sequence[str] = ()) -> OvsSpec:
+    """A testbed's OVS with its own version and the named ones looked up.
+
+    Args:
+        ovs: as the testbed file has it.
+        given: ``--nfv-ovs`` of the command line, which are stronger.
+
+    Raises:
+        ConfigError: what is given contradicts itself, or is neither a kept version nor a path.
+    """
+    registry = Registry()
+    own, named = given_versions(given)
+    versions = {version.name: version for version in (*ovs.versions, *named)}
+    place = own or ovs.prefix
+    found = [resolved(version, registry) for version in versions.values()]
+    if place is None:
+        return replace(ovs, versions=tuple(found))
+    this = resolved(NamedOvs(place, place), registry)
+    kept = [this] if this.checksum and place not in versions else []  # its origin and build go into the evidence
+    return replace(ovs, prefix=this.prefix, versions=(*found, *kept))
+
+
+def found_versions(ovs: OvsSpec, given: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
+    """``with_versions``, and then ``with_sides`` in a run that compares some."""
+    ovs = with_versions(ovs, given)
+    return ovs if sides is None else with_sides(ovs, sides)
+
+
+def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
+    """A testbed's OVS with a version for each side of a comparison, called as the side.
+
+    Args:
+        ovs: as ``with_versions`` left it. Sides may name its versions.
+        sides: of the comparison.
+
+    Raises:
+        ConfigError: a side is nowhere, or the testbed's OVS is not ours to exchange.
+    """
+    if ovs.instance == "system":
+        raise ConfigError(
+            "the testbed's OVS is the system's, which has one version and its own settings: write 'instance: private' "
+            "to compare"
+        )
+    registry = Registry()
+    known = {version.name: version for version in ovs.versions}
+    found = [_side(side, known.get(side.where), registry) for side in sides]
+    others = [version for name, version in known.items() if name not in {side.name for side in sides}]
+    return replace(ovs, versions=(*found, *others))
+
+
+def _side(side: Side, known: NamedOvs | None, registry: Registry) -> NamedOvs:
+    place = known or resolved(NamedOvs(side.name, side.where), registry)
+    return replace(place, name=side.name, settings=side.settings)
+
+
+def resolved(version: NamedOvs, registry: Registry) -> NamedOvs:
+    """A version of a testbed with the path that it is, and what is known of it.
+
+    Args:
+        version: ``where`` is "installed", the name of a kept version, or a path.
+        registry: of the kept ones.
+
+    Raises:
+        ConfigError: neither a kept version nor a path.
+    """
+    where = version.where
+    if where == INSTALLED:
+        return NamedOvs(version.name, where, None, INSTALLED)
+    if "/" not in where and not Path(where).is_dir():
+        kept = registry.find(where)
+        return NamedOvs(version.name, where, kept.place, kept.origin, kept.checksum, kept.build)
+    return NamedOvs(version.name, where, str(Path(where).absolute()), "prefix")

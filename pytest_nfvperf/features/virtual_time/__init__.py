@@ -1,0 +1,1 @@
+"""Runs in a guest whose clock counts instructions."""

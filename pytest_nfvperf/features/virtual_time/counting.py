@@ -1,0 +1,367 @@
+"""Generators whose frames are counted by instructions, over packet sockets or rings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.frames import intended_frames
+from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocketGenerator
+from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
+from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, note_process
+from pytest_nfvperf.backends.generator_side import Engine, TakenMachine
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorInfo, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import (
+    Direction,
+    DirectionCounts,
+    InvalidReason,
+    Reason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+)
+from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, GeneratorPort
+from pytest_nfvperf.runs.ceilings import NoCeilings
+from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
+
+# The embedded generator where instructions are counted: the DUT gets frames burst by burst, over rings.
+#
+# A burst is a trial of its own whose frames are all due at once: they are in the DUT's ring before one of its
+# threads looks. So a PMD reads a burst as one batch (NETDEV_MAX_BURST), in every run. Whether the generator was
+# there all the time does not matter: what counts is what the DUT's threads spent.
+
+BURST_FRAMES = 32
+"""What a PMD reads at once (NETDEV_MAX_BURST)."""
+MOST_FLOWS = 256
+"""A burst has a frame of each flow, and must fit into a ring."""
+_AT_ONCE_FPS = 100_000_000
+_TRIES = 5
+_LEARN_S, _LEARN_RESIDUAL_S = 2.0, 0.05
+_PACE = {
+    Reason.SKIPPED_FRAMES,
+    Reason.FELL_BEHIND,
+    Reason.LATE_POLL,
+    Reason.BURST,
+    Reason.STRETCHED_TIME,
+    Reason.DUT_CPU_STOLEN,
+    Reason.CPU_MOVED,
+}
+"""What is wrong with when frames were sent: in virtual time there are no rates that it could spoil."""
+
+
+class CountedBursts:
+    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions, for ports that are rings.
+
+    Args:
+        instruction_ns: virtual time of one instruction, in ns.
+        generator: sends and receives; closed with this.
+    """
+
+    def __init__(self, instruction_ns: int, generator: EmbeddedGenerator) -> None:
+        self._instruction_ns = instruction_ns
+        self._generator = generator
+        self.info = generator.info
+        self.detach = generator.detach
+        self.wait_links_up = generator.wait_links_up
+        self.close = generator.close
+
+    @property
+    def instruction_ns(self) -> int:
+        return self._instruction_ns
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        self._generator.attach(ports)
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send bursts each way until they come through, for two seconds at most: a DUT may be set up to drop them."""
+        spec = TrialSpec(
+            replace(traffic, flows=1),
+            BURST_FRAMES,
+            1.0,
+            tuple(directions),
+            latency=False,
+            residual_s=_LEARN_RESIDUAL_S,
+            purpose="learn",
+        )
+        until = time.monotonic() + _LEARN_S
+        self.run_trial(spec)  # until all have sent once, frames are flooded
+        while any(count.received < count.sent for count in self.run_trial(spec).counts) and time.monotonic() < until:
+            pass
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Send the frames of all directions, burst by burst."""
+        return self.run_counted(spec, lambda: 0)[0]
+
+    def run_counted(
+        self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
+    ) -> tuple[TrialResult, tuple[Burst, ...]]:
+        """The same, and what each burst cost. It begins when the one before it was forwarded.
+
+        Raises:
+            ConfigError: more flows than a burst may have frames; no thread of the DUT forwards, so that there is
+                nothing to count.
+        """
+        if forwarding_ns is None:
+            raise ConfigError("frames over rings cost the DUT's threads something, and this DUT has none that forwards")
+        at_once = _burst_of(spec.traffic)
+        frames = _frames(spec)
+        ways = [_Way(direction) for direction in spec.directions]
+        bursts = [
+            self._burst(spec, way, min(at_once, frames - done), forwarding_ns)
+            for done in range(0, frames, at_once)
+            for way in ways
+        ]
+        counts = tuple(way.total(frames) for way in ways)
+        reasons = tuple(reason for way in ways for reason in way.reasons)
+        return TrialResult(spec, counts, RigHealth(), invalid=reasons), tuple(bursts)
+
+    def _burst(self, spec: TrialSpec, way: _Way, frames: int, forwarding_ns: Callable[[], int]) -> Burst:
+        """One burst, and what of it was not sent at once after it: it does not count, but the ring wants it.
+
+        A packed ring is read and written by four descriptors at once, from a multiple of four on (PACKED_BATCH_SIZE of
+        DPDK's vhost library). After 19 frames each further burst would begin in the middle of four, and cost the DUT 3
+        to 7 % more.
+        """
+        before = forwarding_ns()
+        sent = at_once = way.add(self._send(spec, way.direction, frames))
+        cost_ns = forwarding_ns() - before
+        for _ in range(_TRIES):
+            if sent == frames:
+                break
+            sent += way.add(self._send(spec, way.direction, frames - sent))
+        return Burst(at_once, cost_ns)
+
+    def _send(self, spec: TrialSpec, direction: Direction, frames: int) -> TrialResult:
+        return self._generator.run_trial(
+            replace(
+                spec,
+                load_fps=_AT_ONCE_FPS,
+                duration_s=frames / _AT_ONCE_FPS,
+                directions=(direction,),
+                latency=False,
+            )
+        )
+
+
+@dataclass(slots=True)
+class _Way:
+    """One direction of a counted trial: what its bursts add up to."""
+
+    direction: Direction
+    counts: DirectionCounts | None = None
+    reasons: tuple[InvalidReason, ...] = ()
+
+    def add(self, result: TrialResult) -> int:
+        """A part of it; returns how many frames it sent."""
+        more = result.counts[0]
+        self.counts = more if self.counts is None else _sum(self.counts, more)
+        self.reasons += tuple(reason for reason in result.invalid if reason.code not in _PACE)
+        return more.sent
+
+    def total(self, intended: int) -> DirectionCounts:
+        """All of it; what was sent later than intended was not skipped."""
+        assert self.counts is not None  # a trial has a frame at least
+        missing = intended - self.counts.sent - self.counts.refused
+        return replace(self.counts, intended=intended, skipped=missing, latency=None, latency_raw=None, arrivals=None)
+
+
+def _sum(one: DirectionCounts, other: DirectionCounts) -> DirectionCounts:
+    return DirectionCounts(
+        direction=one.direction,
+        intended=one.intended + other.intended,
+        sent=one.sent + other.sent,
+        refused=one.refused + other.refused,
+        skipped=one.skipped + other.skipped,
+        received=one.received + other.received,
+        duplicated=one.duplicated + other.duplicated,
+        out_of_order=one.out_of_order + other.out_of_order,
+        foreign=one.foreign + other.foreign,
+        corrupted=one.corrupted + other.corrupted,
+        sent_bytes=one.sent_bytes + other.sent_bytes,
+        received_bytes=one.received_bytes + other.received_bytes,
+        elapsed_ns=one.elapsed_ns + other.elapsed_ns,
+    )
+
+
+def _burst_of(traffic: Traffic) -> int:
+    if traffic.flows > MOST_FLOWS:
+        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {traffic.flows}")
+    return max(BURST_FRAMES, traffic.flows)
+
+
+def _frames(spec: TrialSpec) -> int:
+    frames = intended_frames(spec.load_fps, spec.duration_s)
+    if frames < 1:
+        raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
+    return frames
+
+
+# The generator of virtual time: packet sockets on kernel interfaces, the embedded one on DPDK's rings.
+#
+# Which of them sends is the ports' affair: OVS without DPDK, and the kernel's datapath, have veth pairs; OVS
+# with DPDK has vhost-user ports.
+
+_RING = "net_virtio_user,"
+
+
+class CountingGenerator:
+    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
+
+    Args:
+        sockets: for kernel interfaces.
+        start_rings: starts the one for rings, when the first ring is attached.
+    """
+
+    def __init__(self, sockets: PacketSocketGenerator, start_rings: Callable[[], CountedBursts]) -> None:
+        self._sockets = sockets
+        self._start_rings = start_rings
+        self._rings: CountedBursts | None = None
+        self._ring_ports: set[str] = set()
+
+    @property
+    def instruction_ns(self) -> int:
+        return self._sockets.instruction_ns
+
+    def info(self) -> GeneratorInfo:
+        """Of the packet sockets, which are always there."""
+        return self._sockets.info()
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        """Take the ports, all or none. ConfigError where some are rings and some kernel interfaces."""
+        rings = [port for port in ports if port.device.startswith(_RING)]
+        if not rings:
+            self._sockets.attach(ports)
+            return
+        others = [port.name for port in ports if port not in rings]
+        if others:
+            raise ConfigError(
+                f"{', '.join(port.name for port in rings)} are rings of DPDK and {', '.join(others)} are not: "
+                "in virtual time the generator's ports are of one kind"
+            )
+        if self._rings is None:
+            self._rings = self._start_rings()
+        self._rings.attach(ports)
+        self._ring_ports.update(port.name for port in rings)
+
+    def detach(self, names: Sequence[str]) -> None:
+        self._sockets.detach(names)
+        if self._rings is not None:
+            self._rings.detach(names)
+        self._ring_ports.difference_update(names)
+
+    def wait_links_up(self, deadline_s: float) -> None:
+        self._sockets.wait_links_up(deadline_s)
+        if self._rings is not None:
+            self._rings.wait_links_up(deadline_s)
+
+    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+        """Send a few frames each way."""
+        self._sender(directions).learn(traffic, directions)
+
+    def run_trial(self, spec: TrialSpec) -> TrialResult:
+        """Send the frames of all directions."""
+        return self._sender(spec.directions).run_trial(spec)
+
+    def run_counted(
+        self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
+    ) -> tuple[TrialResult, tuple[Burst, ...]]:
+        """The same burst by burst, and what each cost."""
+        return self._sender(spec.directions).run_counted(spec, forwarding_ns)
+
+    def close(self) -> None:
+        """End both. Can be called twice."""
+        self._sockets.close()
+        if self._rings is not None:
+            self._rings.close()
+
+    def _sender(self, directions: Sequence[Direction]) -> PacketSocketGenerator | CountedBursts:
+        over_rings = any(self._ring_ports & {direction.tx, direction.rx} for direction in directions)
+        return self._rings if over_rings and self._rings is not None else self._sockets
+
+
+# The generator's side where instructions are counted, in virtual time in a guest.
+#
+# Frames go by packet sockets of the guest's kernel, and over the rings of OVS with DPDK by the embedded
+# generator.
+
+# Nothing polls here, so all may share the one CPU of virtual time.
+VIRTUAL_TESTBED = Testbed(
+    name="virtual-time",
+    ovs=OvsSpec(datapath="netdev"),
+    cpus=CpuPlan(housekeeping=(0,), pmd=(0,), generator=(0,)),
+    ports=(),
+    generator=GeneratorSpec(engine=ENGINE),
+    links=(),
+)
+"""What a run in virtual time is on: a private OVS's userspace datapath without DPDK, where no test asks for another."""
+
+
+class PacketSocketSide:
+    """Fulfils GeneratorSide.
+
+    Args:
+        an_instruction_ns: virtual time of one instruction, in ns; ConfigError where time is not virtual.
+    """
+
+    def __init__(self, an_instruction_ns: Callable[[], int] = instruction_ns) -> None:
+        self._instruction_ns = an_instruction_ns
+
+    def check(self) -> None:
+        """ConfigError where time is not virtual."""
+        self._instruction_ns()
+
+    def describe(self) -> str:
+        """What a second is."""
+        return f"packet sockets, in virtual time: {self._instruction_ns()} ns an instruction"
+
+    def line_rate_bps(self) -> float | None:
+        """None: its ports are veth pairs."""
+        return None
+
+    def polling_cpus(self) -> tuple[int, ...]:
+        """None: nothing polls."""
+        return ()
+
+    def round_trips(self, machine: TakenMachine) -> RoundTrips:  # noqa: ARG002 - as GeneratorSide has it
+        """None: there is one CPU."""
+        return ForgottenRoundTrips()
+
+    def ceilings(self, machine: TakenMachine) -> Ceilings:  # noqa: ARG002
+        """None: there are no rates."""
+        return NoCeilings()
+
+    def beside_mib(self) -> int | None:
+        """None: readings do not alternate, because nothing disturbs them."""
+        return None
+
+    def make(self, machine: TakenMachine, beside: str = "") -> Generator:
+        """Start nothing yet: sockets are opened for each trial, and the program when the first ring is attached."""
+        return CountingGenerator(
+            PacketSocketGenerator(self._instruction_ns()), lambda: self._start_rings(machine, beside)
+        )
+
+    def _start_rings(self, machine: TakenMachine, beside: str) -> CountedBursts:
+        journal, cpus = machine.journal, VIRTUAL_TESTBED.cpus
+        program = build.find(portable=True)
+        entry = journal.note(Kind.PROCESS, build.PROGRAM)
+        generator = EmbeddedGenerator(
+            program,
+            cpus=cpus.generator,
+            control_cpus=cpus.housekeeping,
+            run_dir=journal.directory,
+            file_prefix=f"nfv-{journal.tag}-gen{beside}",
+            options=EngineOptions(nice=0, env={TAG_VARIABLE: journal.tag}),
+            on_spawn=lambda pid: note_process(journal, entry, pid),
+        )
+        return CountedBursts(self._instruction_ns(), generator)
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
+PACKET_SOCKETS = Engine(lambda _: PacketSocketSide())

@@ -1,0 +1,459 @@
+"""pytest in a guest whose clock counts instructions: the guest, what goes in, and what comes back."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
+from pytest_nfvperf.adapters.generators.embedded import build
+from pytest_nfvperf.adapters.guest.initramfs import build_initramfs, shared_folder
+from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, need, prepare_kernel
+from pytest_nfvperf.adapters.host.virtual_clock import INSTRUCTION_NS_PARAMETER, is_virtual
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
+from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError
+from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.plugin.options import read_options
+from pytest_nfvperf.plugin.report_later import NOTE, write_noted
+
+# What the guest is made of, and the two kinds of time it can live in. Pure data.
+
+_CPU = "max,-erms,-fsrm,model-id=QEMU TCG CPU without ERMS"
+"""The emulator executes a copy by "rep movsb" byte by byte, and counts each; a processor with ERMS moves a cache line
+at a time. Kernel and libc that do not see ERMS copy by words. The guest's CPU has a name of its own,
+and the fingerprint has it (cpu_model): what was counted on a CPU with ERMS is another machine's."""
+_ICOUNT_SHIFT = 1
+_HUGEPAGE_MIB = 2
+INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
+"""In virtual time each executed instruction advances the guest's clock by so many ns (qemu(1), -icount shift)."""
+
+
+class Time(StrEnum):
+    """What a second is in the guest."""
+
+    WALL_CLOCK = "wall clock"
+    """The host's second. Rates are those of an emulated machine: good for relations, not for figures."""
+    VIRTUAL = "virtual time"
+    """A count of instructions: the host's load does not show. Only costs in instructions may be told."""
+
+
+DATAPATH_MODULES = ("openvswitch", "veth", "tun", "bridge", "pktgen")
+"""What the kernel datapath, its tests and the reference bridge need."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestMachine:
+    """The guest's size and time.
+
+    Attributes:
+        modules: kernel modules that are loaded, by name, before the command runs. Nothing else loads them: there
+            is no udev, so even /dev/net/tun is there only once its module is.
+        hugepages_mib: reserved at boot, of its memory.
+        autoload: the kernel loads modules that it is asked for. Each asking runs a program, which takes tenths of a
+            second under emulation: whoever asks often, as vswitchd for interfaces that are elsewhere, stands still.
+        skips_idle: in virtual time idle time is skipped, also that of a wait for the host's files, which then takes
+            longer than it seems. False: it takes as long as on the host.
+
+    Raises:
+        ConfigError: virtual time with more than one CPU, where guests of Linux 6.1 hang.
+    """
+
+    time: Time = Time.WALL_CLOCK
+    cpus: int = 2
+    memory_mib: int = 2048
+    modules: tuple[str, ...] = DATAPATH_MODULES
+    hugepages_mib: int = 0
+    autoload: bool = True
+    skips_idle: bool = True
+
+    def __post_init__(self) -> None:
+        if self.time is Time.VIRTUAL and self.cpus != 1:
+            raise ConfigError(f"virtual time needs a guest of 1 CPU, not {self.cpus}: instructions are counted on one")
+
+
+VIRTUAL_TIME = GuestMachine(Time.VIRTUAL, cpus=1)
+COUNTING = GuestMachine(Time.VIRTUAL, cpus=1, memory_mib=4096, hugepages_mib=1024, skips_idle=False)
+"""For what reads many of the host's files and has deadlines, as a run of pytest does. Its hugepages are for two nodes
+with DPDK and the generator; QEMU takes of the host's memory what the guest has touched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Folders of the host that the guest writes to. ``results``: /guest there; ``writable``: have the same paths."""
+
+    results: Path
+    writable: tuple[Path, ...] = ()
+
+
+def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Shared, console: Path) -> list[str]:
+    """The argument list that boots this machine."""
+    arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
+    arguments += ["-machine", "q35", "-cpu", _CPU, "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
+    arguments += _accelerator(machine)
+    arguments += ["-no-reboot", "-serial", f"file:{console}", "-device", "virtio-rng-pci"]
+    arguments += [
+        "-kernel",
+        str(kernel.vmlinux),
+        "-initrd",
+        str(initramfs),
+        "-append",
+        _kernel_command_line(machine),
+    ]
+    arguments += shared_folder("root", Path("/"), readonly=True)
+    arguments += shared_folder("modules", kernel.modules, readonly=True)
+    arguments += shared_folder("shared", shared.results.resolve(), readonly=False)
+    for number, path in enumerate(shared.writable):
+        arguments += shared_folder(f"writable{number}", path.resolve(), readonly=False)
+    return arguments
+
+
+def _kernel_command_line(machine: GuestMachine) -> str:
+    # A panic ends the guest at once; addresses and mitigations are the same in every boot.
+    parts = ["console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr net.ifnames=0 tsc=reliable"]
+    if machine.hugepages_mib:
+        parts.append(f"hugepages={machine.hugepages_mib // _HUGEPAGE_MIB}")
+    if not machine.autoload:
+        parts.append("sysctl.kernel.modprobe=/none")
+    if machine.time is Time.VIRTUAL:
+        # Idle time is skipped to the next timer, also while the guest waits for the host's files. Ticks make that 4 ms,
+        # where without them one such wait could skip past a deadline of seconds.
+        parts += ["nohz=off", f"{INSTRUCTION_NS_PARAMETER}={INSTRUCTION_NS}"]
+    return " ".join(parts)
+
+
+def _accelerator(machine: GuestMachine) -> list[str]:
+    if machine.time is Time.VIRTUAL:
+        # Not aligned to the host's clock: while the guest works, only instructions make time pass.
+        sleep = "off" if machine.skips_idle else "on"
+        return ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep={sleep}"]
+    return ["-accel", "tcg,thread=multi"]
+
+
+# Runs one command in a guest that sees this machine's files and has Debian's kernel.
+#
+# The guest boots, runs the command, and ends; a boot takes a few seconds. The host's root is read-only in it,
+# under a layer in memory. One folder is shared, in which results come back; others can be written where they
+# are. QEMU is a child of this run like any other: journaled, tagged and killed with its parent.
+
+BOOT_DEADLINE_S = 60.0
+SHARED = Path("/guest")
+"""Where the shared folder is in the guest."""
+_OURS = ("command", "modules", "writable", "started", "status", "stdout", "stderr", "dmesg")
+_SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
+_LOOK_S = 0.05
+_CONSOLE_LINES = 80  # a panic with its registers and backtrace
+
+
+@dataclass(frozen=True, slots=True)
+class GuestRun:
+    """A command that ran to its end in a guest.
+
+    Attributes:
+        status: its exit status.
+        time: the guest's kind of time; figures of one kind are never set beside those of the other.
+        boot_s: host seconds from QEMU's start to the command's.
+        elapsed_s: host seconds from QEMU's start to its end.
+        shared: the folder that was shared, with what the command wrote there and the guest's ``dmesg``.
+    """
+
+    command: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+    time: Time
+    boot_s: float
+    elapsed_s: float
+    shared: Path
+
+    def __str__(self) -> str:
+        shown = [f"`{shlex.join(self.command)}` {describe_exit(self.status)} in the guest ({self.time})"]
+        shown += [f"--- {name} ---\n{text.rstrip()}" for name, text in self._texts() if text.strip()]
+        return "\n".join(shown)
+
+    def _texts(self) -> list[tuple[str, str]]:
+        return [("stdout", self.stdout), ("stderr", self.stderr), ("kernel", tail(self.shared / "dmesg"))]
+
+
+def run_in_guest(
+    journal: Journal,
+    kernel: Kernel,
+    command: Sequence[str],
+    shared: Path | Shared,
+    *,
+    machine: GuestMachine | None = None,
+    deadline_s: float = 120.0,
+    boot_deadline_s: float = BOOT_DEADLINE_S,
+    stream: TextIO | None = None,
+) -> GuestRun:
+    """Boot a guest, run the command in it, and return how it went.
+
+    Args:
+        journal: of this run; the guest's own files are in its directory.
+        kernel: what to boot.
+        command: an argument list; programs and files are found where they are on this machine.
+        shared: an existing folder, /guest in the guest; results of the command go there. Or that, and others that the
+            command writes to at their own paths.
+        machine: 2 CPUs on the wall clock by default.
+        deadline_s: host seconds that the command may take.
+        boot_deadline_s: host seconds until it must have begun.
+        stream: its output is also written here, as it comes.
+
+    Raises:
+        ConfigError: QEMU is not installed; names the package.
+        HungGuestError: the guest hangs at its start: it neither prints nor uses a CPU; with QEMU's own state.
+        DeadlineError: says what was awaited, with the console's and the output's end; QEMU is gone by then.
+        TestbedError: the guest ended without the command's status (a panic, QEMU died), with the console's end.
+    """
+    need(QEMU)
+    machine = machine or GuestMachine()
+    folders = Shared(shared) if isinstance(shared, Path) else shared
+    directory = journal.directory / f"guest-{secrets.token_hex(3)}"
+    entry = journal.note(Kind.DIRECTORY, str(directory))
+    directory.mkdir()
+    try:
+        guest = _Guest(journal, kernel, command, folders, machine, directory, stream)
+        return guest.run(boot_deadline_s, deadline_s)
+    finally:
+        journal.discard(directory, entry)
+
+
+class _Guest:
+    """One boot."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        kernel: Kernel,
+        command: Sequence[str],
+        folders: Shared,
+        machine: GuestMachine,
+        directory: Path,
+        stream: TextIO | None,
+    ) -> None:
+        self._command = tuple(command)
+        self._shared = shared = folders.results
+        self._writable = folders.writable
+        self._machine = machine
+        self._console = directory / "console"
+        self._write_command()
+        self._outputs = [_Follower(shared / name, stream) for name in ("stdout", "stderr")]
+        initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
+        argv = qemu_command(machine, kernel, initramfs, folders, self._console)
+        self._began = time.monotonic()
+        monitor = directory / "monitor"
+        argv += ["-qmp", f"unix:{monitor},server=on,wait=off"]
+        self._qemu: ManagedProcess = spawn(journal, "qemu", argv, log=directory / "qemu.log")
+        outputs = [self._console, *(output.path for output in self._outputs)]
+        self._watch = GuestWatch(self._qemu, outputs, (), monitor)
+
+    def _write_command(self) -> None:
+        for name in _OURS:
+            (self._shared / name).unlink(missing_ok=True)
+        (self._shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
+        (self._shared / "modules").write_text("".join(f"{name}\n" for name in self._machine.modules), encoding="ascii")
+        writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in self._writable)
+        (self._shared / "writable").write_bytes(writable)
+        for name in ("stdout", "stderr"):
+            (self._shared / name).touch()
+
+    def run(self, boot_deadline_s: float, deadline_s: float) -> GuestRun:
+        try:
+            self._follow((self._shared / "started").exists, boot_deadline_s, "the guest to boot", self._watch_boot)
+            boot_s = time.monotonic() - self._began
+            self._follow(lambda: False, deadline_s, f"`{shlex.join(self._command)}` to end in the guest")
+        finally:
+            self._qemu.stop()
+        return self._result(boot_s)
+
+    def _watch_boot(self) -> None:
+        """A guest that hangs at its start is told from a slow one; what the command does then is its own affair."""
+        try:
+            self._watch.look(0)
+        except HungGuestError as error:
+            error.evidence.update(self._evidence())
+            raise
+
+    def _follow(
+        self, done: Callable[[], bool], deadline_s: float, awaited: str, look: Callable[[], None] = lambda: None
+    ) -> None:
+        """Pass the output on until done, or QEMU has ended."""
+        end = time.monotonic() + deadline_s
+        while not done():
+            ended = _ended(self._qemu, _LOOK_S)
+            for output in self._outputs:
+                output.pump()
+            if ended:
+                return
+            look()
+            if time.monotonic() >= end:
+                raise DeadlineError(
+                    f"waited {deadline_s:g} s for {awaited}; QEMU (pid {self._qemu.pid}) still ran, and was killed",
+                    evidence=self._evidence(),
+                )
+
+    def _result(self, boot_s: float) -> GuestRun:
+        status = self._shared / "status"
+        if not status.exists() or not status.read_text(encoding="ascii").strip():
+            raise TestbedError(
+                f"the guest ended without the status of `{shlex.join(self._command)}`; "
+                f"QEMU {describe_exit(self._qemu.popen.returncode)}",
+                evidence=self._evidence(),
+            )
+        stdout, stderr = (output.text() for output in self._outputs)
+        number = int(status.read_text(encoding="ascii"))
+        elapsed_s = time.monotonic() - self._began
+        return GuestRun(self._command, number, stdout, stderr, self._machine.time, boot_s, elapsed_s, self._shared)
+
+    def _evidence(self) -> dict[str, str]:
+        texts = {"console": tail(self._console, _CONSOLE_LINES), "QEMU": self._qemu.log_tail()}
+        return texts | {output.path.name: tail(output.path) for output in self._outputs}
+
+
+class _Follower:
+    """Passes on what is appended to a file."""
+
+    def __init__(self, path: Path, stream: TextIO | None) -> None:
+        self.path = path
+        self._stream = stream
+        self._seen = 0
+
+    def pump(self) -> None:
+        if self._stream is None:
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._seen)
+            fresh = file.read()
+        self._seen += len(fresh)
+        self._stream.write(fresh.decode(errors="replace"))
+        self._stream.flush()
+
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8", errors="replace")
+
+
+def _ended(process: ManagedProcess, within_s: float) -> bool:
+    try:
+        process.popen.wait(within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+# ``--nfv-virtual-time``: the same pytest, in a guest whose clock counts instructions.
+#
+# The guest sees this machine's files. What the run writes, results and the files of other plugins' options, it
+# writes to this machine. Its output appears here as it comes, and its exit status is ours.
+
+DEADLINE_S = 7200.0
+"""Of the host. The guest is emulated: some ten times slower than this machine."""
+
+_PASSED_ON = ("HOME", "LANG", "XDG_CACHE_HOME", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "COLUMNS")
+_NOT_LOADED = ("-p", "no:cacheprovider")
+_HYPOTHESIS = ("-p", "no:hypothesispytest")
+"""At the end of every run this plugin imports all of hypothesis, which takes the guest 40 s. Tests do without it."""
+
+_REPORT_NOTE = "report"
+_NOT_THERE = (
+    ("--nfv-testbed", "nfv_testbed", "the testbed is the guest's own: a private OVS without DPDK"),
+    ("--nfv-record", "nfv_record", "its generator has no conversation to record"),
+    ("--nfv-resume", "nfv_resume", "what was counted in another guest is counted anew"),
+    ("--nfv-plan", "nfv_plan", "a plan tells how long trials take by the clock"),
+    ("-n", "numprocesses", "instructions are counted on one CPU, by one process"),
+)
+
+
+def run_inside(config: pytest.Config) -> int | None:
+    """Run it in a guest; None in one, and where nothing is measured: there pytest goes on.
+
+    Raises:
+        pytest.UsageError: an option that has no meaning in virtual time, or what a guest needs is not here.
+    """
+    if is_virtual() or config.option.collectonly or config.option.help or config.option.version:
+        return None
+    for option, name, why in _NOT_THERE:
+        if config.getoption(name, None):
+            raise pytest.UsageError(f"{option} cannot be combined with --nfv-virtual-time: {why}; leave it out")
+    if os.geteuid() != 0:
+        raise pytest.UsageError("--nfv-virtual-time needs root: the guest reads this machine's files as they are")
+    try:
+        return _run(config)
+    except ConfigError as error:
+        raise pytest.UsageError(f"--nfv-virtual-time: {error}") from error
+    except NfvperfError as error:
+        print(f"nfvperf: no run in virtual time: {error}", file=sys.stderr)
+        return EXIT_STATUS[RunFate.BROKEN]
+    except KeyboardInterrupt:
+        print("nfvperf: interrupted; the guest was ended with its run", file=sys.stderr)
+        return EXIT_STATUS[RunFate.INTERRUPTED]
+
+
+def _run(config: pytest.Config) -> int:
+    reap()
+    kernel = prepare_kernel()
+    _build_generator()
+    print(f"virtual time: a guest with Linux {kernel.release} runs the tests", flush=True)
+    journal = open_journal()
+    try:
+        return _in_guest(config, journal, kernel)
+    finally:
+        journal.close()
+
+
+def _build_generator() -> None:
+    """For the guest's CPU, and here: the emulated one would take minutes. Only the datapath dpdk needs it."""
+    try:
+        build.build(portable=True)
+    except TestbedError as error:
+        print(f"virtual time: without the datapath dpdk: {error}", file=sys.stderr, flush=True)
+
+
+def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
+    folders = tuple(dict.fromkeys(_written(config)))
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=journal.directory) as shared:
+        guest = run_in_guest(
+            journal,
+            kernel,
+            _command(config),
+            Shared(Path(shared), folders),
+            machine=COUNTING,
+            deadline_s=DEADLINE_S,
+            stream=sys.stdout,
+        )
+        write_noted(Path(shared) / _REPORT_NOTE, config.rootpath)
+    return guest.status
+
+
+def _command(config: pytest.Config) -> list[str]:
+    """The same pytest with the same arguments, in the same directory, by this Python."""
+    kept = [f"{name}={os.environ[name]}" for name in _PASSED_ON if name in os.environ]
+    kept.append(f"{NOTE}={SHARED / _REPORT_NOTE}")
+    where = ["env", "-C", str(config.invocation_params.dir), "PYTHONUNBUFFERED=1", *kept]
+    given = [str(argument) for argument in config.invocation_params.args]
+    without = [*_NOT_LOADED, *(() if any(each.startswith("--hypothesis") for each in given) else _HYPOTHESIS)]
+    return [*where, sys.executable, "-m", "pytest", *without, *given]
+
+
+def _written(config: pytest.Config) -> Iterator[Path]:
+    """Folders that the run writes to."""
+    base = config.invocation_params.dir
+    yield read_options(config)[0].results
+    if junit := config.getoption("xmlpath", None):
+        yield (base / junit).parent
+    if allure := config.getoption("--alluredir", None):
+        yield base / allure

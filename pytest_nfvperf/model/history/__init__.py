@@ -1,1 +1,0 @@
-"""Many runs of the same tests: series of figures, and the changes in them."""

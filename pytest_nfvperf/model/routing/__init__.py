@@ -1,1 +1,0 @@
-"""BGP speakers and logical networks as data."""
