@@ -17,6 +17,7 @@ VLAN_TAG_BYTES = 4
 MIN_MTU = 68
 """RFC 791: the smallest IPv4 MTU."""
 MAX_MTU = MAX_FRAME_SIZE - ETHERNET_HEADER_BYTES - FCS_BYTES
+_SHOWN = 4000
 
 
 @contextmanager
@@ -38,9 +39,6 @@ def readable(who: str, answer: object) -> Iterator[None]:
             f"{who} answered what cannot be read: {why}",
             evidence={"its answer": json.dumps(answer, default=repr)[:_SHOWN]},
         ) from error
-
-
-_SHOWN = 4000
 
 
 def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[GeneratorPort]) -> None:

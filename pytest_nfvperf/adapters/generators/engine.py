@@ -3,9 +3,8 @@
 An engine that died, or does not answer in time, raises GeneratorError with the end of its log,
 and is not used again: every later call names that first cause.
 
-Conversations with an engine, kept as JSON lines and played again without any hardware.
-
-Each line is one exchange: the command, its arguments, and the answer or the failure::
+A conversation with an engine can be kept as JSON lines, and played again without any hardware. Each line is one
+exchange: the command, its arguments, and the answer or the failure::
 
     {"cmd": "links", "arguments": {}, "seconds": 0.0012, "answer": {"id": 3, "ok": true, "links": {"a": true}}}
     {"cmd": "trial", "arguments": {...}, "seconds": 3.01, "failure": "it was killed by SIGKILL during trial"}
@@ -13,9 +12,8 @@ Each line is one exchange: the command, its arguments, and the answer or the fai
     {"line": {"interval": {...}}}
 
 The first line says which engine it was. A refusal is an answer with ``"ok": false``. A command that is
-answered by several lines has its number under ``sent``, and the lines follow.
-
-Ceilings in recordings: a search below another ceiling asks for other loads.
+answered by several lines has its number under ``sent``, and the lines follow. Ceilings are
+recorded, too: a search below another ceiling asks for other loads.
 """
 
 from __future__ import annotations
@@ -40,6 +38,13 @@ from pytest_nfvperf.ports.generator import Ceilings
 
 _LOG_TAIL_BYTES = 4096
 _QUIT_DEADLINE_S = 3.0
+FORMAT = "nfvperf-engine-recording"
+VERSION = 1
+_WHERE = {"device", "path", "server", "user", "rpc_port", "event_port", "timeout_ms", "force"}
+"""Arguments that say where an engine and its ports are found, which differs from machine to machine."""
+_AGAIN = {"hello", "attach", "detach", "links", "learn", "stats", "forward", "ceiling"}
+"""Commands that ask for a state, and are asked as often as it takes: their last answer holds on."""
+COMMAND = "ceiling"
 
 
 class EngineRefusedError(GeneratorError):
@@ -254,16 +259,6 @@ class Engine:
         self._stdout.close()
 
 
-FORMAT = "nfvperf-engine-recording"
-VERSION = 1
-
-_WHERE = {"device", "path", "server", "user", "rpc_port", "event_port", "timeout_ms", "force"}
-"""Arguments that say where an engine and its ports are found, which differs from machine to machine."""
-
-_AGAIN = {"hello", "attach", "detach", "links", "learn", "stats", "forward", "ceiling"}
-"""Commands that ask for a state, and are asked as often as it takes: their last answer holds on."""
-
-
 def recording(start: StartEngine, engine: str, path: Path) -> StartEngine:
     """Starts engines as ``start`` does, and appends what is said to a file; each start begins a conversation."""
 
@@ -472,9 +467,6 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
     """One whole line at a time, so that a killed run leaves whole exchanges."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
-
-
-COMMAND = "ceiling"
 
 
 class RecordedCeilings:

@@ -43,6 +43,9 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.ports.streams import StreamEnd
 
+_QUEUE_FRAMES = 1024
+"""Depth of the simulated DUT's queue: under overload every frame waits behind this many."""
+
 
 class FakeTrial:
     """Fulfils ports.running_trial.RunningTrial: the whole result, told in equal parts.
@@ -113,10 +116,6 @@ def _latency(histogram: Histogram | None) -> IntervalLatency | None:
         return None
     p50, p90, p99, p999 = (histogram.percentile_ns(each) or 0 for each in (50, 90, 99, 99.9))
     return IntervalLatency(histogram.total, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns)
-
-
-_QUEUE_FRAMES = 1024
-"""Depth of the simulated DUT's queue: under overload every frame waits behind this many."""
 
 
 @dataclass

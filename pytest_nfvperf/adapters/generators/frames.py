@@ -41,6 +41,9 @@ UDP_SOURCE_PORT = 0xC020
 UDP_DESTINATION_PORT = 7
 """RFC 2544 appendix C.2.2.1: echo."""
 _MAX_MIX_ORDER = 256
+_SIGNATURE = struct.Struct("<HBBI")  # native/signature.h: magic, trial, stream, sequence number
+_MAGIC = 0x664E
+_MOST_SHOWN = 5
 
 
 def intended_frames(load_fps: int, duration_s: float) -> int:
@@ -222,11 +225,6 @@ def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[s
     if spec.window_s is not None:
         request["window_ns"] = round(spec.window_s * 1e9)
     return request
-
-
-_SIGNATURE = struct.Struct("<HBBI")  # native/signature.h: magic, trial, stream, sequence number
-_MAGIC = 0x664E
-_MOST_SHOWN = 5
 
 
 @dataclass(slots=True)

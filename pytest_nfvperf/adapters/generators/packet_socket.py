@@ -49,6 +49,20 @@ MOST_AT_ONCE = 1024
 """UIO_MAXIOV: what sendmmsg(2) takes in one call."""
 
 _PRIORITY = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+ENGINE = "packet-socket"
+MOST_IN_A_BURST = 32
+"""What OVS reads at once from such a port (NETDEV_MAX_BURST). With 128 some readings of the kernel's datapath were 12 %
+below the others, as if it had left a part to ksoftirqd, which is not counted."""
+_SOCKET_BYTES, _BESIDE_A_FRAME = 140_000, 800
+"""What fits into OVS's socket (net.core.rmem_default: 212,992) for certain, and what the kernel keeps with a frame."""
+MOST_FLOWS = 256
+_DEVICE = "net_af_packet,iface="
+_LEARN_FRAMES = 4
+_FORWARDED_S, _LOOK_S = 0.005, 0.002
+"""Virtual time before the first look at a burst, and between looks. Who looks earlier interrupts the thread that
+forwards, and costs it instructions; the work itself takes 1 to 3 ms."""
+_INTERFACES = Path("/sys/class/net")
 
 
 class _Vector(ctypes.Structure):
@@ -75,9 +89,6 @@ class _Message(ctypes.Structure):
     """struct mmsghdr."""
 
     _fields_ = (("header", _Header), ("sent_bytes", ctypes.c_uint))
-
-
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class PreparedFrames:
@@ -126,21 +137,6 @@ def _alone() -> Iterator[None]:
         yield
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-ENGINE = "packet-socket"
-MOST_IN_A_BURST = 32
-"""What OVS reads at once from such a port (NETDEV_MAX_BURST). With 128 some readings of the kernel's datapath were 12 %
-below the others, as if it had left a part to ksoftirqd, which is not counted."""
-_SOCKET_BYTES, _BESIDE_A_FRAME = 140_000, 800
-"""What fits into OVS's socket (net.core.rmem_default: 212,992) for certain, and what the kernel keeps with a frame."""
-MOST_FLOWS = 256
-_DEVICE = "net_af_packet,iface="
-_LEARN_FRAMES = 4
-_FORWARDED_S, _LOOK_S = 0.005, 0.002
-"""Virtual time before the first look at a burst, and between looks. Who looks earlier interrupts the thread that
-forwards, and costs it instructions; the work itself takes 1 to 3 ms."""
-_INTERFACES = Path("/sys/class/net")
 
 
 class PacketSocketGenerator:

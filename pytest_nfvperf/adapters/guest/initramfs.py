@@ -11,6 +11,10 @@ from pathlib import Path
 from pytest_nfvperf.adapters.guest.kernel_image import Kernel, need, read_module, run_bytes
 from pytest_nfvperf.adapters.process.process import run
 
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+_INIT = Path(__file__).parent / "init.sh"
+_DIRECTORIES = ("bin", "dev", "proc", "sys", "modules", "lower", "upper", "root")
+
 
 def shared_folder(tag: str, path: Path, *, readonly: bool) -> list[str]:
     """One folder under a 9p tag, as QEMU's arguments.
@@ -25,11 +29,6 @@ def shared_folder(tag: str, path: Path, *, readonly: bool) -> list[str]:
 def _escaped(path: Path) -> str:
     """QEMU's options are separated by commas; one in a value is doubled."""
     return str(path).replace(",", ",,")
-
-
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
-_INIT = Path(__file__).parent / "init.sh"
-_DIRECTORIES = ("bin", "dev", "proc", "sys", "modules", "lower", "upper", "root")
 
 
 def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path:

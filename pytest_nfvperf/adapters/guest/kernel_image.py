@@ -5,9 +5,7 @@ openvswitch module and 9p (the cloud flavour has no 9p). apt checks what it down
 
 Layout of the cache: ``6.1.0-56-amd64/`` is a kernel, ``trixie`` a link to the one of that release of Debian.
 
-Programs that are needed to build and boot a guest, and running one on bytes.
-
-The uncompressed kernel out of a bzImage: QEMU boots that by PVH, and nothing is unpacked under emulation.
+The uncompressed kernel is taken out of its bzImage: QEMU boots that by PVH, and nothing is unpacked under emulation.
 """
 
 from __future__ import annotations
@@ -33,6 +31,18 @@ from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 QEMU = "qemu-system-x86_64"
+# Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header"
+_SETUP_SECTORS = 0x1F1
+_MAGIC = 0x202
+_PAYLOAD = 0x248  # offset and length, 32 bits each; the offset counts from the protected-mode code
+_SECTOR = 512
+_SIZE_TRAILER = 4  # the kernel's build appends the size where the format does not carry it (xz, zstd, lz4)
+_XZ, _ZSTD, _GZIP, _ELF = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"\x7fELF"
+METAPACKAGE = "linux-image-amd64"
+_BUSYBOX = "busybox-static"  # unpacked too: installing it would remove a machine's own busybox
+_PARTIAL = ".partial-"
+_DOWNLOAD_DEADLINE_S = 300.0
+_UNPACK_DEADLINE_S = 120.0
 
 
 def need(*programs: str) -> None:
@@ -68,16 +78,6 @@ def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, dea
         stderr = done.stderr.decode(errors="replace")
         raise TestbedError(f"{' '.join(argv)} {describe_exit(done.returncode)}", evidence={"stderr": stderr})
     return done.stdout
-
-
-# Documentation/arch/x86/boot.rst, "The Real-Mode Kernel Header"
-_SETUP_SECTORS = 0x1F1
-_MAGIC = 0x202
-_PAYLOAD = 0x248  # offset and length, 32 bits each; the offset counts from the protected-mode code
-_SECTOR = 512
-_SIZE_TRAILER = 4  # the kernel's build appends the size where the format does not carry it (xz, zstd, lz4)
-
-_XZ, _ZSTD, _GZIP, _ELF = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"\x7fELF"
 
 
 def extract_vmlinux(image: bytes) -> bytes:
@@ -117,13 +117,6 @@ def read_module(path: Path) -> bytes:
     if path.suffix == ".xz":
         return lzma.decompress(packed)
     return unzstd(packed) if path.suffix == ".zst" else packed
-
-
-METAPACKAGE = "linux-image-amd64"
-_BUSYBOX = "busybox-static"  # unpacked too: installing it would remove a machine's own busybox
-_PARTIAL = ".partial-"
-_DOWNLOAD_DEADLINE_S = 300.0
-_UNPACK_DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)

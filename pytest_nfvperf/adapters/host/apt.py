@@ -19,6 +19,9 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 _COMPONENT = "main"
 _FIELDS = "$(REPO_URI)\t$(RELEASE)\t$(COMPONENT)\t$(SIGNED_BY)\t$(TRUSTED)\t$(ORIGIN)"
 _DEBIAN = "Debian"
+_RELEASE = re.compile(r"[a-z]+")
+_UPDATE_DEADLINE_S, _DOWNLOAD_DEADLINE_S, _ASK_DEADLINE_S = 180.0, 300.0, 30.0
+_DIRECTORIES = ("lists/partial", "cache/archives/partial", "none.d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,6 @@ def archives(targets: Iterable[list[str]]) -> list[Archive]:
             # apt leaves the name of a field in place where a source has none
             found.append(Archive(uri, "" if signed_by.startswith("$(") else signed_by, trusted == "yes"))
     return found
-
-
-_RELEASE = re.compile(r"[a-z]+")
-_UPDATE_DEADLINE_S, _DOWNLOAD_DEADLINE_S, _ASK_DEADLINE_S = 180.0, 300.0, 30.0
-_DIRECTORIES = ("lists/partial", "cache/archives/partial", "none.d")
 
 
 class PrivateApt:

@@ -47,6 +47,26 @@ from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, merged
 
+_DEADLINE_NS = 40_000_000
+"""A few ticks of 4 or 10 ms; on a CPU without ticks (nohz_full) none is seen."""
+_CLOSE_NS = 60_000
+"""Two readings further apart were preempted in between: when the figure changed is not known."""
+_STEAL = 7
+"""Field of a CPU's line in /proc/stat, after its name (proc_stat(5))."""
+_PF_KTHREAD = 0x00200000  # linux/sched.h
+# proc_pid_stat(5), counted from the state, which follows the name
+_FLAGS, _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED = 6, 11, 12, 13, 14, 19
+_PMD = re.compile(r"pmd-c\d+")
+_NUMBER = re.compile(r"[/:]?\d.*$")
+_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_BUSY = ("user", "nice", "system", "irq", "softirq")
+_ONE_CPU = re.compile(r"cpu\d")
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_ROUNDED_NS = 2 * _TICK_NS
+"""User and system time, each cut to ticks before and after: so far a difference may be from what it is."""
+_Process = tuple[int, str]
+"""Its number, and when it started: numbers are given again."""
+
 
 def kernel_option(name: str, proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> bool | None:
     """Whether the kernel was built with an option such as "IRQ_TIME_ACCOUNTING"; None where it does not tell."""
@@ -61,13 +81,6 @@ def _config(compressed: Path, plain: Path) -> str | None:
         return plain.read_text(encoding="utf-8", errors="replace") if plain.is_file() else None
     except OSError:
         return None
-
-
-_DEADLINE_NS = 40_000_000
-"""A few ticks of 4 or 10 ms; on a CPU without ticks (nohz_full) none is seen."""
-
-_CLOSE_NS = 60_000
-"""Two readings further apart were preempted in between: when the figure changed is not known."""
 
 
 def off_cpu_ns(task: Path) -> int | None:
@@ -111,10 +124,6 @@ def _ran_ns(schedstat: int) -> int:
     return int(os.pread(schedstat, 100, 0).split()[0])
 
 
-_STEAL = 7
-"""Field of a CPU's line in /proc/stat, after its name (proc_stat(5))."""
-
-
 class CpuWaits:
     """Watches from when it is made. ``pids``: of processes, by a name for messages."""
 
@@ -144,22 +153,6 @@ def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
         fields = line.split()
         if fields[0].startswith("cpu") and fields[0] != "cpu" and len(fields) > _STEAL + 1:
             yield (f"whoever ran on CPU {fields[0][3:]}", -1), int(fields[_STEAL + 1]) * tick_ns
-
-
-_PF_KTHREAD = 0x00200000  # linux/sched.h
-# proc_pid_stat(5), counted from the state, which follows the name
-_FLAGS, _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED = 6, 11, 12, 13, 14, 19
-_PMD = re.compile(r"pmd-c\d+")
-_NUMBER = re.compile(r"[/:]?\d.*$")
-_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-_BUSY = ("user", "nice", "system", "irq", "softirq")
-_ONE_CPU = re.compile(r"cpu\d")
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_ROUNDED_NS = 2 * _TICK_NS
-"""User and system time, each cut to ticks before and after: so far a difference may be from what it is."""
-
-_Process = tuple[int, str]
-"""Its number, and when it started: numbers are given again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +282,7 @@ class CpuAccountant:
         first = self._machine()
         threads: dict[int, _Thread] = {}
         processes: dict[_Process, _Times] = {}
-        for pid in self._pids():
+        for pid in [int(path.name) for path in self._proc.iterdir() if path.name.isdigit()]:
             stat = self._stat(pid)
             if stat is not None:
                 threads.update(self._threads(pid, kernel=bool(int(stat[_FLAGS]) & _PF_KTHREAD)))
@@ -314,9 +307,6 @@ class CpuAccountant:
         except (FileNotFoundError, ProcessLookupError):
             return None
         return text.rpartition(")")[2].split()
-
-    def _pids(self) -> list[int]:
-        return [int(path.name) for path in self._proc.iterdir() if path.name.isdigit()]
 
     def _threads(self, pid: int, *, kernel: bool) -> Iterator[tuple[int, _Thread]]:
         """A process's threads; those that end meanwhile are left out."""

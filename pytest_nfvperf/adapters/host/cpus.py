@@ -25,6 +25,11 @@ EMBEDDED_OTHER_CONFIG = (("per-port-memory", "true"),)
 """OVS's default is one pool of 262,144 buffers for all ports, halved until it fits: on a small machine it
 takes all of DPDK's memory, and the next vhost-user port fails for a few bytes (seen: "failed to allocate
 memory for dev->guest_pages"). A pool a port takes what its rings can hold (OVS: "DPDK Device Memory Models")."""
+_PMD_KEY = "cpus.pmd (or dut.ovs.pmd_cpus)"
+_PAGE_BYTES = 4096
+_STATUS = Path("/proc/self/status")
+_CAP_SYS_NICE = 23  # linux/capability.h
+_ONLINE = Path("/sys/devices/system/cpu/online")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,10 @@ def plan_cpus(cpus: tuple[Cpu, ...]) -> CpuPlan:
     Raises:
         TestbedError: a single core; polling needs one for the DUT and one for everything else.
     """
-    node = _largest_node(cpus)
-    cores = [core for core in _first_of_each_core(cpus) if core.node == node]
+    cores = _first_of_each_core(cpus)
+    nodes = [core.node for core in cores]
+    largest = max(sorted(set(nodes)), key=nodes.count, default=0)
+    cores = [core for core in cores if core.node == largest]
     numbers = [core.number for core in cores]
     if len(numbers) < 2:
         seen = ", ".join(str(cpu.number) for cpu in cpus) or "none"
@@ -135,11 +142,6 @@ def _first_of_each_core(cpus: tuple[Cpu, ...]) -> list[Cpu]:
     return list(seen.values())
 
 
-def _largest_node(cpus: tuple[Cpu, ...]) -> int:
-    nodes = [core.node for core in _first_of_each_core(cpus)]
-    return max(sorted(set(nodes)), key=nodes.count, default=0)
-
-
 def discover_testbed() -> Testbed:
     """The embedded testbed of this machine: a private OVS and the embedded generator on two vhost-user ports.
 
@@ -177,13 +179,6 @@ def _l3(number: int, sysfs: Path) -> tuple[int, ...]:
         )
     except OSError:  # no such cache, or a host that does not tell its guest
         return ()
-
-
-_PMD_KEY = "cpus.pmd (or dut.ovs.pmd_cpus)"
-_PAGE_BYTES = 4096
-_STATUS = Path("/proc/self/status")
-_CAP_SYS_NICE = 23  # linux/capability.h
-_ONLINE = Path("/sys/devices/system/cpu/online")
 
 
 def check_promised(testbed: Testbed, hugepages: Hugepages | None = None, online: Path = _ONLINE) -> None:

@@ -6,7 +6,6 @@ DPDK takes whole pages: on a host whose pages are of 1 GiB, a process that asks 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -191,14 +190,10 @@ def reserve(mib: int, pools: Path = _POOLS) -> HostChange | None:
         return None
     pages = _wanted_pages(before, pool, mib)
     (pools / pool.directory / "nr_hugepages").write_text(str(pages))
-    got = _total(read_hugepages(pools).pools, pool)
+    got = next((now.total for now in read_hugepages(pools).pools if now.page_mib == pool.page_mib), 0)
     if got < pages:
         raise OSError(f"asked for {pages} hugepages of {pool.size}, the kernel could give {got}; free memory or reboot")
     return change
-
-
-def _total(pools: Sequence[Pool], like: Pool) -> int:
-    return next((pool.total for pool in pools if pool.page_mib == like.page_mib), 0)
 
 
 def _size(mib: int) -> str:

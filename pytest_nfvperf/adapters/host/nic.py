@@ -3,8 +3,6 @@
 Read from sysfs, by ethtool (netlink for the link, the older ioctl for the driver, which netlink does not tell) and by
 devlink, which knows the firmware of NICs that have no interface of the kernel's (ethtool(8) -i, devlink-dev(8) info).
 A NIC that DPDK has taken from the kernel shows itself in sysfs alone.
-
-Whether this kernel has AF_XDP sockets.
 """
 
 from __future__ import annotations
@@ -34,6 +32,14 @@ from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
 _AF_XDP = 44  # socket(2), linux/socket.h
+_SYS = Path("/sys")
+_PCI_IDS = Path("/usr/share/misc/pci.ids")
+_SIOCETHTOOL, _GET_DRIVER = 0x8946, 0x3  # linux/sockios.h, ETHTOOL_GDRVINFO
+_DRIVER_INFO = struct.Struct("=I32s32s32s32s32s12sIIIII")  # struct ethtool_drvinfo
+_INFO_GET, _BUS_NAME, _DEVICE_NAME = 51, 1, 2  # DEVLINK_CMD_INFO_GET, linux/devlink.h
+_DRIVER, _RUNNING, _VERSION_NAME, _VERSION = 98, 101, 103, 104
+_FIRMWARE = ("fw", "fw.version", "fw.mgmt", "fw.app", "fw.psid")
+"""Names of firmware versions by devlink (Documentation/networking/devlink/devlink-info.rst), the telling one first."""
 
 
 def lacks_af_xdp() -> str | None:
@@ -45,16 +51,6 @@ def lacks_af_xdp() -> str | None:
     except OSError as error:
         return f"{error.strerror}: it needs a kernel with CONFIG_XDP_SOCKETS"
     return None
-
-
-_SYS = Path("/sys")
-_PCI_IDS = Path("/usr/share/misc/pci.ids")
-_SIOCETHTOOL, _GET_DRIVER = 0x8946, 0x3  # linux/sockios.h, ETHTOOL_GDRVINFO
-_DRIVER_INFO = struct.Struct("=I32s32s32s32s32s12sIIIII")  # struct ethtool_drvinfo
-_INFO_GET, _BUS_NAME, _DEVICE_NAME = 51, 1, 2  # DEVLINK_CMD_INFO_GET, linux/devlink.h
-_DRIVER, _RUNNING, _VERSION_NAME, _VERSION = 98, 101, 103, 104
-_FIRMWARE = ("fw", "fw.version", "fw.mgmt", "fw.app", "fw.psid")
-"""Names of firmware versions by devlink (Documentation/networking/devlink/devlink-info.rst), the telling one first."""
 
 
 @dataclass(frozen=True, slots=True)

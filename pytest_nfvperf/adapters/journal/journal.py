@@ -33,6 +33,17 @@ TAG_VARIABLE = "NFVPERF_TAG"
 """Environment variable by which every process that we spawn carries its run's tag."""
 
 _PROC = Path("/proc")
+RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
+DEFAULT_BASE = Path("/run/nfvperf")
+OWNER_FILE = "owner.json"
+JOURNAL_FILE = "journal.jsonl"
+KEPT_FILE = "kept"
+NEW_PREFIX = ".new-"
+NAME_PREFIX = "nfv-"
+"""Namespaces are named ``nfv-<tag>-<role>``: the tag is in the name, in case the journal is lost."""
+_TAG_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_TAG_LENGTH = 6
+_FIRST_GROUP = 0x4E460000
 
 
 def boot_id() -> str:
@@ -144,20 +155,6 @@ def _is_writable(process: Path, fd: str) -> bool:
     info = (process / "fdinfo" / fd).read_text(encoding="ascii")
     flags = next(line.split()[1] for line in info.splitlines() if line.startswith("flags:"))
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
-
-
-RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
-DEFAULT_BASE = Path("/run/nfvperf")
-OWNER_FILE = "owner.json"
-JOURNAL_FILE = "journal.jsonl"
-KEPT_FILE = "kept"
-NEW_PREFIX = ".new-"
-NAME_PREFIX = "nfv-"
-"""Namespaces are named ``nfv-<tag>-<role>``: the tag is in the name, in case the journal is lost."""
-
-_TAG_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-_TAG_LENGTH = 6
-_FIRST_GROUP = 0x4E460000
 
 
 class Kind(StrEnum):

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_nfvperf.adapters.journal.journal import RUN_DIR_VARIABLE, base_directory
 from pytest_nfvperf.adapters.process.process import wait_until
@@ -29,6 +30,8 @@ from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
 _LOCKS = Path("/proc/locks")
+WORKER = "PYTEST_XDIST_WORKER"
+"""Environment variable that pytest-xdist sets in its workers."""
 
 
 class Lease:
@@ -91,10 +94,6 @@ def _command(pid: str) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return "unknown"
-
-
-WORKER = "PYTEST_XDIST_WORKER"
-"""Environment variable that pytest-xdist sets in its workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ class MeasurementLock:
         if not self._wait_s or self._say is None or _try_lock(handle, self._mode):
             return
         sibling, wait = _sibling(path), f"waits up to {format_seconds(self._wait_s)} for its turn: CPU {cpu}"
-        if not _is_shared(path):
+        if not _holder(path).get("shared"):
             by = f"worker {sibling} of this run" if sibling else _read_holder(path)
             self._say(f"{wait} is being measured by {by}")
         elif not sibling:  # a sibling's last functional test has ended, and so does the worker
@@ -182,7 +181,7 @@ class MeasurementLock:
     def _refusal(self, cpu: int, path: Path) -> str:
         sibling = _sibling(path)
         waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
-        if _is_shared(path):
+        if _holder(path).get("shared"):
             return (
                 f"CPU {cpu} runs functional tests of another run: {holder_text(path)}{waited}; wait longer "
                 "(--nfv-wait), or stop it"
@@ -239,27 +238,23 @@ def _worker() -> str:
     return os.environ.get(WORKER, "")
 
 
-def _is_shared(path: Path) -> bool:
-    """True when the holder wrote that it shares the CPU."""
+def _holder(path: Path) -> dict[str, Any]:
+    """What the holder wrote of itself; empty as long as it has not."""
     try:
-        return bool(json.loads(path.read_text(encoding="utf-8")).get("shared"))
+        return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        return False
+        return {}
 
 
 def _sibling(path: Path) -> str:
     """The name of the holder, if it is a worker of the run that this worker is of; else ""."""
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
+    holder = _holder(path)
     ours = bool(_worker()) and holder.get("parent") == os.getppid()
     return str(holder.get("worker", "")) if ours else ""
 
 
 def _read_holder(path: Path) -> str:
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-        return f"pid {holder['pid']}, run {holder['tag']}, command {holder['command']!r}"
-    except (OSError, ValueError, KeyError):
+    holder = _holder(path)
+    if not {"pid", "tag", "command"} <= holder.keys():
         return f"unknown holder (it has not written {path} yet)"
+    return f"pid {holder['pid']}, run {holder['tag']}, command {holder['command']!r}"

@@ -156,15 +156,9 @@ class KeptFile:
 
     def write(self, value: object) -> None:
         """Put it in place of the last one. A full disk costs the memory, and nothing else."""
-        text = json.dumps(self._all() | {self._fingerprint: value}, sort_keys=True)
-        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                fresh.write_text(text, encoding="utf-8")
-                fresh.replace(self._path)
-            finally:
-                fresh.unlink(missing_ok=True)
+            write_whole(self._path, json.dumps(self._all() | {self._fingerprint: value}, sort_keys=True))
 
     def _all(self) -> dict[str, object]:
         try:

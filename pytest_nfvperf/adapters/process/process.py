@@ -10,16 +10,10 @@ threads run. The parent-death signal follows the *thread* that spawned (prctl(2)
 thread that lives as long as the run. Each child has a process group of its own: Ctrl-C at the
 terminal is for pytest, which then ends its children in an order of its own.
 
-Waiting for an observed state with a deadline: never a bare sleep as readiness.
-
-Signals while something long runs: Ctrl-C and SIGTERM ask it to end in good order, a terminal that closes does not.
-
-Signal dispositions belong to the process (signal(7)); they are put back afterwards. In a thread other than the main
-one Python sets no handlers: there nothing is asked, and signals do what they did.
-
-A child process that ends when nobody holds it any more.
-
-What the kernel's scheduler counts of a thread: ``/proc/PID/task/TID/schedstat`` (proc(5)).
+Also here: ``wait_until``, which waits for an observed state with a deadline, and what signals do meanwhile: Ctrl-C and
+SIGTERM ask a long run to end in good order, a terminal that closes does not. Signal dispositions belong to the process
+(signal(7)); they are put back afterwards. In a thread other than the main one Python sets no handlers: there nothing
+is asked, and signals do what they did.
 """
 
 from __future__ import annotations
@@ -40,6 +34,17 @@ from pytest_nfvperf.adapters.process.programs import absent, not_installed
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 T = TypeVar("T")
+_ASKING = (signal.SIGINT, signal.SIGTERM)
+_HELD = (*_ASKING, signal.SIGALRM)
+NETNS_DIRECTORY = Path("/run/netns")
+_LOG_TAIL_LINES = 20
+_FREEZE_DEADLINE_S = 2.0
+_FREEZE_LOOK_S = 0.0005
+_NOT_FOUND = 127
+"""The status of env(1), nsenter(1) and the like when there is no such command."""
+_DPDK_RUNTIME = "RUNTIME_DIRECTORY"
+"""Where DPDK makes its directory ``dpdk/<file prefix>``, which it does even with --in-memory, and leaves
+behind when killed; without it /var/run/dpdk."""
 
 
 def wait_until(
@@ -71,10 +76,6 @@ def wait_until(
             shown = last_seen() if last_seen is not None else repr(seen)
             raise DeadlineError(f"waited {deadline_s:g} s for {awaited}; last seen: {shown}")
         time.sleep(interval_s)
-
-
-_ASKING = (signal.SIGINT, signal.SIGTERM)
-_HELD = (*_ASKING, signal.SIGALRM)
 
 
 @contextmanager
@@ -209,17 +210,6 @@ def read_schedstat(task: Path) -> SchedStat:
     """
     ran_ns, waited_ns, turns = (task / "schedstat").read_text(encoding="ascii").split()
     return SchedStat(int(ran_ns), int(waited_ns), int(turns))
-
-
-NETNS_DIRECTORY = Path("/run/netns")
-_LOG_TAIL_LINES = 20
-_FREEZE_DEADLINE_S = 2.0
-_FREEZE_LOOK_S = 0.0005
-_NOT_FOUND = 127
-"""The status of env(1), nsenter(1) and the like when there is no such command."""
-_DPDK_RUNTIME = "RUNTIME_DIRECTORY"
-"""Where DPDK makes its directory ``dpdk/<file prefix>``, which it does even with --in-memory, and leaves
-behind when killed; without it /var/run/dpdk."""
 
 
 def plain_environment() -> dict[str, str]:

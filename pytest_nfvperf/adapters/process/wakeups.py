@@ -32,6 +32,7 @@ TURN_S = 0.0003
 set a timer: 5 % of the CPU."""
 
 _START_DEADLINE_S = 10.0
+VOLLEYS_S = 0.1
 
 
 class ShortTurns:
@@ -122,9 +123,6 @@ def _real_time(pid: int) -> bool:
         return os.sched_getscheduler(pid) == os.SCHED_FIFO
     except ProcessLookupError as error:
         raise TestbedError(f"the process {pid} ended before it had a real-time priority") from error
-
-
-VOLLEYS_S = 0.1
 
 
 def exchange_volleys(one: int, other: int) -> int:

@@ -37,6 +37,17 @@ _HUGEPAGES = 96
 _FIRST_SLOT = 0x10
 _QUEUE_SIZE = 1024
 _DEVARGS_PATH = "path="
+HUNG_S = 15.0
+"""Silent and idle for so long, a guest hangs: emulated and starting, it is idle for less than a second at a time."""
+_LOOK_S = 1.0
+_IDLE_SHARE = 0.02
+"""Of one CPU: QEMU's own timers use less."""
+_MONITOR_S = 1.0
+_CONNECTED = "03"
+"""State of a Unix socket in /proc/net/unix (SS_CONNECTED)."""
+_SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
+_READY_DEADLINE_S, _ANSWER_DEADLINE_S = 120.0, 20.0
+"""Emulated, a boot takes 4 to 10 s on a quiet machine; testpmd's start as long again."""
 
 
 def has_kvm(device: Path = Path("/dev/kvm"), cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -104,16 +115,6 @@ def testpmd_command(spec: VnfSpec) -> list[str]:
 
 
 testpmd_command.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
-
-
-HUNG_S = 15.0
-"""Silent and idle for so long, a guest hangs: emulated and starting, it is idle for less than a second at a time."""
-_LOOK_S = 1.0
-_IDLE_SHARE = 0.02
-"""Of one CPU: QEMU's own timers use less."""
-_MONITOR_S = 1.0
-_CONNECTED = "03"
-"""State of a Unix socket in /proc/net/unix (SS_CONNECTED)."""
 
 
 class HungGuestError(TestbedError):
@@ -228,11 +229,6 @@ def _size(path: Path) -> int:
     with suppress(OSError):
         return path.stat().st_size
     return 0
-
-
-_SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
-_READY_DEADLINE_S, _ANSWER_DEADLINE_S = 120.0, 20.0
-"""Emulated, a boot takes 4 to 10 s on a quiet machine; testpmd's start as long again."""
 
 
 class GuestStartedAgain(UserWarning):

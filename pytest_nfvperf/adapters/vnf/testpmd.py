@@ -1,12 +1,8 @@
 """A VNF that is a dpdk-testpmd process on virtio-user ports, driven by its console.
 
-A program that is driven by its console: commands in, text up to the next prompt out, a deadline on everything.
-
-dpdk-testpmd's command line for a VNF (testpmd's guide, "Running the Application"). Pure.
-
-testpmd's forward statistics, read strictly: what is not known is an error, never 0. Pure.
-
-The lines are those of ``show fwd stats all`` (testpmd's guide, "Testpmd Runtime Functions"), unchanged from DPDK
+Commands go in, text up to the next prompt comes out, with a deadline on everything. The command line is that of
+testpmd's guide ("Running the Application"). Its forward statistics are read strictly: what is not known is an error,
+never 0. Their lines are those of ``show fwd stats all`` ("Testpmd Runtime Functions"), unchanged from DPDK
 20.11 to 25.11.
 """
 
@@ -39,6 +35,24 @@ _READ_BYTES = 1 << 16
 _LOOK_S = 1.0
 _END_S = 1.0
 """From its last word to its end, in which the kernel takes back its memory."""
+PROGRAM = "dpdk-testpmd"
+PROMPT = "testpmd> "
+MBUFS = 16384
+_TX_DESCRIPTORS, _RX_DESCRIPTORS = 512, 1024
+"""As the generator's own forwarders: what is in flight fits into the receiver's ring."""
+_ETHERNET_HEADER_BYTES = 14
+_USUAL_BYTES = 1518
+KNOWN_VERSIONS = "20.11 to 25.11"
+_PORT = re.compile(r"-+ Forward statistics for port (\d+) +-+")
+_TOTAL = re.compile(r"\++ Accumulated forward statistics for all ports ?\++")
+_RULE = re.compile(r"-+|\++")
+_COUNTS = re.compile(r"(RX|TX)-packets: (\d+) +(?:RX|TX)-dropped: (\d+) *(?:RX|TX)-total: (\d+)")
+_ONE = re.compile(r"(RX-error|RX-nombufs): *(\d+)")
+MEMORY_MIB = 128
+"""Hugepages of one testpmd: 16,384 buffers and room to spare."""
+_VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
+_READY_DEADLINE_S = 20.0
+_ANSWER_DEADLINE_S = 5.0
 
 
 class Console:
@@ -80,7 +94,8 @@ class Console:
                 meanwhile(len(self._pending))
                 if left_s > 0:
                     continue
-                seen = f"{self._tail()!r} (process state: {self._process.state()})"
+                printed = self._pending[-_SHOWN_BYTES:].decode(errors="replace")
+                seen = f"{printed!r} (process state: {self._process.state()})"
                 message = f"{self._process.name}: waited {deadline_s:g} s for {awaited}; last seen: {seen}"
                 raise DeadlineError(message, evidence=self._evidence())
             self._pending += self._read()
@@ -121,17 +136,6 @@ class Console:
     def _evidence(self) -> dict[str, str]:
         return {self._process.log.name: self._process.log_tail()}
 
-    def _tail(self) -> str:
-        return self._pending[-_SHOWN_BYTES:].decode(errors="replace")
-
-
-PROGRAM = "dpdk-testpmd"
-PROMPT = "testpmd> "
-MBUFS = 16384
-_TX_DESCRIPTORS, _RX_DESCRIPTORS = 512, 1024
-"""As the generator's own forwarders: what is in flight fits into the receiver's ring."""
-_ETHERNET_HEADER_BYTES = 14
-
 
 def forwarding_options(spec: VnfSpec) -> list[str]:
     """What follows ``--``: the forwarding mode, the ports' peers and rings."""
@@ -151,30 +155,18 @@ def forwarding_options(spec: VnfSpec) -> list[str]:
     return [*options, f"--max-pkt-len={longest}"] if longest > _USUAL_BYTES else options
 
 
-_USUAL_BYTES = 1518
-
-
 def vdevs(spec: VnfSpec) -> list[str]:
     """EAL's virtual devices for the ports, in their order."""
-    return [part for number, port in enumerate(spec.ports) for part in ("--vdev", _numbered(port.device, number))]
-
-
-def _numbered(device: str, number: int) -> str:
-    driver, _, rest = device.partition(",")
-    return f"{driver}{number},{rest}"
+    words: list[str] = []
+    for number, port in enumerate(spec.ports):
+        driver, _, rest = port.device.partition(",")
+        words += ["--vdev", f"{driver}{number},{rest}"]
+    return words
 
 
 def command(eal: Sequence[str], spec: VnfSpec) -> list[str]:
     """The whole command. Lines are given away as they end: a pipe would keep 4 KiB of them back."""
     return ["stdbuf", "-oL", PROGRAM, *eal, "-v", *vdevs(spec), "--", *forwarding_options(spec)]
-
-
-KNOWN_VERSIONS = "20.11 to 25.11"
-_PORT = re.compile(r"-+ Forward statistics for port (\d+) +-+")
-_TOTAL = re.compile(r"\++ Accumulated forward statistics for all ports ?\++")
-_RULE = re.compile(r"-+|\++")
-_COUNTS = re.compile(r"(RX|TX)-packets: (\d+) +(?:RX|TX)-dropped: (\d+) *(?:RX|TX)-total: (\d+)")
-_ONE = re.compile(r"(RX-error|RX-nombufs): *(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +222,6 @@ def _unknown(line: str, version: str) -> TestbedError:
         f"dpdk-testpmd of DPDK {version} prints statistics that are not understood: {line!r}; the formats of DPDK "
         f'{KNOWN_VERSIONS} are known. Run the VNF as kind "loop", or with another DPDK'
     )
-
-
-MEMORY_MIB = 128
-"""Hugepages of one testpmd: 16,384 buffers and room to spare."""
-
-_VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
-_READY_DEADLINE_S = 20.0
-_ANSWER_DEADLINE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +283,9 @@ class TestpmdVnf:
 
     def counts(self) -> tuple[VnfCounts, ...]:
         """From ``show fwd stats all``."""
-        return forward_counts(self._spec, self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S), self._version())
+        return forward_counts(
+            self._spec, self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S), version_in(self._process.log)
+        )
 
     def check_alive(self) -> None:
         """TestbedError when it has ended."""
@@ -308,9 +294,6 @@ class TestpmdVnf:
     def close(self) -> None:
         """End it at once: there is nothing that it would save."""
         self._process.kill()
-
-    def _version(self) -> str:
-        return version_in(self._process.log)
 
 
 def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts, ...]:

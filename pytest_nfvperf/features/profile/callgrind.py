@@ -27,6 +27,10 @@ _COST = re.compile(r"^[+*-]?\d*\s+(\d+)$")
 _ADDRESS = re.compile(r"^(?:0x[0-9a-f]+|\?\?\?)$")
 _CLONE = re.compile(r"\.(?:isra|constprop|part|cold|lto_priv)\b.*$")
 """What compilers append to a function that they copied or cut."""
+VALGRIND, VGDB = "valgrind", "vgdb"
+_CALLERS = 40
+"""Of a function that its cost is told apart by: more than OVS's stacks are deep."""
+_ASK_DEADLINE_S = 30.0
 
 
 def stacks(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -51,12 +55,6 @@ def _stack(context: str) -> tuple[str, ...]:
 
 def _name(text: str) -> str:
     return UNNAMED if _ADDRESS.match(text) else _CLONE.sub("", text).replace(";", ":")
-
-
-VALGRIND, VGDB = "valgrind", "vgdb"
-_CALLERS = 40
-"""Of a function that its cost is told apart by: more than OVS's stacks are deep."""
-_ASK_DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)

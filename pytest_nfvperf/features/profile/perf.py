@@ -21,6 +21,12 @@ from pytest_nfvperf.model.measure.cpu_profile import UNKNOWN, CpuProfile, folded
 FIELDS = "comm,ip,sym"
 _FRAME = re.compile(r"^\s+[0-9a-f]+\s+(?P<symbol>.*\S)\s*$")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+PROGRAM = "perf"
+_COUNTERS = Path("/sys/bus/event_source/devices/cpu")
+"""The CPU's own performance counters; virtual machines often have none."""
+_HERTZ = 499
+"""Not a whole part of a second's tick, so that what the kernel does each tick is not always hit, or never."""
+_START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 5.0, 20.0, 60.0
 
 
 def stacks(text: str) -> Iterator[tuple[str, ...]]:
@@ -44,14 +50,6 @@ def stacks(text: str) -> Iterator[tuple[str, ...]]:
 def _unknown_as_one(frames: Iterable[str]) -> Iterator[str]:
     for name, same in groupby(frames):
         yield from (name,) if name == UNKNOWN else same
-
-
-PROGRAM = "perf"
-_COUNTERS = Path("/sys/bus/event_source/devices/cpu")
-"""The CPU's own performance counters; virtual machines often have none."""
-_HERTZ = 499
-"""Not a whole part of a second's tick, so that what the kernel does each tick is not always hit, or never."""
-_START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 5.0, 20.0, 60.0
 
 
 class PerfProfiler:

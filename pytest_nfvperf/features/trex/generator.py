@@ -37,6 +37,10 @@ _LINK_POLL_S = 0.1
 _LEARN_FPS = 1000
 _LEARN_S = 0.02
 _LEARN_TIMEOUT_S = 3.0
+_DURATION_S = 0.3
+_START_FPS = 50_000_000
+_ENOUGH = 0.97
+_MTU = MAX_FRAME_SIZE - 18
 
 
 class TrexGenerator:
@@ -194,12 +198,6 @@ def _check_roles(ports: Sequence[GeneratorPort]) -> None:
                 f"port {port.name!r} is a {port.role}, but TRex only sends and receives: topologies with VNFs in the "
                 "generator need the embedded engine"
             )
-
-
-_DURATION_S = 0.3
-_START_FPS = 50_000_000
-_ENOUGH = 0.97
-_MTU = MAX_FRAME_SIZE - 18
 
 
 def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:

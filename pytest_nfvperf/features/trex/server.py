@@ -30,6 +30,14 @@ DUMMY = "dummy"
 
 _NORMAL_CPUS = 3
 _UP = 0x1  # IFF_UP, linux/if.h
+_START_DEADLINE_S = 60.0
+"""With hugepages to clear and NICs to reset it takes half a minute."""
+_LISTENING = "0A"  # TCP_LISTEN, proc_net_tcp in the kernel's documentation
+_DEVARGS = {
+    # Its rings hold frames of 2 KiB otherwise, and larger ones are dropped on transmit.
+    "af_packet": "--vdev=net_af_packet{number},iface={name},framesz=9216,blocksz=36864,framecnt=1024",
+    "memif": "--vdev=net_memif{number},{name}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +105,8 @@ def _missing_interfaces(start: TrexStart, namespace: Path) -> Iterator[Missing]:
                 "make it before the run, or correct the name",
             )
         elif not there[name]:
-            yield Missing("interfaces", f"interface {name!r} in {where} is down", _up(name, start.netns))
-
-
-def _up(interface: str, netns: str | None) -> str:
-    """The command that brings it up."""
-    return f"ip {f'-n {netns} ' if netns else ''}link set {interface} up"
+            inside_it = f"-n {start.netns} " if start.netns else ""
+            yield Missing("interfaces", f"interface {name!r} in {where} is down", f"ip {inside_it}link set {name} up")
 
 
 def _interfaces() -> dict[str, bool]:
@@ -110,17 +114,6 @@ def _interfaces() -> dict[str, bool]:
     with IPRoute() as links:
         flags = {socket.if_indextoname(link["index"]): int(link["flags"]) for link in links.get_links()}
     return {name: bool(value & _UP) for name, value in flags.items()}
-
-
-_START_DEADLINE_S = 60.0
-"""With hugepages to clear and NICs to reset it takes half a minute."""
-
-_LISTENING = "0A"  # TCP_LISTEN, proc_net_tcp in the kernel's documentation
-_DEVARGS = {
-    # Its rings hold frames of 2 KiB otherwise, and larger ones are dropped on transmit.
-    "af_packet": "--vdev=net_af_packet{number},iface={name},framesz=9216,blocksz=36864,framecnt=1024",
-    "memif": "--vdev=net_memif{number},{name}",
-}
 
 
 class TrexServer:
@@ -184,10 +177,21 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
     log = journal.directory / "trex-server.log"
     kept = keep(journal, kernel_interfaces(start), namespace_of(start))
     libraries = f"LD_LIBRARY_PATH={_libraries(start)}"
+    software = [] if start.driver == "pci" else ["--software"]
     process = spawn(
         journal,
         "TRex",
-        ["env", f"--chdir={start.path}", libraries, binary_of(start), *_arguments(start, config)],
+        [
+            "env",
+            f"--chdir={start.path}",
+            libraries,
+            binary_of(start),
+            "-i",
+            "--cfg",
+            config,
+            "--no-scapy-server",
+            *software,
+        ],
         log=log,
         netns=start.netns,
     )
@@ -225,11 +229,6 @@ def _interface(driver: str, number: int, name: str) -> str:
 
 def _mac(number: int) -> str:
     return f"02:00:00:00:7e:{number:02x}"
-
-
-def _arguments(start: TrexStart, config: Path) -> list[str | Path]:
-    arguments: list[str | Path] = ["-i", "--cfg", config, "--no-scapy-server"]
-    return arguments if start.driver == "pci" else [*arguments, "--software"]
 
 
 def _libraries(start: TrexStart) -> str:

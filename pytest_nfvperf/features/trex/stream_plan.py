@@ -44,6 +44,14 @@ MAX_FLOW_COUNTERS = 1023
 
 MIN_LATENCY_BYTES = 60
 """Without FCS. The server pads a shorter one and then does not count it."""
+LATENCY_FPS = 1000
+"""Latency frames/s per direction: the server's receive core looks at every single one of them."""
+LATENCY_SHARE = 10
+"""At most one frame in so many is a latency frame."""
+LATENCY_PAYLOAD_BYTES = 16
+"""The server writes number and time over the last bytes of a latency frame: they must be payload."""
+_IPV4_SOURCE, _IPV6_SOURCE = 12, 8
+_LATENCY_IDS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +149,6 @@ def _check_line_rate(streams: Sequence[Mapping[str, Any]], port: TrexPort) -> No
             f"has {port.speed_bps / 1e9:g} Gbit/s{fiction}: lower the load, or write the port's line_rate into the "
             "testbed file so that searches stay below it"
         )
-
-
-LATENCY_FPS = 1000
-"""Latency frames/s per direction: the server's receive core looks at every single one of them."""
-
-LATENCY_SHARE = 10
-"""At most one frame in so many is a latency frame."""
-
-LATENCY_PAYLOAD_BYTES = 16
-"""The server writes number and time over the last bytes of a latency frame: they must be payload."""
-
-_IPV4_SOURCE, _IPV6_SOURCE = 12, 8
-_LATENCY_IDS = 1 << 16
 
 
 def streams(spec: TrialSpec, ports: Mapping[str, TrexPort]) -> list[dict[str, Any]]:

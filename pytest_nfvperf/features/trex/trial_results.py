@@ -30,6 +30,9 @@ from pytest_nfvperf.model.traffic.trial import (
 _NS_PER_US = 1000
 _SHORTEST = "0"
 SIGNIFICANT_DIGITS = 1
+_STRETCH = 1.25
+_STRETCH_S = 1.0
+_STREAM = ("sent", "received", "sent_bytes", "received_bytes")
 
 
 def bucket_ends_ns(bucket: int) -> tuple[int, int]:
@@ -79,10 +82,6 @@ def _within(value_us: float, ends_ns: tuple[int, int], *, otherwise: int) -> int
     """The server's smallest or largest value; it is seconds old at times, and then not of its bucket."""
     value_ns = round(value_us * _NS_PER_US)
     return value_ns if ends_ns[0] <= value_ns <= ends_ns[1] else otherwise
-
-
-_STRETCH = 1.25
-_STRETCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +201,6 @@ def _direction(
     counted_by += [(f"stream {seen['id']}", {key: seen[key] for key in _STREAM}) for _, seen in streams]
     fell = tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
     return _Judged(counts, dropped, rx["ierrors"], rx["ipackets"], fell)
-
-
-_STREAM = ("sent", "received", "sent_bytes", "received_bytes")
 
 
 def _bytes(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> int:

@@ -22,6 +22,17 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator, GeneratorPort
 
+METHOD = 4
+"""Counts up when ceilings are measured in another way: those that were kept are measured anew then."""
+_FIRST_LOAD_FPS = 1_000_000
+_MAX_LOAD_FPS = 256_000_000
+_OVERLOAD = 1.2
+_PORTS = ("ceiling0", "ceiling1")
+_SATURATED = 0.98
+_MORE = 1.02
+_WINDOW_S = 0.005
+_FEWEST_WINDOWS = 4
+
 
 class VhostLoop:
     """Two vhost-user server sockets whose frames come out at each other's end.
@@ -100,19 +111,6 @@ def _forwarder(end: int, socket: Path) -> GeneratorPort:
         peer=f"loop{1 - end}",
         tx_descriptors=1024,
     )
-
-
-METHOD = 4
-"""Counts up when ceilings are measured in another way: those that were kept are measured anew then."""
-
-_FIRST_LOAD_FPS = 1_000_000
-_MAX_LOAD_FPS = 256_000_000
-_OVERLOAD = 1.2
-_PORTS = ("ceiling0", "ceiling1")
-_SATURATED = 0.98
-_MORE = 1.02
-_WINDOW_S = 0.005
-_FEWEST_WINDOWS = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import NearCosts, Windows
+from pytest_nfvperf.model.traffic.windows import NearCosts
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Kept
 
@@ -224,21 +224,14 @@ class EmbeddedGenerator:
 
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
         with readable("nfvperf-gen", answer):
-            return self._read(spec, answer)
-
-    def _read(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
-        down = self._links_down()
-        link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
-        windows = self._windows(spec, answer)
-        return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, link, windows)
-
-    def _windows(self, spec: TrialSpec, answer: Mapping[str, Any]) -> Windows | None:
-        """The windows of a trial, by the speed and the cost of a frame that this engine has seen so far."""
-        windows = trial_windows(answer, self._speed)
-        if windows is None:
-            return None
-        costs = windows.costs(spec.duration_s)
-        return replace(windows, near_cost_ns=self._near_costs.learn(spec.traffic, spec.load_fps, costs))
+            down = self._links_down()
+            link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
+            # by the speed and the cost of a frame that this engine has seen so far
+            windows = trial_windows(answer, self._speed)
+            if windows is not None:
+                near_cost_ns = self._near_costs.learn(spec.traffic, spec.load_fps, windows.costs(spec.duration_s))
+                windows = replace(windows, near_cost_ns=near_cost_ns)
+            return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, link, windows)
 
     def _request(self, spec: TrialSpec) -> dict[str, Any]:
         request = trial_request(spec, self._ports)

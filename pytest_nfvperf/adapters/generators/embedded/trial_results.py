@@ -1,13 +1,11 @@
 """From the engine's answer to a trial to the model's TrialResult.
 
-How fast a core is that nobody shares: by all looks of this engine, and by what earlier runs saw on the machine.
+``CoreSpeed`` says how fast a core is that nobody shares. Where somebody uses the other hardware thread for the whole
+of a run, its own looks show nothing faster than a shared core, which then passes for an undisturbed one. What an
+earlier run saw since the machine was started tells better.
 
-Where somebody uses the other hardware thread for the whole of a run, its own looks show nothing faster than a shared
-core, which then passes for an undisturbed one. What an earlier run saw since the machine was started tells better.
-
-From what the engine says about itself to the reasons why a trial says nothing about the DUT.
-
-A trial of the embedded engine that tells its counts while it runs.
+``judge`` makes of what the engine says about itself the reasons why a trial says nothing about the DUT. An
+``EngineTrial`` tells its counts while it runs.
 """
 
 from __future__ import annotations
@@ -49,6 +47,11 @@ from pytest_nfvperf.ports.machine import Kept
 
 FEWEST_LOOKS = 200
 """That a run must have taken for what it saw to be kept: among so many, some see a core alone, if it ever is."""
+BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
+"""Foreign frames that a healthy switch or host sends on its own: counted, but no reason."""
+MOST_SKIPPED_UNDISTURBED = 0.02
+"""Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
+_GRACE_S = 10.0
 
 
 class CoreSpeed:
@@ -80,14 +83,6 @@ class CoreSpeed:
         """For later runs, if enough was looked at."""
         if self._kept is not None and self._looks.total() >= FEWEST_LOOKS and self.cycles != self._known:
             self._kept.write(self.cycles)
-
-
-BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
-"""Foreign frames that a healthy switch or host sends on its own: counted, but no reason."""
-
-
-MOST_SKIPPED_UNDISTURBED = 0.02
-"""Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,9 +403,6 @@ def _health(answer: Mapping[str, Any]) -> RigHealth:
         run_delay_ns=sum(delays) if len(delays) == len(workers) else None,
         busy_ratio=sum(worker["busy_ns"] for worker in workers) / elapsed if elapsed else None,
     )
-
-
-_GRACE_S = 10.0
 
 
 class EngineTrial:

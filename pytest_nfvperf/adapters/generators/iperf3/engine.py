@@ -46,6 +46,8 @@ from pytest_nfvperf.ports.streams import StreamEnd
 _STRETCH_RATIO = 0.05
 _STRETCH_S = 0.1
 _HIDDEN_RATIO = 0.02
+_THREADS_SINCE = (3, 16)
+"""iperf3's release notes: since 3.16 each stream has a thread of its own; before, one thread serves all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +188,6 @@ def path_reasons(
         if received > passed:
             detail = f"{pair.way}: {received} bytes of payload received, but only {passed} bytes came in by {name}"
             yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, f"{detail}: the streams took another way")
-
-
-_THREADS_SINCE = (3, 16)
-"""iperf3's release notes: since 3.16 each stream has a thread of its own; before, one thread serves all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +344,8 @@ class Iperf3Engine:
         reasons += process_reasons(ended)
         if not reasons:
             _check_ends(spec, ends, ended, self._options.margin_s)
-        pairs = _pairs(spec, ended)
+        sent, received = ended["client"].report, ended["server"].report
+        pairs = sides(spec, sent, received) if sent is not None and received is not None else []
         ways = [way for pair in pairs if (way := count_way(spec, pair)) is not None]
         evidence = _evidence(ends, before, after)
         reasons += [*_unread(spec, ways), *time_reasons(spec, ways), *account_reasons(pairs, ways)]
@@ -406,11 +405,6 @@ def _check_ends(spec: StreamSpec, ends: Mapping[str, StreamEnd], ended: Mapping[
     for role in ("client", "server"):
         if ended[role].error is not None:
             raise GeneratorError(f"iperf3 {between} failed: its {role} says: {ended[role].error}", evidence=logs)
-
-
-def _pairs(spec: StreamSpec, ended: Mapping[str, Ended]) -> list[Sides]:
-    client, server = ended["client"].report, ended["server"].report
-    return sides(spec, client, server) if client is not None and server is not None else []
 
 
 def _unread(spec: StreamSpec, ways: Sequence[WayCounts]) -> Iterable[InvalidReason]:

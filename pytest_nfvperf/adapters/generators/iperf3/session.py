@@ -34,6 +34,11 @@ _FINE_UP_TO_S = 30
 STALL_MS = 3000
 """How long nothing may arrive, or an acknowledgement be missing, before iperf3 gives up."""
 CONNECT_MS = 3000
+_LISTEN_DEADLINE_S = 5.0
+_END_DEADLINE_S = 3.0
+_LEFT_ALONE_S = 0.3
+_TERM_DEADLINE_S = 1.0
+_TAKEN = "Address already in use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +262,6 @@ def _facts(start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, str]:
         "congestion": end.get("sender_tcp_congestion"),
     }
     return {name: str(value) for name, value in names.items() if value is not None}
-
-
-_LISTEN_DEADLINE_S = 5.0
-_END_DEADLINE_S = 3.0
-_LEFT_ALONE_S = 0.3
-_TERM_DEADLINE_S = 1.0
-_TAKEN = "Address already in use"
 
 
 @dataclass(frozen=True, slots=True)

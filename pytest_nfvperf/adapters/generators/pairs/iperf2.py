@@ -40,6 +40,21 @@ _TRIES = 3
 _SLEWED_S, _SLEWED_SHARE = 0.01, 0.001
 """By so much the wall clock may be off without being set: NTP corrects it by up to 500 ppm (adjtimex(2))."""
 _OVERFLOWS = "TcpExt.ListenOverflows"
+_TIME = re.compile(r"\(ct=(\d+)\.(\d\d) ms\)")
+_MS = r"(\d+\.\d+)"
+_SUMMARY = re.compile(rf"final connect times \(min/avg/max/stdev\) = {_MS}/{_MS}/{_MS}/\S+ ms \(tot/err\)")
+_FAILED = re.compile(r"^(?:\[.*\] )?tcp connect (?:to \S+ port \d+ )?failed(?! \(Bad file descriptor\))", re.MULTILINE)
+"""A line for each. The summary's own count is right in 2.1.8, and 0 at any number of them in 2.2.1. That version keeps
+its closed socket after the first failure: the bad descriptors that follow are no connects."""
+_STEP_NS = 10_000
+"""A line has milliseconds with two decimals; the summary has three."""
+_EXACT_DIGITS = 9
+_SHOWN_LINES = 20
+_BACKLOG = 4096
+"""What the kernel allows by default (net.core.somaxconn)."""
+_ACCEPT_LOOK_S = 0.1
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+"""SO_LINGER of 0 s (socket(7)). A client that closes first would keep its port for a minute (TIME_WAIT)."""
 
 
 class Iperf2Engine:
@@ -150,18 +165,6 @@ def _check_overflows(server: StreamEnd, before: int | None) -> None:
         )
 
 
-_TIME = re.compile(r"\(ct=(\d+)\.(\d\d) ms\)")
-_MS = r"(\d+\.\d+)"
-_SUMMARY = re.compile(rf"final connect times \(min/avg/max/stdev\) = {_MS}/{_MS}/{_MS}/\S+ ms \(tot/err\)")
-_FAILED = re.compile(r"^(?:\[.*\] )?tcp connect (?:to \S+ port \d+ )?failed(?! \(Bad file descriptor\))", re.MULTILINE)
-"""A line for each. The summary's own count is right in 2.1.8, and 0 at any number of them in 2.2.1. That version keeps
-its closed socket after the first failure: the bad descriptors that follow are no connects."""
-_STEP_NS = 10_000
-"""A line has milliseconds with two decimals; the summary has three."""
-_EXACT_DIGITS = 9
-_SHOWN_LINES = 20
-
-
 @dataclass(frozen=True, slots=True)
 class ConnectReport:
     """Times of connects that succeeded, their mean, and how many failed."""
@@ -185,13 +188,6 @@ def read_report(text: str) -> ConnectReport:
     low, mean, high = (float(ms) * 1e6 for ms in summary.groups()[:3])
     counts = tuple((step * _STEP_NS, count) for step, count in sorted(steps.items()))
     return ConnectReport(Histogram(counts, round(low), round(high), _EXACT_DIGITS), mean, len(_FAILED.findall(text)))
-
-
-_BACKLOG = 4096
-"""What the kernel allows by default (net.core.somaxconn)."""
-_ACCEPT_LOOK_S = 0.1
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-"""SO_LINGER of 0 s (socket(7)). A client that closes first would keep its port for a minute (TIME_WAIT)."""
 
 
 class Listener:

@@ -27,6 +27,10 @@ _PORTS = range(11111, 11175)
 _LISTEN_DEADLINE_S = 5.0
 _MARGIN_S = 8.0
 """It warms up for some tenths of a second, and writes its log at the end."""
+_NAMES = ("txTime", "rxTime")
+_EXACT_DIGITS = 9
+"""Times are whole nanoseconds."""
+_KEPT_DIGITS = 3
 
 
 class SockperfEngine:
@@ -102,12 +106,6 @@ def _client_options(spec: RequestSpec, client: StreamEnd, server: StreamEnd, por
     )
     sizes = ["-m", str(spec.message_bytes), "-t", str(spec.duration_s)]
     return [*mode, *_address(server, port), "--client_ip", client.address, *sizes, "--full-rtt"]
-
-
-_NAMES = ("txTime", "rxTime")
-_EXACT_DIGITS = 9
-"""Times are whole nanoseconds."""
-_KEPT_DIGITS = 3
 
 
 def read_log(path: Path) -> tuple[Histogram, int, int]:
