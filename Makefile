@@ -2,6 +2,7 @@
 # make smoke  the same set-up, then one short case of each suite (about 3 minutes): does it work here?
 # make test   set up this machine, run the project's own tests
 # make test-kernel   also set up QEMU; the tests of the kernel datapath, in a guest with Debian's kernel
+# make docs   the documents as a site in site/, which needs no network once its packages are there
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
 
@@ -13,7 +14,7 @@ STAMP  := $(VENV)/.installed
 BESIDE != cat tests/beside.txt
 ALL    := $(BIN)/python -m pytest tests/ -m "not kernel"
 
-.PHONY: run smoke test test-kernel bench lint setup doctor clean help
+.PHONY: run smoke test test-kernel bench docs lint setup doctor clean help
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -37,6 +38,17 @@ test-kernel: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# A broken link or anchor, or a page outside of the navigation, is an error.
+docs: $(STAMP) $(VENV)/.docs
+	$(BIN)/python -m tools.reference_pages --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "docs: open site/index.html"
+
+$(VENV)/.docs: pyproject.toml $(STAMP)
+	@echo "docs: installing mkdocs and mkdocs-material into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,8 +1,8 @@
 """Datapath acceptance for pytest: measure OVS and NICs, judge them against an SLA.
 
 ``import pytest_nfvperf as nfv``: what the stubs beside this file name is public, in ``nfv``, ``nfv.parts``,
-``nfv.results``, ``nfv.extend`` and ``nfv.testing`` (docs/api.md). Everything else is private and can change with any
-release. A name is imported when it is first used.
+``nfv.results``, ``nfv.extend`` and ``nfv.testing`` (docs/reference/api.md). Everything else is private
+and can change with any release. A name is imported when it is first used.
 """
 
 __version__ = "0.1.0"

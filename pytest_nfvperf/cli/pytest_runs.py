@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 USAGE = "nfvperf compare A B [C ...] [--set [SIDE:]other_config:KEY=VALUE] [--margin SHARE] -- PYTEST_ARGUMENTS"
 _TEXT = (
     "Versions or settings of Open vSwitch on the same tests, in turns within one run: which is faster, slower, the "
-    "same. Or two results directories. docs/comparing.md has the words and the exit statuses."
+    "same. Or two results directories. docs/reference/comparison.md has the words and the exit statuses."
 )
 
 

@@ -1,4 +1,4 @@
-"""SLA files: reading and checking. The language is described in docs/sla-language.md."""
+"""SLA files: reading and checking. The language is described in docs/reference/sla-language.md."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _given(mapping: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in mapping.items() if value is not None}
 
 
-# ``nodes`` and ``underlay`` of a testbed file, to and from the model. docs/testbed-file.md says what the keys mean.
+# ``nodes`` and ``underlay`` of a testbed file, to and from the model. The page on the testbed file has the keys.
 
 
 def to_nodes(models: Mapping[str, NodeModel], beside: Path) -> tuple[NodeSpec, ...]:

@@ -1,4 +1,4 @@
-"""``generator.trex`` of the testbed file: what only TRex has. docs/trex.md says what the keys mean."""
+"""``generator.trex`` of the testbed file: what only TRex has. docs/reference/trex.md says what the keys mean."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _start(start: TrexStart) -> dict[str, Any]:
     return section
 
 
-# ``speakers`` of the testbed file: routing daemons that run already. docs/bgp.md says what the keys mean.
+# ``speakers`` of the testbed file: routing daemons that run already. docs/how-to/bgp.md says what the keys mean.
 
 
 class SpeakerModel(Strict):
@@ -187,7 +187,7 @@ def _speaker_section(speaker: LabSpeaker) -> dict[str, Any]:
     return {**section, "announces": dict(speaker.announces)} if speaker.announces else section
 
 
-# The testbed file, as pydantic reads it. docs/testbed-file.md says what the keys mean.
+# The testbed file, as pydantic reads it. docs/reference/testbed-file.md says what the keys mean.
 
 
 _REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)

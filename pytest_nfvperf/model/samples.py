@@ -1,6 +1,6 @@
 """Repeated readings of one figure, and what they say against a baseline or along a series.
 
-Readings of several subjects are taken in interleaved rounds (docs/measuring-method.md, rule 7), so that a drift of the
+Readings of several subjects are taken in interleaved rounds (How we measure, rule 7), so that a drift of the
 machine meets all of them alike.
 """
 

@@ -94,7 +94,7 @@ def _mann_whitney_counts(n: int, m: int) -> tuple[int, ...]:
 
 
 def rule_of_three(offered: int) -> float:
-    """3 / offered: what "0 lost of N" proves at 95 % (docs/measuring-method.md, rule 5)."""
+    """3 / offered: what "0 lost of N" proves at 95 % (How we measure, rule 5)."""
     if offered < 1:
         raise ValueError(f"rule of three needs at least one frame, not {offered}")
     return min(1.0, 3 / offered)
@@ -198,7 +198,7 @@ def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = C
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Two groups of values with nothing in between (docs/measuring-method.md, rule 11)."""
+    """Two groups of values with nothing in between (How we measure, rule 11)."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]

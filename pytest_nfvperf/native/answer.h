@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of the JSON-lines protocol (docs/engine-protocol.md). */
+/* Answers of the JSON-lines protocol (docs/reference/engine-protocol.md). */
 #ifndef NFVPERF_ANSWER_H
 #define NFVPERF_ANSWER_H
 

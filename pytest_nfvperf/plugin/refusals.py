@@ -1,6 +1,6 @@
 """Other people's plugins beside which nothing can be measured: the run is refused before anything is.
 
-docs/other-plugins.md lists them, and those that were tried and work.
+docs/reference/other-plugins.md lists them, and those that were tried and work.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def _threads(config: pytest.Config, item: pytest.Item) -> str:
         for option in ("workers", "tests_per_worker"):
             if config.getoption(option, None):
                 flag = f"--{option.replace('_', '-')}"
-                return f"{flag} of pytest-parallel runs tests at once. {_ONE_AT_A_TIME}; leave it out (docs/scaling.md)"
+                why = f"{flag} of pytest-parallel runs tests at once. {_ONE_AT_A_TIME}"
+                return f"{why}; leave it out (docs/how-to/several-testbeds.md)"
     for option, marks in (
         ("parallel_threads", ("parallel_threads", "force_parallel_threads")),
         ("iterations", ("iterations",)),

@@ -1,6 +1,6 @@
 """The datapath: what builds topologies, who makes one of a third party, and what is read of it around trials.
 
-Collectors read counters before and after a trial, never during one (docs/measuring-method.md, rule 12). Samplers are
+Collectors read counters before and after a trial, never during one (How we measure, rule 12). Samplers are
 read again and again while a trial runs, so they must be cheap: a few milliseconds of one CPU.
 """
 

@@ -1,4 +1,4 @@
-"""The rig's own ceiling, measured once and kept (docs/measuring-method.md, rule 3).
+"""The rig's own ceiling, measured once and kept (How we measure, rule 3).
 
 A ceiling belongs to a machine and a generator: the cache is keyed by a fingerprint of both, the
 port kind, the frame size, the headers and the number of directions. It does not depend on the flows.

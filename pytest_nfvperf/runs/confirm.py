@@ -1,4 +1,4 @@
-"""The confirmation trial: full length, at the load that a search found (docs/measuring-method.md, rule 6).
+"""The confirmation trial: full length, at the load that a search found (How we measure, rule 6).
 
 MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so the very load
 it names may lose a frame in a longer run. When it does, the load is lowered in growing steps

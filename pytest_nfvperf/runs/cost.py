@@ -1,4 +1,4 @@
-"""What a trial cost, from counters around it (docs/measuring-method.md, rule 10)."""
+"""What a trial cost, from counters around it (How we measure, rule 10)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pytest_nfvperf.model.measure.outcome import Cost, GoalOutcome, PlateauPoint
 from pytest_nfvperf.runs.trials import Trial
 
 NEAR_CEILING = 0.95
-"""A result above this share of the rig's own ceiling is generator-limited (docs/measuring-method.md, rule 3)."""
+"""A result above this share of the rig's own ceiling is generator-limited (How we measure, rule 3)."""
 
 
 def near_ceiling(goal: GoalOutcome, ceiling_fps: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""Interleaved rounds: A B C, C B A, A B C, ... (docs/measuring-method.md, rule 7).
+"""Interleaved rounds: A B C, C B A, A B C, ... (How we measure, rule 7).
 
 Looking at the data after every round, and stopping at will, finds differences that are not there. So
 there are few looks, planned beforehand, and each takes its share of the error probability.

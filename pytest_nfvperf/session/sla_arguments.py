@@ -34,7 +34,7 @@ def _instead(stranger: object) -> str:
             return (
                 "not one run of streams, which has no interval to judge by. Measure TCP by study.tcp_throughput(...) "
                 "and judge by sla.check_each(...), or assert on the run's result, such as "
-                "run.result.goodput_bps > 1e9 (docs/streams.md)"
+                "run.result.goodput_bps > 1e9 (docs/how-to/streams.md)"
             )
         case list() | tuple():
             return (

@@ -1,4 +1,4 @@
-"""Speaks to nfvperf-gen in its protocol (docs/engine-protocol.md), for the tests of that."""
+"""Speaks to nfvperf-gen in its protocol (docs/reference/engine-protocol.md), for the tests of that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
 from pytest_nfvperf.adapters.generators.frames import Addresses, build_frame
 from tests.functional.generator_support import hugepages_mib, run_dir
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/reference/engine-protocol.md"
 FRAME = build_frame(64, Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.1", "198.19.0.1")).hex()
 STREAM = {"tx": "p0", "rx": "p0", "fps": 1000, "frames": 10, "signature": 42, "templates": [FRAME]}
 PORT = {"cmd": "attach", "name": "p0", "device": "net_ring", "mac": "02:00:00:00:00:01", "rx_descriptors": 512}

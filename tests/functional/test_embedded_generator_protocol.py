@@ -1,4 +1,7 @@
-"""The JSON-lines protocol: docs/engine-protocol.md is replayed on a real engine, and what is not in it is refused."""
+"""The JSON-lines protocol: its page is replayed on a real engine, and what is not in it is refused.
+
+The page is docs/reference/engine-protocol.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows and witnesses of a trial, in the engine's protocol (docs/engine-protocol.md)."""
+"""Windows and witnesses of a trial, in the engine's protocol (docs/reference/engine-protocol.md)."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_connection_cut_in_a_trial_breaks_the_testbed_and_the_next_test_has_it
 ) -> None:
     hosts.write(CUT.replace("WHO", who))
     done = hosts.pytest(hosts.lab())
-    assert done.returncode == 11, done.stdout + done.stderr  # the testbed broke: docs/exit-status.md
+    assert done.returncode == 11, done.stdout + done.stderr  # the testbed broke: docs/reference/exit-status.md
     assert "testbed error: node node2: the connection to dut2 ended: " in done.stdout
     assert "the far end removes by itself what it made" in done.stdout
     assert "1 failed, 2 passed" in done.stdout

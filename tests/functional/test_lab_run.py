@@ -116,7 +116,7 @@ def test_crossed_cables_and_offload_that_is_none(project: Path) -> None:
         crossed = pytest_on(project, lab_file(project, cables, crossed=True))
         (project / "mine/test_study.py").write_text(STUDY)
         soft = pytest_on(project, lab_file(project, cables, offload=True))
-    assert crossed.returncode == 11, crossed.stdout  # the testbed is broken: docs/exit-status.md
+    assert crossed.returncode == 11, crossed.stdout  # the testbed is broken: docs/reference/exit-status.md
     assert "port 0 of the generator is not connected to dpdk0 but to dpdk1" in crossed.stdout
     assert "1 error" in crossed.stdout or "1 failed" in crossed.stdout
     assert soft.returncode == 1, soft.stdout

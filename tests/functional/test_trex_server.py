@@ -1,6 +1,6 @@
 """TRex for real: what was sent is counted to the frame, ports are given back at any end, faults have names.
 
-Needs an installed TRex, whose directory NFV_TREX_DIR names; docs/trex.md says what these tests found.
+Needs an installed TRex, whose directory NFV_TREX_DIR names; docs/reference/trex.md says what these tests found.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from tests.kernel.inner_tests import ROOT
 pytestmark = pytest.mark.kernel
 
 ALIKE = 0.002
-"""How far builds of one version may differ in the kernel's datapath. In userspace it is 1 % (docs/virtual-time.md)."""
+"""How far builds of one version may differ in the kernel's datapath. In userspace it is 1 %
+(docs/explanation/virtual-time.md)."""
 ALIKE_ON_RINGS = 0.03
 """The same with DPDK. Bursts that are out of step with a ring's descriptors cost 5 to 11 % more."""
 

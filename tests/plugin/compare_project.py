@@ -12,8 +12,7 @@ from user_project import CONFTEST, make_project
 BACKEND = '''
 from dataclasses import replace
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.backends.simulated import SimulatedBackend
-from pytest_nfvperf.backends.simulated import SimulatedDatapath
+from pytest_nfvperf.backends.simulated import SimulatedBackend, SimulatedDatapath
 from pytest_nfvperf.model.errors import TestbedError
 
 RATES = {"slow": 3.4e6, "fast": 4.4e6, "dead": 1e-9}

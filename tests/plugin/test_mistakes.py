@@ -81,7 +81,7 @@ ANSWERS = {
     "test_streams": (
         "usage error: sla.check() judges an Outcome, which search, study and soak return, not one run of streams, "
         "which has no interval to judge by. Measure TCP by study.tcp_throughput(...) and judge by sla.check_each(...), "
-        "or assert on the run's result, such as run.result.goodput_bps > 1e9 (docs/streams.md)"
+        "or assert on the run's result, such as run.result.goodput_bps > 1e9 (docs/how-to/streams.md)"
     ),
     "test_load_of_a_soak[[]4 Mpps]": (
         "usage error: soak.run(): load_fps is '4 Mpps': write a number from 1 frames per second and direction, such as "

@@ -119,8 +119,7 @@ def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry
 BISECTING = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.features.bisect.candidates import commits
-from pytest_nfvperf.features.bisect.candidates import Installer
+from pytest_nfvperf.features.bisect.candidates import Installer, commits
 from pytest_nfvperf.features.versions.registry import Registry
 
 tree, good, bad = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Figures of a bisection from comparison.json, as docs/comparing.md shows it."""
+"""Figures of a bisection from comparison.json, as docs/reference/comparison.md shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from pytest_nfvperf.features.bisect.trials import ComparisonAnswer, read_comparison
 from pytest_nfvperf.model.errors import TestbedError
 
-PAGE = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/comparison.md").read_text(encoding="utf-8")
 DOCUMENTED: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[0])
 TEST = "suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]"
 

@@ -28,7 +28,7 @@ def test_a_copy_runs_the_suites_in_the_projects_order(tmp_path):
     written.read(tmp_path / "acceptance/pytest.ini")
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     assert written["pytest"]["nfv_suite_order"].split() == ours["nfv_suite_order"]
-    assert (tmp_path / "acceptance/docs/sla-language.md").is_file()
+    assert (tmp_path / "acceptance/docs/reference/sla-language.md").is_file()
     assert (tmp_path / "acceptance/suites/throughput/published.yaml").is_file()
     assert not list((tmp_path / "acceptance").rglob("__pycache__"))
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that are there."""
+"""docs/explanation/architecture.md names files that are there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PAGE = (ROOT / "docs/explanation/architecture.md").read_text()
 IN_PACKAGE = sorted(set(re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", PAGE)) - {"fixtures/__init__.py"})
 
 

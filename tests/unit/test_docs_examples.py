@@ -73,8 +73,8 @@ def test_there_is_something_to_test():
 
 
 MODELS = (TestbedModel, DutModel, OvsModel, PortModel, BondModel, GeneratorModel, CpusModel, SpeakerModel)
-SLA_PAGE = (ROOT / "docs/sla-language.md").read_text(encoding="utf-8")
-TESTBED_PAGE = (ROOT / "docs/testbed-file.md").read_text(encoding="utf-8")
+SLA_PAGE = (ROOT / "docs/reference/sla-language.md").read_text(encoding="utf-8")
+TESTBED_PAGE = (ROOT / "docs/reference/testbed-file.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("word", [*METRICS, *SELECTORS])

@@ -1,4 +1,4 @@
-"""docs/exit-status.md lists every status and every word that there is."""
+"""docs/reference/exit-status.md lists every status and every word that there is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, Fate
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "exit-status.md").read_text()
+PAGE = (ROOT / "docs/reference/exit-status.md").read_text()
 
 
 def test_every_exit_status_is_in_the_table() -> None:
@@ -22,4 +22,4 @@ def test_every_word_for_a_test_is_in_the_table() -> None:
 
 
 def test_readme_links_it() -> None:
-    assert "(docs/exit-status.md)" in (ROOT / "README.md").read_text()
+    assert "(docs/reference/exit-status.md)" in (ROOT / "README.md").read_text()

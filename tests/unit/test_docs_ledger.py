@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.ovs.counters.drop_reasons import (
     Reason,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "drop-ledger.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/drop-ledger.md"
 
 
 def versions(reason: Reason) -> str:
@@ -34,4 +34,4 @@ SOURCES = (("DPDK port", PORT_REASONS), ("datapath", DATAPATH_REASONS))
 def test_the_page_lists_the_reasons_that_the_code_knows() -> None:
     sources = ("| DPDK port |", "| datapath |", "| kernel |")
     listed = "\n".join(line for line in PAGE.read_text().splitlines() if line.startswith(sources))
-    assert listed == table(), "docs/drop-ledger.md is not up to date: its rows are what this test's table() says"
+    assert listed == table(), "the page on the drop ledger is not up to date: its rows are what table() says"

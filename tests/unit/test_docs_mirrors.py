@@ -1,4 +1,4 @@
-"""docs/mirrors.md: its drawing is what its code gives, its answers are what mistakes are told."""
+"""docs/how-to/mirrors.md: its drawing is what its code gives, its answers are what mistakes are told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_nfvperf.model.scenarios.workloads import OUTPUTS
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from tests.unit.test_model_mirrors import REFUSED
 
-PAGE = (Path(__file__).parents[2] / "docs/mirrors.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/mirrors.md").read_text(encoding="utf-8")
 
 
 def test_the_drawing() -> None:
@@ -17,7 +17,7 @@ def test_the_drawing() -> None:
         r"^```python\n# topology\n(.*?)^```\n\n```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
     )
     names: dict[str, object] = {}
-    exec(compile(code, "docs/mirrors.md", "exec"), names)
+    exec(compile(code, "docs/how-to/mirrors.md", "exec"), names)
     assert topology_text(names["topology"]) == text.rstrip("\n")  # type: ignore[arg-type]
 
 

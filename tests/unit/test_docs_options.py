@@ -1,4 +1,4 @@
-"""docs/options.md lists every option that the plugin adds, and none that it does not."""
+"""docs/reference/options.md lists every option that the plugin adds, and none that it does not."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_every_option_is_documented():
     parser = Parser()
     add_options(parser)
 
-    listed = set(re.findall(r"^\| `(--nfv-[a-z-]+)", (ROOT / "docs/options.md").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^\| `(--nfv-[a-z-]+)", (ROOT / "docs/reference/options.md").read_text(), re.MULTILINE))
     assert parser.added
     assert listed == parser.added

@@ -1,4 +1,4 @@
-"""docs/topologies.md: each drawing is what its code gives, each answer is what its mistake is told."""
+"""docs/reference/topologies.md: each drawing is what its code gives, each answer is what its mistake is told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_nfvperf.model.topology import parts
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.traffic.trial import Direction
 
-PAGE = (Path(__file__).parents[2] / "docs/topologies.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/topologies.md").read_text(encoding="utf-8")
 DRAWN = re.findall(r"^```python\n# topology\n(.*?)^```\n.*?^```text\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 REFUSED = re.findall(r"^\| `(.+?)` \| `(.+?)` \|$", PAGE.split("## What is refused")[1], re.MULTILINE)
 
@@ -21,7 +21,7 @@ REFUSED = re.findall(r"^\| `(.+?)` \| `(.+?)` \|$", PAGE.split("## What is refus
 @pytest.mark.parametrize(("code", "text"), DRAWN)
 def test_drawings(code, text):
     names: dict[str, object] = {}
-    exec(compile(code, "docs/topologies.md", "exec"), names)
+    exec(compile(code, "docs/reference/topologies.md", "exec"), names)
     assert topology_text(names["topology"]) == text.rstrip("\n")
 
 

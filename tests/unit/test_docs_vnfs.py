@@ -1,4 +1,4 @@
-"""docs/vnfs.md: its drawing is what the topology gives."""
+"""docs/reference/vnfs.md: its drawing is what the topology gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 
-PAGE = (Path(__file__).parents[2] / "docs/vnfs.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/vnfs.md").read_text(encoding="utf-8")
 
 
 def test_the_chain_is_drawn_as_it_is() -> None:

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.runs.trial_validity import generator_reasons
 
-PAGE = (Path(__file__).parents[2] / "docs" / "engine-protocol.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/reference/engine-protocol.md").read_text()
 SPEC = TrialSpec(Traffic(frame_size=64), 1000, 0.01, (Direction("p0", "p0"),))
 PORTS = {"p0": GeneratorPort("p0", "x", "x")}
 

@@ -1,4 +1,4 @@
-"""docs/evidence-schema.md shows lines and calls that work."""
+"""docs/reference/evidence.md shows lines and calls that work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_nfvperf.model.evidence.records import RecordKind
 from tests.sample_run import small_run, write_sample
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "evidence-schema.md").read_text()
+PAGE = (ROOT / "docs/reference/evidence.md").read_text()
 
 
 def block(language: str) -> str:

@@ -1,4 +1,4 @@
-"""``nfvperf export``: flat tables, with the columns that docs/export.md lists."""
+"""``nfvperf export``: flat tables, with the columns that docs/reference/export.md lists."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_place_that_cannot_be_written(sample, tmp_path, capsys):
 
 
 def test_the_page_lists_every_column():
-    page = (ROOT / "docs/export.md").read_text()
+    page = (ROOT / "docs/reference/export.md").read_text()
     listed = re.findall(r"^\| `(\w+)` \| (\w+) \| (.*) \|$", page, re.MULTILINE)
 
     common = [column for column in TABLES[0].columns if column.name in COMMON]

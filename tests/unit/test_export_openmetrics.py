@@ -1,4 +1,4 @@
-"""``nfvperf export --format openmetrics``: text that prometheus_client parses, with the metrics of docs/export.md."""
+"""``nfvperf export --format openmetrics``: text that prometheus_client parses, with its page's metrics."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_without_prometheus_client_says_what_to_install(sample, tmp_path, monkey
 
 
 def test_the_page_lists_every_metric_with_its_labels():
-    page = (ROOT / "docs" / "export.md").read_text()
+    page = (ROOT / "docs/reference/export.md").read_text()
     listed = re.findall(r"^\| `(nfvperf_\w+)` \| (.*?) \| (.*) \|$", page, re.MULTILINE)
     subject = ("testbed", "test", *LABELS)
     made = [

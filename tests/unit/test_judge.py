@@ -232,7 +232,8 @@ def test_relation_of_bounds_says_whose():
     verdict = relation([NDR], [replace(NDR, value=4e6, **LOWER)])
     assert verdict.reason == (
         "at most 105 % (4.20 Mpps against at least 4.00 Mpps): baseline: generator-limited; "
-        "says nothing about >= 95 %; a faster generator would resolve it: more CPUs for it, or a lab's (docs/lab.md)"
+        "says nothing about >= 95 %; a faster generator would resolve it: more CPUs for it, "
+        "or a lab's (docs/tutorial/a-lab.md)"
     )
 
 
@@ -376,7 +377,7 @@ def test_a_ratio_of_two_bounds_names_both_and_what_would_resolve_it():
     assert verdict.judgement is INCONCLUSIVE
     assert verdict.reason == (
         "about 98 % (at least 5.90 Mpps against at least 6.02 Mpps): generator-limited; says nothing about >= 95 %; "
-        "a faster generator would resolve it: more CPUs for it, or a lab's (docs/lab.md)"
+        "a faster generator would resolve it: more CPUs for it, or a lab's (docs/tutorial/a-lab.md)"
     )
 
 

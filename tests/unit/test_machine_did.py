@@ -134,7 +134,7 @@ def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_le
     )
     assert accepted.last_line == (
         "Accepted: the one requirement met, the one selected test passed. Rig: too disturbed to trust. Measure again "
-        "on a quieter machine before you rely on it (docs/noise.md). (exit status 0)"
+        "on a quieter machine before you rely on it (docs/explanation/noise.md). (exit status 0)"
     )
     assert "⛔ **Rig: too disturbed to trust**" in markdown(read, conclusion)
     if steps:

@@ -27,7 +27,7 @@ def test_the_five_profiles():
 
 
 def test_defaults_of_the_measuring_method():
-    """docs/measuring.md's table, for what a gate rests on."""
+    """docs/explanation/measuring-method.md's table, for what a gate rests on."""
     assert (GATE.final_trial_s, GATE.duration_sum_s, GATE.relative_width, GATE.exceed_ratio) == (1, 21, 0.005, 0.5)
     assert [(goal.name, goal.loss_ratio) for goal in GATE.goals] == [("ndr", 0.0), ("pdr", 0.005)]
     assert [profile.confirmation_s for profile in (QUICK, GATE, FULL, SOAK)] == [2, 60, 60, 60]

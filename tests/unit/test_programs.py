@@ -18,7 +18,7 @@ from tests.program_calls import python_calls, shell_calls
 ROOT = Path(__file__).parents[2]
 PYTHON = [
     path
-    for folder in ("pytest_nfvperf", "fixtures", "suites", "tests", "benchmarks")
+    for folder in ("pytest_nfvperf", "fixtures", "suites", "tests", "benchmarks", "tools")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 SHELL = [*sorted(path for path in (ROOT / ".ci").iterdir() if path.suffix != ".py"), ROOT / "Makefile"]

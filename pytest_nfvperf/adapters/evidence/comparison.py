@@ -38,7 +38,7 @@ from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 COMPARISON_FILE = "comparison.json"
 
 UNPAIRED_FLOOR = 0.10
-"""By so much the same forwarding rate differed between fresh starts on one machine (docs/noise.md)."""
+"""By so much the same forwarding rate differed between fresh starts on one machine (docs/explanation/noise.md)."""
 
 _WEAKER = (
     "These are two runs: nothing alternated, so the statistics are weaker. What the machine did in one of them is in "

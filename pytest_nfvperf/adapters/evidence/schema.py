@@ -52,7 +52,7 @@ def evidence_schema() -> dict[str, Any]:
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pytest_nfvperf evidence, one line",
-        "description": f"Schema version {SCHEMA_VERSION}. Files are JSON lines; see docs/evidence-schema.md.",
+        "description": f"Schema version {SCHEMA_VERSION}. Files are JSON lines; see docs/reference/evidence.md.",
     }
     return head | _LINE.json_schema(by_alias=True)
 

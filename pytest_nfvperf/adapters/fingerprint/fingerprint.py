@@ -1,4 +1,4 @@
-"""What must be equal for two measurements to be compared (docs/measuring-method.md, rule 9), as plain JSON.
+"""What must be equal for two measurements to be compared (How we measure, rule 9), as plain JSON.
 
 What cannot be read here is absent, never a guess. Top-level keys:
 

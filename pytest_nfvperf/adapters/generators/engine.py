@@ -141,7 +141,7 @@ class Engine:
         Args:
             name: the command.
             deadline_s: seconds until an engine that has not answered is killed.
-            arguments: its keys (docs/engine-protocol.md).
+            arguments: its keys (docs/reference/engine-protocol.md).
 
         Raises:
             EngineRefusedError: it answered with an error.

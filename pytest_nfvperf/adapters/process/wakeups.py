@@ -3,7 +3,7 @@
 A host that shares its cores moves virtual CPUs: two that worked on one L3 cache work on two, and each cache line takes
 five times as long between them. While both work the host leaves them there, for half a minute or more. When one wakes
 the other, the host places that one anew, and prefers the caches of the one that woke it. What was seen on one
-host: docs/noise.md.
+host: docs/explanation/noise.md.
 
 Makes polling threads that share a CPU take short turns there.
 

@@ -1,6 +1,6 @@
 """Live progress of a search on a terminal: one line, rewritten at trial boundaries only.
 
-No thread refreshes it: during a trial the measuring process does nothing (docs/measuring-method.md, rule 12).
+No thread refreshes it: during a trial the measuring process does nothing (How we measure, rule 12).
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ BISECT = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_tes
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
-    """Ends with the statuses of docs/exit-status.md."""
+    """Ends with the statuses of docs/reference/exit-status.md."""
     try:
         with _asked_to_end():
             return _run(arguments)

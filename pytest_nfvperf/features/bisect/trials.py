@@ -207,7 +207,7 @@ def compare(
 
 
 def read_comparison(path: Path) -> ComparisonAnswer | str:
-    """What ``comparison.json`` says of the second side (docs/comparing.md).
+    """What ``comparison.json`` says of the second side (docs/reference/comparison.md).
 
     Raises:
         TestbedError: it is of another schema, or nothing was measured through no fault of the version.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Evidence for other tools: flat tables as CSV, or Parquet by pyarrow, and OpenMetrics text by
 # prometheus_client.
 #
-# docs/export.md lists the columns and the metrics; tests hold the page and these tables together.
+# docs/reference/export.md lists the columns and the metrics; tests hold the page and these tables together.
 
 NO_PYARROW = "Parquet files need pyarrow: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"
 NO_CLIENT = "OpenMetrics need prometheus_client: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"

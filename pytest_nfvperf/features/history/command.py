@@ -260,7 +260,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Ends with the statuses of docs/exit-status.md."""
+    """Ends with the statuses of docs/reference/exit-status.md."""
     from pytest_nfvperf.features.history.page import change_line  # noqa: PLC0415
     from pytest_nfvperf.features.history.series import LEAST_RUNS  # noqa: PLC0415
 

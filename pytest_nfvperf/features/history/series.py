@@ -1,6 +1,6 @@
 """Many runs of the same tests: the entry of each run, series of their figures, and the changes in them. Pure.
 
-``HistoryEntry`` and ``Acknowledgement`` are the shapes of the files of a history (docs/history.md).
+``HistoryEntry`` and ``Acknowledgement`` are the shapes of the files of a history (docs/how-to/history.md).
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def _client() -> str:
     if found is None:
         raise ConfigError(
             f"a place of labgrid needs {CLIENT}, which is not on the PATH: install labgrid in an environment of its "
-            "own, for example by `pipx install labgrid` (docs/scaling.md)"
+            "own, for example by `pipx install labgrid` (docs/how-to/several-testbeds.md)"
         )
     return found
 

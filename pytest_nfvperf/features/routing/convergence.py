@@ -137,7 +137,8 @@ class Convergence:
     ) -> ConvergenceReading:
         """Send at a constant rate, and cause events during the trial.
 
-        A reading that the rig spoiled is taken again. One without events has its losses dated (docs/noise.md).
+        A reading that the rig spoiled is taken again. One without events has its losses dated
+        (docs/explanation/noise.md).
 
         Args:
             live: the topology to measure on.

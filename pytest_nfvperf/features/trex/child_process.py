@@ -199,7 +199,7 @@ def _by_port(counter: Mapping[Any, int]) -> dict[int, int]:
     return {int(port): int(frames) for port, frames in counter.items() if str(port).isdigit()}
 
 
-# What the child can do with a TRex server: one method a command. docs/trex.md describes the protocol.
+# What the child can do with a TRex server: one method a command. docs/reference/trex.md describes the protocol.
 #
 # Finds and imports one of TRex's client libraries; which one, the parent says.
 #

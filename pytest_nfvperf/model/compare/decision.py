@@ -1,6 +1,6 @@
 """What a ratio with its interval says of a side: faster, slower, same, or that nobody can tell. Pure.
 
-The words (docs/comparing.md): a side is *different* where the interval of its ratio excludes 1, and the ratio is beyond
+The words: a side is *different* where the interval of its ratio excludes 1, and the ratio is beyond
 the noise floor: the larger of 1 % and of what two builds of the baseline differ by. It is the *same* where it is not
 different, and the whole interval lies within the margin. Otherwise nobody can tell.
 """

@@ -1,7 +1,7 @@
 """What a comparison found, as it is written: the evidence record ``comparison``, and a part of ``comparison.json``.
 
-The shape of ``comparison.json`` (docs/comparing.md) is made by model/evidence/comparison.py: these classes as
-plain JSON.
+The shape of ``comparison.json`` (docs/reference/comparison.md) is made by model/evidence/comparison.py:
+these classes as plain JSON.
 """
 
 from __future__ import annotations

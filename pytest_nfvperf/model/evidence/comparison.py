@@ -1,7 +1,7 @@
 """Comparisons of runs. Pure.
 
-Whether two runs were on machines alike, so that their figures may be compared (docs/measuring-method.md, rule 9); and
-``comparison.json``, what a run or two runs compared as one document for scripts (docs/comparing.md).
+Whether two runs were on machines alike, so that their figures may be compared (How we measure, rule 9); and
+``comparison.json``, what a run or two runs compared as one document for scripts (docs/reference/comparison.md).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ComparedRun:
         tests: every comparison, in order.
         left_out: selected tests that made none.
         duts: of each side what it was, as far as it ran.
-        result, exit_status: of the run (docs/exit-status.md).
+        result, exit_status: of the run (docs/reference/exit-status.md).
         differences: (what, value by side) in which the sides' Open vSwitch or the runs' machines differ.
         warnings: why the statistics are weaker than they could be.
     """

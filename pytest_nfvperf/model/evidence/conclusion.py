@@ -1,6 +1,6 @@
 """What became of each test and of the run, decided in one place; every report repeats it.
 
-Exit statuses are pytest's where they mean the same; docs/exit-status.md is made of them.
+Exit statuses are pytest's where they mean the same; docs/reference/exit-status.md is made of them.
 """
 
 from __future__ import annotations
@@ -476,7 +476,11 @@ def _without_stop(text: str) -> str:
 def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
     if fate is not RunFate.PASSED:
         untrusted = fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED
-        return "Measure again on a quieter machine before you rely on it (docs/noise.md)" if untrusted else fate.advice
+        return (
+            "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
+            if untrusted
+            else fate.advice
+        )
     if any(test.tolerated for test in tests):
         return "This is no acceptance: --nfv-inconclusive warn accepted what could not be judged"
     if any(test.fate is Fate.SKIPPED for test in tests):

@@ -60,7 +60,7 @@ class RunData:
         profile: quick, gate, full or soak.
         testbed: the testbed that was used, given or discovered.
         testbed_yaml: the same as a testbed file.
-        fingerprint: what must be equal for two runs to be compared (docs/measuring-method.md, rule 9), by name.
+        fingerprint: what must be equal for two runs to be compared (How we measure, rule 9), by name.
         dut, generator: None before they are started.
         sla: the SLA files in use.
         selected: node ids of all tests that the run is about, in order; None: written before this was known.
@@ -323,7 +323,7 @@ class RunEndData:
     """The run ended by itself.
 
     Attributes:
-        exit_status: pytest's own; what the command ends with follows from all of the evidence (docs/exit-status.md).
+        exit_status: pytest's own; what the command ends with follows from all of the evidence.
         counts: tests by status.
         reason: what ended it before its time, such as "1 error during collection"; "" for nothing.
     """
@@ -339,7 +339,7 @@ _MORE = "says more"
 
 
 class RecordKind(StrEnum):
-    """What a record is about. A kind is declared here and nowhere else, in the order of docs/evidence-schema.md.
+    """What a record is about. A kind is declared here and nowhere else, in the order of docs/reference/evidence.md.
 
     Attributes:
         data: class of what it carries.

@@ -1,4 +1,4 @@
-"""Where the frames of a trial were lost (docs/measuring-method.md, rule 8): counters, and the path made from them.
+"""Where the frames of a trial were lost (How we measure, rule 8): counters, and the path made from them.
 
 A path is a chain of hops. Frames enter a hop, leave it, or are lost in it for a reason that a counter names:
 

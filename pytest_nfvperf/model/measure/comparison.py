@@ -88,7 +88,7 @@ def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float =
 
 
 def bands_note(samples: Samples) -> str:
-    """Says so when the samples fall into two bands (docs/measuring-method.md, rule 11); else empty."""
+    """Says so when the samples fall into two bands (How we measure, rule 11); else empty."""
     found = two_bands(samples.values)
     if found is None:
         return ""

@@ -40,10 +40,10 @@ NOT_CONFIRMED = "not confirmed"
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The full-length trial at the found load (docs/measuring-method.md, rule 6).
+    """The full-length trial at the found load (How we measure, rule 6).
 
     Attributes:
-        loss_ratio: the DUT's own, of the undisturbed windows where losses are dated (docs/noise.md).
+        loss_ratio: the DUT's own, of the undisturbed windows where losses are dated (docs/explanation/noise.md).
         offered_frames: those that it is the ratio of, over all directions; None where only load and duration are known.
         undisturbed_s: for how long the trial was undisturbed; None where losses are not dated, and all of it counts.
         lost_disturbed: frames lost in the rest of it.
@@ -190,7 +190,7 @@ class SessionsSeen:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the load cost, from counters around one trial (docs/measuring-method.md, rule 10).
+    """What the load cost, from counters around one trial (How we measure, rule 10).
 
     None where the testbed does not offer the counter.
 

@@ -95,7 +95,7 @@ class Soak:
         interval_s: between samples.
         intervals: rows that there are.
         offered, lost: frames of the intervals that the rig did not spoil, all directions.
-            Where losses are dated (docs/noise.md), ``lost`` are those of undisturbed windows.
+            Where losses are dated (docs/explanation/noise.md), ``lost`` are those of undisturbed windows.
         spoiled_offered, spoiled_lost: of those that it did.
         disturbed_lost: of intervals that it did not, lost in windows that the machine disturbed.
         skipped: frames that were due while the generator was not there.

@@ -21,7 +21,7 @@ __all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
 Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
 """Observations of the subject with these labels; None when it was not measured."""
 
-FASTER_GENERATOR = "a faster generator would resolve it: more CPUs for it, or a lab's (docs/lab.md)"
+FASTER_GENERATOR = "a faster generator would resolve it: more CPUs for it, or a lab's (docs/tutorial/a-lab.md)"
 """What helps where a side of a relation is "at least": neither more readings nor another DUT would."""
 
 _EQUAL = 1e-9

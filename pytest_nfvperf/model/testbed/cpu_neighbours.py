@@ -1,4 +1,4 @@
-"""How far the DUT's CPUs are from the generator's, in words, and which other CPU would be nearer (docs/noise.md)."""
+"""How far the DUT's CPUs are from the generator's, in words, and which other CPU would be nearer."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
         return ""
     return (
         "no core of the same NUMA node is free and nearer. Rates are at least what is measured. Pin the CPUs of a "
-        "virtual machine to cores that share an L3 cache (docs/noise.md)"
+        "virtual machine to cores that share an L3 cache (docs/explanation/noise.md)"
     )
 
 

@@ -23,7 +23,7 @@ from pytest_nfvperf.model.traffic.windows import Undisturbed, Windows, running, 
 
 MOST_NOT_OFFERED = 0.04
 """Share of the frames due that a trial may leave out and still be one at its load: what the rig forgives itself where
-its generator shares a CPU with housekeeping, the most of all its limits (docs/measuring-method.md)."""
+its generator shares a CPU with housekeeping, the most of all its limits (docs/explanation/measuring-method.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -419,7 +419,7 @@ class NearCosts:
 # Every lost frame is dated. The generator knows in which window a ring refused it. A frame that the DUT took and
 # dropped is missed when the next one of its stream arrives, at most a latency later. So what was lost while the host
 # had taken a CPU away, or let somebody else use the other hardware thread of a core, is told from the rest
-# (docs/noise.md).
+# (docs/explanation/noise.md).
 #
 # A disturbance reaches into the windows beside those in which it was seen: it begins before anybody sees it, and what
 # waited in rings meanwhile comes after it. So a window counts as undisturbed when those on either side are, too. Of

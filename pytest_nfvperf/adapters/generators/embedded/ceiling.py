@@ -1,9 +1,9 @@
-"""The rig's own ceiling: how fast the generator is with nothing in its way (docs/measuring-method.md, rule 3).
+"""The rig's own ceiling: how fast the generator is with nothing in its way (How we measure, rule 3).
 
 A loop without a DUT: a second engine process joins two vhost-user sockets by plain forwarding.
 
 It takes the DUT's place, on the DUT's CPU, so that the rig's own ceiling can be measured
-(docs/measuring-method.md, rule 3), and tests get by without a switch.
+(How we measure, rule 3), and tests get by without a switch.
 """
 
 from __future__ import annotations

@@ -463,7 +463,7 @@ class EngineTrial:
 
 
 def interval_counts(data: Mapping[str, Any]) -> IntervalCounts:
-    """A line's ``interval`` (docs/engine-protocol.md)."""
+    """A line's ``interval`` (docs/reference/engine-protocol.md)."""
     return IntervalCounts(
         at_ns=data["at_ns"],
         directions=tuple(_so_far(stream) for stream in data["streams"]),

@@ -1,7 +1,8 @@
 """Names of the counters that say why OVS dropped a frame, and which of its versions has them.
 
 From OVS's sources, branches 2.15 to 4.0: ``lib/netdev-dpdk.c`` (SW_CSTATS), ``lib/dpif-netdev.c``,
-``lib/odp-execute.c`` and ``ofproto/ofproto-dpif-xlate.c`` (COVERAGE_DEFINE). docs/drop-ledger.md has them as a table.
+``lib/odp-execute.c`` and ``ofproto/ofproto-dpif-xlate.c`` (COVERAGE_DEFINE).
+docs/reference/drop-ledger.md has them as a table.
 """
 
 from __future__ import annotations
