@@ -26,7 +26,8 @@ or NEON, DPDK's driver writes a line of four descriptors at once: to send a fram
 
 
 SENDING = "bursts end with a line of descriptors, buffers in the order of memory"
-"""How the embedded generator sends, as far as figures of a DUT depend on it: part of the fingerprint, so that nobody takes another way for a change of the DUT."""
+"""How the embedded generator sends, as far as figures of a DUT depend on it: part of the fingerprint, so that nobody
+takes another way for a change of the DUT."""
 
 RX_DESCRIPTORS = 1024
 """Frames that wait in a port's receive ring while nobody polls it."""
