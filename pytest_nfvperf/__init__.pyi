@@ -29,9 +29,9 @@ from .model.testbed.ovs_settings import Tuning as Tuning
 from .runs.rig import LiveTopology as LiveTopology
 
 # Parametrizing
-from .plugin.parametrizing import sweep as sweep
-from .plugin.parametrizing import chosen as chosen
-from .plugin.parametrizing import compares as compares
+from .plugin.labels import sweep as sweep
+from .plugin.labels import chosen as chosen
+from .plugin.labels import compares as compares
 
 # Measuring and judging
 from .session.run import NfvSession as NfvSession

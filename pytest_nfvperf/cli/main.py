@@ -196,7 +196,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _matrix(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix  # noqa: PLC0415
-    from pytest_nfvperf.session.published_figures import published_beside, series_of  # noqa: PLC0415
+    from pytest_nfvperf.session.run_report import published_beside, series_of  # noqa: PLC0415
 
     runs = [read_run(path.resolve()) for path in arguments.runs]
     matrix = matrix_of((run, series_of(published_beside(run))) for run in runs)

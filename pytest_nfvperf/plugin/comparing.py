@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
+from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.session.run import NfvSession
 
@@ -38,5 +39,6 @@ def judged(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[None]
     except Exception as error:
         if not comparison.made:
             raise
-        comparison.note(f"the test ended by {type(error).__name__}: {error}; it checks what a comparison has not")
+        text = f"the test ended by {type(error).__name__}: {error}; it checks what a comparison has not"
+        session.recorder.emit(AttachmentData("note on the comparison", text=text))
     comparison.judge()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_nfvperf.model.evidence.records import Record, RecordKind
-from pytest_nfvperf.plugin.link import Link
+from pytest_nfvperf.plugin.worker_channel import WorkerChannel
 
 RUN, ALLURE = "run", "allure"
 _MOST_BYTES = 1 << 20
@@ -19,13 +19,13 @@ class SendFiles:
     """A sink after the evidence file: sends what was added to it; after each test what else there is.
 
     Args:
-        link: to the controller.
+        channel: to the controller.
         evidence: the file that the records go to.
         folders: directories whose files are sent, by kind.
     """
 
-    def __init__(self, link: Link, evidence: Path, folders: dict[str, Path]) -> None:
-        self._link = link
+    def __init__(self, channel: WorkerChannel, evidence: Path, folders: dict[str, Path]) -> None:
+        self._channel = channel
         self._evidence = evidence
         self._folders = folders
         self._sent: dict[Path, int] = {}
@@ -52,7 +52,7 @@ class SendFiles:
         with path.open("rb") as file:
             file.seek(offset)
             while data := file.read(_MOST_BYTES):
-                self._link.send_piece(kind, path.relative_to(self._folders[kind]).as_posix(), offset, data)
+                self._channel.send_piece(kind, path.relative_to(self._folders[kind]).as_posix(), offset, data)
                 offset += len(data)
         self._sent[path] = offset
 

@@ -6,6 +6,7 @@ machine waits until a test that measures is collected or run.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
@@ -14,26 +15,29 @@ import pytest
 
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.fold import folded
 from pytest_nfvperf.plugin import stopping
-from pytest_nfvperf.plugin.end_parts import make_junit_writable, parts_of
-from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKER, TESTBED_PARAMETER, is_measuring
-from pytest_nfvperf.plugin.options import add_options, read_options
-from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL, NOT_QUICK, QUICK_ONLY, SMOKE, SMOKE_ONLY, VIRTUAL_TIME
-from pytest_nfvperf.plugin.result_lines import ResultLines, attach
-from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY, run_directory
-from pytest_nfvperf.plugin.suite_order import add_ini, put_other_sides_first, sort_suites
-from pytest_nfvperf.plugin.telling import terminal_of
-from pytest_nfvperf.plugin.watch import Watch
-from pytest_nfvperf.session.options import Options
+from pytest_nfvperf.plugin.labels import (
+    BASE_FIXTURE,
+    FUNCTIONAL,
+    MARKER,
+    NOT_QUICK,
+    QUICK_ONLY,
+    SMOKE,
+    SMOKE_ONLY,
+    TESTBED_PARAMETER,
+    VIRTUAL_TIME,
+    is_measuring,
+)
+from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options
+from pytest_nfvperf.plugin.output import EndParts, ResultLines, attach, make_junit_writable, parts_of, terminal_of
+from pytest_nfvperf.plugin.run_state import OPTIONS_KEY, RUN_DIR_KEY, SESSION_KEY, STATE_KEY, RunState, is_worker
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession
 
-SESSION_KEY = pytest.StashKey["NfvSession"]()
-OPTIONS_KEY = pytest.StashKey[Options]()
 MISTAKE_KEY = pytest.StashKey[pytest.UsageError | None]()
 """What is wrong with the options: the run ends by it where it can leave evidence, which pytest_configure cannot."""
-WATCH_KEY = pytest.StashKey[Watch]()
 MEASURING_KEY = pytest.StashKey[bool]()
 RUNNERS = Point[Callable[[pytest.Config], int | None]]("runner")
 """What runs the same command elsewhere and returns its exit status, by the option; None: it is to go on here."""
@@ -49,7 +53,8 @@ NOT_LOADED = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the --nfv-* options, and the ini option for the order of suites."""
     add_options(parser)
-    add_ini(parser)
+    order = "folders and files of suites in the order in which they run, others after them"
+    parser.addini(SUITE_ORDER, order, type="args")
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -80,45 +85,27 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[OPTIONS_KEY] = options
     config.stash[MEASURING_KEY] = False
     config.stash[RECORDED_KEY] = False
-    config.stash[WATCH_KEY] = watch = Watch()
-    config.pluginmanager.register(watch, "nfvperf-watch")
-    if not hasattr(config, "workerinput"):
+    config.stash[STATE_KEY] = state = RunState()
+    config.pluginmanager.register(state, "nfvperf-run-state")
+    config.pluginmanager.register(LastLine(state), "nfvperf-last-line")
+    if not is_worker(config):
         config.pluginmanager.register(ResultLines(config), "nfvperf-result-lines")
     if config.pluginmanager.hasplugin("xdist"):
-        from pytest_nfvperf.plugin.xdist import XdistHooks  # noqa: PLC0415 - only with xdist
+        from pytest_nfvperf.plugin.controller import XdistHooks  # noqa: PLC0415 - only with xdist
 
         config.pluginmanager.register(XdistHooks(config), "nfvperf-xdist")
-
-
-def refuse(config: pytest.Config, selected: list[pytest.Item], error: pytest.UsageError) -> None:
-    """Put into the evidence that the run ends before its first test, by a mistake of the user's.
-
-    A worker of xdist cannot end the run: it tells its controller, which does.
-    """
-    watch = _watch(config)
-    watch.note(str(error))
-    options = config.stash[OPTIONS_KEY]
-    if hasattr(config, "workerinput"):
-        from pytest_nfvperf.plugin.xdist import tell_controller  # noqa: PLC0415 - only with xdist
-
-        tell_controller(config, error)
-        return
-    if options.plan or config.option.collectonly:
-        return
-    from pytest_nfvperf.plugin import concluding  # noqa: PLC0415 - only for who was about to measure
-
-    run_dir = run_directory(config, options)
-    concluding.refuse(config, run_dir, config.stash.get(SESSION_KEY, None), selected, watch, error)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """End the run if an option cannot be used. With xdist the controller does."""
     config = session.config
-    if hasattr(config, "workerinput"):
+    if is_worker(config):
         return
     mistake = config.stash[MISTAKE_KEY]
     if mistake is not None:
+        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for who was about to measure
+
         refuse(config, [], mistake)
         raise mistake
 
@@ -137,26 +124,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     measuring = [item for item in items if is_measuring(item)]
     if not measuring:
         return (yield)
+    from pytest_nfvperf.plugin import selection  # noqa: PLC0415 - only where something is measured
+
     try:
         _prepare(config, items, measuring)
     except pytest.UsageError as error:
+        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for who is refused
+
         refuse(config, measuring, error)
         raise
     result = yield
-    put_other_sides_first(items, session_of(config))
+    selection.put_other_sides_first(items, session_of(config))
     return result
 
 
 def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[pytest.Item]) -> None:
-    from pytest_nfvperf.plugin import collection, refusals, worker  # noqa: PLC0415 - only where something is measured
+    from pytest_nfvperf.plugin import selection, worker  # noqa: PLC0415 - only where something is measured
 
-    collection.check_root(config, config.stash[OPTIONS_KEY])
+    selection.check_root(config, config.stash[OPTIONS_KEY])
     session_of(config)  # a refusal is in its evidence, too
-    refusals.refuse_others(config, measuring)
-    collection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
-    sort_suites(config, items)
+    selection.refuse_others(config, measuring)
+    selection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
+    selection.sort_suites(config, items)
     selected = [item for item in items if is_measuring(item)]
-    collection.check_before_run(config, measuring, selected, session_of(config))
+    selection.check_before_run(config, measuring, selected, session_of(config))
     worker.refuse_unsendable(config, items)
     worker.tell_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
@@ -164,7 +155,7 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
 
         resuming.take_over(config, items, session_of(config))
     config.stash[MEASURING_KEY] = True
-    if collection.starts(config, config.stash[OPTIONS_KEY]):
+    if selection.starts(config, config.stash[OPTIONS_KEY]):
         stopping.watch(config, session_of(config))
 
 
@@ -172,10 +163,10 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Name testbed, DUT, generator and profile."""
     if not config.stash[MEASURING_KEY]:
         return []
-    from pytest_nfvperf.plugin import collection, terminal  # noqa: PLC0415
+    from pytest_nfvperf.plugin import run_result, selection  # noqa: PLC0415
 
-    measures = collection.starts(config, config.stash[OPTIONS_KEY])
-    return terminal.header(session_of(config), measures=measures)
+    measures = selection.starts(config, config.stash[OPTIONS_KEY])
+    return run_result.header(session_of(config), measures=measures)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -188,15 +179,15 @@ def pytest_runtestloop(session: pytest.Session) -> object:
         from pytest_nfvperf.plugin import plan  # noqa: PLC0415
 
         return plan.show_plan(session, session_of(config))
-    from pytest_nfvperf.plugin import concluding  # noqa: PLC0415
+    from pytest_nfvperf.plugin import run_result  # noqa: PLC0415
 
     try:
-        concluding.begin(session, session_of(config), _watch(config).uncollected)
+        run_result.begin(session, session_of(config), config.stash[STATE_KEY].uncollected)
     except pytest.UsageError as error:
-        refuse(config, session.items, error)
+        run_result.refuse(config, session.items, error)
         raise
     config.stash[RECORDED_KEY] = True
-    from pytest_nfvperf.plugin.collection import LoggedReports  # noqa: PLC0415 - only with evidence
+    from pytest_nfvperf.plugin.phases import LoggedReports  # noqa: PLC0415 - only with evidence
 
     config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
     return None
@@ -207,15 +198,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Put the beginning of a test into the evidence of a run that measures; that of one taken over is in there."""
     if not _is_recorded(item) or _is_taken_over(item):
         return (yield)
-    from pytest_nfvperf.plugin import collection, worker  # noqa: PLC0415
+    from pytest_nfvperf.plugin import phases, worker  # noqa: PLC0415
 
     session = session_of(item.config)
     worker.take_turn(item, session)
-    collection.begin(item, session)
+    phases.begin(item, session)
     try:
         result = yield
     except BaseException:
-        collection.interrupted(item.config, session)
+        phases.interrupted(item.config, session)
         raise
     if session.interrupted:
         item.session.shouldstop = f"{session.interrupted} during a soak; its verdict is on what there was until then"
@@ -237,14 +228,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object]:
     if not _is_recorded(item):
         return (yield)
-    from pytest_nfvperf.plugin import collection, comparing  # noqa: PLC0415
+    from pytest_nfvperf.plugin import comparing, phases  # noqa: PLC0415
 
-    collection.refuse_unrecorded(item)
+    phases.refuse_unrecorded(item)
     session = session_of(item.config)
     if phase == "setup" and item.config.stash[RECORDED_KEY]:
-        collection.set_up(item, session)
-        collection.refuse_unrecorded(item)
-    with collection.tolerating(item, phase, session), comparing.judged(item, phase, session):
+        phases.set_up(item, session)
+        phases.refuse_unrecorded(item)
+    with phases.tolerating(item, phase, session), comparing.judged(item, phase, session):
         return (yield)
     return None
 
@@ -256,7 +247,7 @@ def pytest_runtest_makereport(
     """Show SLA tables and testbed errors as what they are, without a traceback through our code."""
     if not _is_recorded(item):
         return (yield)
-    from pytest_nfvperf.plugin import collection  # noqa: PLC0415
+    from pytest_nfvperf.plugin import phases  # noqa: PLC0415
 
     session = session_of(item.config)
     if call.when == "call":
@@ -266,8 +257,8 @@ def pytest_runtest_makereport(
         skipped = pytest.skip.Exception(str(call.excinfo.value)).with_traceback(call.excinfo.tb)
         call.excinfo = pytest.ExceptionInfo.from_exception(skipped)
     report = yield
-    collection.explain(item, call, report, session)
-    found = collection.finish(item, report, session) if call.when == "teardown" else None
+    phases.explain(item, call, report, session)
+    found = phases.finish(item, report, session) if call.when == "teardown" else None
     if is_measuring(item) and not session.options.plan:
         attach(report, found)
     return report
@@ -293,7 +284,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
         return "lost", "L", "LOST"
     if not hasattr(report, "nfv_word"):
         return None
-    from pytest_nfvperf.plugin.ending import status_of  # noqa: PLC0415
+    from pytest_nfvperf.plugin.failure_causes import status_of  # noqa: PLC0415
 
     return status_of(report)
 
@@ -306,11 +297,10 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
 def show_summary(config: pytest.Config) -> None:
     """The same; also called where pytest itself shows no summary, after an internal error."""
     run_dir, shown_on, parts = config.stash.get(RUN_DIR_KEY, None), terminal_of(config), parts_of(config)
-    if run_dir is None or shown_on is None or hasattr(config, "workerinput"):
+    if run_dir is None or shown_on is None or is_worker(config):
         return
     with parts.alone("the summary cannot be shown", f"then: nfvperf show {run_dir}"):
-        from pytest_nfvperf.plugin import terminal  # noqa: PLC0415
-        from pytest_nfvperf.plugin.concluding import CONCLUDED_KEY  # noqa: PLC0415
+        from pytest_nfvperf.plugin.run_result import CONCLUDED_KEY, summary  # noqa: PLC0415
 
         session = config.stash.get(SESSION_KEY, None)
         leftovers = session.backend.leftovers() if session is not None else []
@@ -318,8 +308,8 @@ def show_summary(config: pytest.Config) -> None:
         leftovers += ending.problems
         options, concluded = config.stash[OPTIONS_KEY], config.stash.get(CONCLUDED_KEY, None)
         if concluded is not None:
-            terminal.summary(shown_on, run_dir, options, leftovers, concluded, parts, ending.time_for_charts)
-            _watch(config).summarized = True
+            summary(shown_on, run_dir, options, leftovers, concluded, parts, ending.time_for_charts)
+            config.stash[STATE_KEY].summarized = True
     for line in parts.untold():
         shown_on.write_line(f"nfvperf: {line}", yellow=True)
 
@@ -336,21 +326,65 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
             _finish(session)
 
 
+class LastLine:
+    """Writes what became of the run, after all that others write at its end; ``state`` has the line."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        result = yield
+        parts = parts_of(session.config)
+        with parts.alone("the end of the run cannot be shown"):
+            asked = stopping.ending(session.config).asked
+            if asked and self._state.last_line is not None:
+                from pytest_nfvperf.plugin.run_result import conclude_stopped  # noqa: PLC0415 - only who measured has it
+
+                # The signal came while the report was written: the report is written again, and says so.
+                if conclude_stopped(session, self._state, asked):
+                    self._state.summarized = False
+            self._write(session.config, parts)
+        return result
+
+    def _write(self, config: pytest.Config, parts: EndParts) -> None:
+        state, terminal = self._state, terminal_of(config)
+        if state.last_line is None or terminal is None or terminal.verbosity < -1:
+            for line in parts.untold():
+                print(f"nfvperf: {line}", file=sys.stderr)
+            return
+        if not state.summarized:
+            show_summary(config)
+        for line in parts.untold():
+            terminal.write_line(f"nfvperf: {line}", yellow=True)
+        said = state.beside_error if state.beside_error and _one_stream() else state.last_line
+        markup = {"yellow": True} if state.good and state.doubtful else {"green": state.good, "red": not state.good}
+        for line in folded(f"nfvperf: {said}", terminal.width):
+            terminal.write_line(line, bold=True, **markup)
+        if lost := terminal.lost():
+            print(f"nfvperf: standard output takes no more: {lost}. {state.last_line}", file=sys.stderr)
+
+
+def _one_stream() -> bool:
+    """True where what pytest writes to stderr comes out beside our last line, as on a terminal: once is enough."""
+    try:
+        out, err = os.fstat(1), os.fstat(2)
+    except OSError:
+        return False
+    return (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
+
+
 def _finish(session: pytest.Session) -> None:
     config, parts = session.config, parts_of(session.config)
     nfv = config.stash.get(SESSION_KEY, None)
     if nfv is not None:
         with parts.alone("the run was not taken down as a whole", "nfvperf clean removes what is left"):
-            nfv.close(int(session.exitstatus), _watch(config).reason(session))
-    if RUN_DIR_KEY in config.stash and not hasattr(config, "workerinput"):
-        from pytest_nfvperf.plugin.concluding import conclude_session  # noqa: PLC0415
+            nfv.close(int(session.exitstatus), config.stash[STATE_KEY].reason(session))
+    if RUN_DIR_KEY in config.stash and not is_worker(config):
+        from pytest_nfvperf.plugin.run_result import conclude_session  # noqa: PLC0415
 
         with stopping.ending(config).undisturbed(), parts.alone("the run cannot be concluded"):
-            conclude_session(session, int(session.exitstatus), _watch(config))
-
-
-def _watch(config: pytest.Config) -> Watch:
-    return config.stash[WATCH_KEY]
+            conclude_session(session, int(session.exitstatus), config.stash[STATE_KEY])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -369,7 +403,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _give_back(config: pytest.Config) -> None:
     if SESSION_KEY in config.stash:
-        from pytest_nfvperf.plugin.leasing import give_back  # noqa: PLC0415 - only who measured has a testbed
+        from pytest_nfvperf.plugin.session_factory import give_back  # noqa: PLC0415 - only who measured has a testbed
 
         give_back(config)
 

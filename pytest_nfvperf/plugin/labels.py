@@ -1,20 +1,193 @@
-"""What identifies a test in SLAs and reports, read off the collected item."""
+"""How suites are parametrised, and what identifies a test in SLAs and reports, read off the collected item.
+
+The thorough profiles run a whole sweep, quick a chosen part of it, and smoke one case of that.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
 
 import pytest
 
-from pytest_nfvperf.plugin.parametrizing import Compared
+from pytest_nfvperf.model.arguments import NAME, TEXT, VALUES, checked, either, optional, shown_value
+from pytest_nfvperf.model.errors import ArgumentError
+
+NOT_QUICK = "nfv_not_quick"
+"""Marker of parameters that the quick profile leaves out."""
+
+
+QUICK_ONLY = "nfv_quick_only"
+"""Marker of parameters that only the quick profile has."""
+
+
+SMOKE_ONLY = "nfv_smoke_only"
+"""Marker of parameters that only the smoke profile has."""
+
+
+VIRTUAL_TIME = "nfv_virtual_time"
+"""Marks tests that count instructions."""
+
+
+SMOKE = "nfv_smoke"
+"""Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
+
+
+FUNCTIONAL = "nfv_functional"
+"""Marks tests that judge no rate and no time: they may run beside each other, and never beside a measurement."""
+
+
+_MOST_IN_SMOKE = 3
+"""Values that the smoke profile compares: a slope over them has an interval from three on."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+_QUICK = optional(VALUES)
+
+
+@checked(name=NAME, values=either(VALUES, TEXT), quick=_QUICK)
+def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = None) -> Callable[[F], F]:
+    """Parametrise a test over ``values``, of which the quick profile keeps those in ``quick``.
+
+    Without ``quick`` it keeps all.
+
+    Example::
+
+        @sweep("frame_size", RFC2544_FRAME_SIZES, quick={64, 1518})
+        def test_ndr_pdr(frame_size, phy2phy, search, sla): ...
+
+    Raises:
+        ValueError: ``quick`` names a value that is not swept, or keeps none; ``values`` is a text.
+    """
+    if isinstance(values, str):
+        raise ArgumentError(f"sweep of {name!r}: give a list of values, not the text {values!r}")
+    all_values = list(values)
+    quick = all_values if quick is None else list(quick)
+    strangers = [value for value in quick if value not in all_values]
+    if strangers:
+        raise ArgumentError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
+    if not quick:
+        raise ArgumentError(f"sweep of {name!r}: the quick profile must keep at least one value")
+    left_out = pytest.mark.nfv_not_quick
+    params = [
+        pytest.param(value, id=_identify(value), marks=() if value in quick else left_out) for value in all_values
+    ]
+    return pytest.mark.parametrize(name, params)
+
+
+@checked(names=NAME, cases=VALUES, quick=_QUICK)
+def chosen(
+    names: str, cases: Iterable[tuple[Any, ...]], *, quick: Collection[tuple[Any, ...]] | None = None
+) -> Callable[[F], F]:
+    """Parametrise a test over cases of several parameters, of which the quick profile keeps those in ``quick``.
+
+    Without ``quick`` it keeps all.
+
+    Example::
+
+        @chosen("link, streams", product(("patch", "veth"), (1, 2, 4)), quick={("patch", 1), ("veth", 4)})
+        def test_tcp(link, streams, ...): ...
+
+    Raises:
+        ValueError: ``quick`` names a case that is not among the others, or none.
+    """
+    listed: list[Any] = list(cases)
+    wanted = names.count(",") + 1
+    for case in listed:
+        if not isinstance(case, (tuple, list)) or len(case) != wanted:
+            raise ArgumentError(f"cases of {names!r}: {shown_value(case)} is no tuple of {wanted} values")
+    quick = listed if quick is None else list(quick)
+    strangers = [case for case in quick if case not in listed]
+    if strangers or not quick:
+        what = f"quick has {strangers[0]!r}, which is not among them" if strangers else "quick must have at least one"
+        raise ArgumentError(f"cases of {names!r}: {what}")
+    words = [name.strip() for name in names.split(",")]
+    params = [
+        pytest.param(
+            *case,
+            id="-".join(_of_case(word, value) for word, value in zip(words, case, strict=True)),
+            marks=() if case in quick else pytest.mark.nfv_not_quick,
+        )
+        for case in listed
+    ]
+    return pytest.mark.parametrize(words, params)
+
+
+def _of_case(name: str, value: Any) -> str:
+    """The id of one value. Numbers, on and off need the parameter's name to say something."""
+    return f"{name}_{_identify(value)}" if isinstance(value, int) else _identify(value)
+
+
+class Compared(tuple[Any, ...]):
+    """Values that one test compares, the baseline first: each is a subject of its own."""
+
+    __slots__ = ()
+
+
+@checked(name=NAME, values=VALUES, quick=_QUICK)
+def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = None) -> Callable[[F], F]:
+    """Give a test all of ``values`` at once, for it to compare; the quick profile gives it those of ``quick``.
+
+    The smoke profile gives it three of those at most. The first is the baseline. SLA rules select each of
+    them by the label ``name``.
+
+    Example::
+
+        @compares("bridges", range(1, 10), quick=(1, 2, 4, 9))
+        def test_chain(bridges, study, sla): ...
+
+    Raises:
+        ValueError: fewer than two values, or a quick value that is not among them.
+    """
+    full = Compared(values)
+    short = full if quick is None else Compared(quick)
+    strangers = [value for value in short if value not in full]
+    if strangers:
+        raise ArgumentError(f"comparison of {name!r}: quick has {strangers[0]!r}, which is not among {list(full)}")
+    if len(short) < 2:
+        raise ArgumentError(f"comparison of {name!r}: two values or more can be compared, not {list(short)}")
+    cases: list[tuple[Compared, tuple[pytest.MarkDecorator, ...]]] = []
+    if len(short) > _MOST_IN_SMOKE:  # first: smoke takes the first case of a test
+        ends_and_middle = Compared((short[0], short[len(short) // 2], short[-1]))
+        cases.append((ends_and_middle, (pytest.mark.nfv_smoke_only,)))
+    if full == short:
+        cases.append((full, ()))
+    else:
+        cases += [(short, (pytest.mark.nfv_quick_only,)), (full, (pytest.mark.nfv_not_quick,))]
+    return pytest.mark.parametrize(
+        name, [pytest.param(each, id=_series(name, each), marks=marks) for each, marks in cases]
+    )
+
+
+def _series(name: str, values: Compared) -> str:
+    """``bridges_1_2_4_9``; a run of numbers by its ends, ``bridges_1_to_9``."""
+    run = len(values) > 2 and all(isinstance(value, int) for value in values)
+    if run and list(values) == list(range(values[0], values[0] + len(values))):
+        return f"{name}_{values[0]}_to_{values[-1]}"
+    return "_".join([name, *map(str, values)])
+
+
+def _identify(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    from pytest_nfvperf.model.traffic.traffic import Imix  # noqa: PLC0415 - every pytest run imports this module
+
+    return f"imix-{value.name}" if isinstance(value, Imix) else str(value)
+
 
 TOPOLOGY_FIXTURES = frozenset({"phy2phy", "pvp", "pvvp"})
 """Fixtures that deploy the topology of their own name."""
 
+
 BASE_FIXTURE = "nfv_session"
 """Every fixture of ours that touches the testbed depends on this one."""
 
+
 MARKER = "nfv"
+
 
 TESTBED_PARAMETER = "testbed"
 """Parameter, and label, of tests that run once for each label of the testbeds that were given."""

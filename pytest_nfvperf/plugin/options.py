@@ -31,6 +31,9 @@ hook, and without evidence."""
 _MOST_DIGITS = 9
 """Of a count that somebody means."""
 
+SUITE_ORDER = "nfv_suite_order"
+"""The ini option for the order of suites."""
+
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the ``--nfv-*`` options."""

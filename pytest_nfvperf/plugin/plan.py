@@ -20,9 +20,9 @@ from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
 from pytest_nfvperf.model.measure.request_response import RequestSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.plugin.collection import DUT_FAILED, INCONCLUSIVE, USAGE
 from pytest_nfvperf.plugin.labels import is_measuring
-from pytest_nfvperf.plugin.telling import terminal_of
+from pytest_nfvperf.plugin.output import terminal_of
+from pytest_nfvperf.plugin.phases import DUT_FAILED, INCONCLUSIVE, USAGE
 from pytest_nfvperf.session.run import NfvSession
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from pytest_nfvperf.plugin.end_parts import EndParts
+from pytest_nfvperf.plugin.output import EndParts
 
 NOTE = "NFVPERF_REPORT_NOTE"
 """Environment variable of the run in the guest: the file in which it notes its directory."""

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pytest_nfvperf.model.errors import NfvperfError
-from pytest_nfvperf.plugin.end_parts import protect_end
+from pytest_nfvperf.plugin.output import protect_end, terminal_of
 from pytest_nfvperf.plugin.report_later import is_left_to_host
-from pytest_nfvperf.plugin.telling import terminal_of
 
 SOAK_END_S = 5.0
 """Time that a soak has for its verdict once it was asked to end. On an idle machine it takes a fraction of a second."""
@@ -67,7 +66,7 @@ def _import_now(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput") or is_left_to_host():
         return
-    from pytest_nfvperf.plugin import terminal  # noqa: F401, PLC0415
+    from pytest_nfvperf.plugin import run_result  # noqa: F401, PLC0415
 
     if config.pluginmanager.hasplugin(_HYPOTHESIS):
         importlib.import_module("hypothesis.internal.observability")  # its plugin does, in every run's summary

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.model.sla.rules import Groups, Selected, join_related
-from pytest_nfvperf.plugin.dealing import Place
-from pytest_nfvperf.plugin.labels import TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
-from pytest_nfvperf.plugin.link import Link, link_of, refuse_not_utf8
-from pytest_nfvperf.plugin.parametrizing import FUNCTIONAL
+from pytest_nfvperf.plugin.labels import FUNCTIONAL, TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
+from pytest_nfvperf.plugin.work_groups import Place
+from pytest_nfvperf.plugin.worker_channel import WorkerChannel, channel_of, refuse_not_utf8
 from pytest_nfvperf.session.run import NfvSession
 
 JUDGE = "sla"
@@ -26,12 +25,12 @@ def refuse_unsendable(config: pytest.Config, items: Sequence[pytest.Item]) -> No
 
 def tell_places(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
     """Tell the controller, before xdist tells it what was collected, which tests belong together."""
-    link = link_of(config)
-    if link is None:
+    channel = channel_of(config)
+    if channel is None:
         return
     config.option.loadgroup = False  # else xdist puts the group into the test's id; our scheduler knows it without
     measuring = [item for item in items if is_measuring(item)]
-    link.tell_places(places_of(measuring, session))
+    channel.report_places(places_of(measuring, session))
 
 
 def places_of(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Place]:
@@ -71,9 +70,9 @@ def _join_marked(items: Sequence[pytest.Item], labels: Sequence[str], groups: Gr
 def take_turn(item: pytest.Item, session: NfvSession) -> None:
     """Before a test: a functional one shares the machine; one that measures lets those end that measure nothing."""
     session.machine.functional = _is_functional(item, session)
-    link = link_of(item.config)
-    if link is not None and is_measuring(item) and not session.machine.functional:
-        link.wait_for_quiet()
+    channel = channel_of(item.config)
+    if channel is not None and is_measuring(item) and not session.machine.functional:
+        channel.wait_for_quiet()
 
 
 def _is_functional(item: pytest.Item, session: NfvSession) -> bool:
@@ -89,7 +88,7 @@ def run_dir_of_worker(config: pytest.Config, run_dir: Path) -> Path | None:
     return run_dir
 
 
-def share(session: NfvSession, link: Link) -> None:
+def share(session: NfvSession, channel: WorkerChannel) -> None:
     """Tell the others what this worker measures, and judge relations by what they measured."""
-    session.measured.tell = link.tell_observed
-    session.measured.heard = link.heard
+    session.measured.tell = channel.report_observed
+    session.measured.heard = channel.observed_elsewhere

@@ -11,26 +11,28 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from pytest_nfvperf.model.compare.decision import HIGHER
 from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
 from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError, UnavailableError
-from pytest_nfvperf.model.evidence.records import AttachmentData, ErrorData
+from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.runs.compare_sides import SIDE, GuardedStudy, Lost, SideComparison
 from pytest_nfvperf.runs.compared_measurements import ComparedSearch, ComparedStudy
 from pytest_nfvperf.runs.limits import LimitsOf
+from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.search import Search
 from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.subject_deployer import SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
-from pytest_nfvperf.session.deploying import FreshDeployer
-from pytest_nfvperf.session.run import NfvSession
+from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 RULE = "nfvperf compare"
@@ -56,17 +58,32 @@ class Comparison:
     """What a run's tests compare.
 
     Args:
-        session: of this run.
         comparing: the sides.
+        options: of this run.
+        profile: of this run.
+        estimate_s: how long a search takes.
+        deploy: builds a subject anew, for searches, which build nothing by themselves.
+        streams: makes what runs streams, for them.
+        close_rig: takes down the run's own rig: the next deployment starts it anew.
 
     Attributes:
         made: the running test's comparisons so far; whoever calls a test calls ``begin_test`` before.
     """
 
-    def __init__(self, session: NfvSession, comparing: Comparing) -> None:
+    def __init__(
+        self,
+        comparing: Comparing,
+        options: Options,
+        profile: Profile,
+        estimate_s: Callable[[Profile], float],
+        deploy: SubjectDeployer,
+        streams: Callable[[], StreamRunner],
+        close_rig: Callable[[], None],
+    ) -> None:
         self.comparing = comparing
         self.made: list[ComparisonData] = []
-        self._session = session
+        self._options, self._profile, self._estimate_s = options, profile, estimate_s
+        self._deploy, self._streams, self._close_rig = deploy, streams, close_rig
         self._verdicts: list[Verdict] = []
         self._broken: dict[str, list[Lost]] = {}
 
@@ -89,12 +106,9 @@ class Comparison:
 
     def search(self, labels: Mapping[str, str], limits_of: LimitsOf, context: Context) -> Search:
         """Measurements of one test."""
-        deploy = FreshDeployer(self._session)
-        sides = self._sides(labels, deploy, limits_of, deploy.streams, context)
-        estimate = self._session.backend.estimate_search_s
-        return ComparedSearch(
-            self._session.profile, labels, limits_of, estimate, sides, virtual=self._session.options.virtual_time
-        )
+        sides = self._sides(labels, self._deploy, limits_of, self._streams, context)
+        virtual = self._options.virtual_time
+        return ComparedSearch(self._profile, labels, limits_of, self._estimate_s, sides, virtual=virtual)
 
     def study(
         self,
@@ -107,7 +121,7 @@ class Comparison:
         """Comparisons of one test."""
         sides = self._sides(labels, deploy, limits_of, streams, context)
         decided: Decided = lambda _: True  # noqa: E731 - each of its subjects is decided by itself
-        return ComparedStudy(self._session.profile, labels, deploy, limits_of, streams, decided, context, sides=sides)
+        return ComparedStudy(self._profile, labels, deploy, limits_of, streams, decided, context, sides=sides)
 
     def _sides(
         self,
@@ -117,9 +131,9 @@ class Comparison:
         streams: Callable[[], StreamRunner],
         context: Context,
     ) -> SideComparison:
-        profile = self._session.profile
+        profile = self._profile
         profile = replace(profile, comparison_budget_s=profile.comparison_budget_s * BUDGETS)
-        rounds = self._session.options.compare_rounds
+        rounds = self._options.compare_rounds
         if rounds is not None:
             profile = replace(profile, comparison_repeats=rounds, comparison_budget_s=0.0)
 
@@ -129,39 +143,36 @@ class Comparison:
             return study
 
         lost = {name: each[-1] for name, each in self._broken.items() if len(each) >= TRIES}
-        blocks = self._session.options.compare_blocks
-        return SideComparison(self.comparing, make, deploy.check, self._take, self._reset, lost, blocks)
+        blocks, take = self._options.compare_blocks, partial(self._take, context.recorder)
+        return SideComparison(self.comparing, make, deploy.check, take, self._reset, lost, blocks)
 
     def _reset(self) -> None:
         """Take down the run's own rig: the next deployment starts it anew."""
         with suppress(TestbedError):
-            self._session.rig.close()
+            self._close_rig()
 
-    def _take(self, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, Lost]) -> None:
+    def _take(
+        self, recorder: Recorder, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, Lost]
+    ) -> None:
         """Put a comparison into the evidence, with a verdict a side, or an error where it broke."""
-        recorder = self._session.recorder
         self.made.append(data)
         recorder.emit(data)
         for side in data.sides:
             if side.state in {SideState.BROKEN, SideState.UNAVAILABLE}:
-                self._note_broken(side, lost[side.side])
+                self._note_broken(recorder, side, lost[side.side])
                 continue
             labels = outcomes[side.side].labels if side.side in outcomes else (*data.labels, (SIDE, side.side))
             verdict = side_verdict(side, data.baseline, tuple(sorted(labels)))
             self._verdicts.append(verdict)
             recorder.emit(verdict)
 
-    def _note_broken(self, side: SideFigures, lost: Lost) -> None:
+    def _note_broken(self, recorder: Recorder, side: SideFigures, lost: Lost) -> None:
         evidence = lost.error.evidence if isinstance(lost.error, TestbedError) else {}
         known = self._broken.setdefault(side.side, [])
         known.append(lost)
         again = " (it broke in earlier tests, and was not tried again)" if len(known) > TRIES else ""
         message = f"side {side.side!r} is {side.state}: {side.reason}{again}"
-        self._session.recorder.emit(ErrorData(type(lost.error).__name__, message, dict(evidence)))
-
-    def note(self, text: str) -> None:
-        """Something that the reader of the running test's last comparison must know."""
-        self._session.recorder.emit(AttachmentData("note on the comparison", text=text))
+        recorder.emit(ErrorData(type(lost.error).__name__, message, dict(evidence)))
 
     def judge(self) -> None:
         """What the test comes to, after it ended by itself. A plan has no figures to judge.
@@ -175,7 +186,7 @@ class Comparison:
             raise UnavailableError(
                 "not compared: the test passed, and measured nothing by search or study that sides could be compared in"
             )
-        if self._session.options.plan:
+        if self._options.plan:
             return
         troubles = [side for data in self.made for side in data.sides]
         broken = [side for side in troubles if side.state in {SideState.BROKEN, SideState.UNAVAILABLE}]
@@ -188,7 +199,7 @@ class Comparison:
             raise SlaFailure(text, Judgement.FAIL)
         if Judgement.INCONCLUSIVE not in judgements:
             return
-        if self._session.options.inconclusive != "warn":
+        if self._options.inconclusive != "warn":
             raise SlaFailure(text, Judgement.INCONCLUSIVE)
         warnings.warn(InconclusiveWarning(text), stacklevel=2)
 

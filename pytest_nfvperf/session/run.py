@@ -1,10 +1,22 @@
 """What one pytest process knows and owns: testbed, SLAs, evidence and the rig.
 
-Everything is made when first needed, so that collecting tests costs nothing and changes nothing.
+Everything is made when first needed, so that collecting tests costs nothing and changes nothing::
+
+    NfvSession
+      machine     Machine     whose the machine is while a test runs; makes the rig
+      recorder    Recorder    evidence; the record of the run is its first, and is written again as more becomes known
+      measured    Measured    what relations of SLAs compare
+      slas        Slas        the rules in force, by test file
+      comparison  Comparison  of a run that compares sides; else None
+
+A test that measures has the machine to itself; functional tests share it. An OVS polls also between tests. So what was
+taken to be shared is given back before it is taken to measure.
 """
 
 from __future__ import annotations
 
+import platform
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,15 +24,18 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file, samples_in
 from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import deployed_title
-from pytest_nfvperf.backends.base import Abandons, Backend
+from pytest_nfvperf.backends.base import Abandons, Backend, SharesMachine
+from pytest_nfvperf.config.testbed_file import testbed_to_yaml
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
@@ -39,9 +54,10 @@ from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
 from pytest_nfvperf.model.sla.verdict import Baseline, Verdict
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, Testbed
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.machine import RunEnd
@@ -50,27 +66,156 @@ from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.runs.places import DeployedOn
 from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.runs.rig import LiveTopology, Rig
+from pytest_nfvperf.runs.rig_parts import RigParts
 from pytest_nfvperf.runs.search import Search, measured_labels
 from pytest_nfvperf.runs.side_by_side import SideBySide
 from pytest_nfvperf.runs.soak_load import find_loads
 from pytest_nfvperf.runs.soaker import Soaker
-from pytest_nfvperf.runs.stream_runner import StreamRunner
+from pytest_nfvperf.runs.stream_runner import Profiling, StreamRunner
 from pytest_nfvperf.runs.study import Decided, Study
 from pytest_nfvperf.runs.subject_deployer import SubjectDeployer
 from pytest_nfvperf.runs.trials import Context
-from pytest_nfvperf.session.baseline import load_baseline
-from pytest_nfvperf.session.deployed_topologies import failed_on, topology_data
-from pytest_nfvperf.session.ledgers import bounding_text, whole_ledgers
-from pytest_nfvperf.session.machine import Machine
+from pytest_nfvperf.session.comparing import Comparison
 from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.run_record import run_data, with_bands
-from pytest_nfvperf.session.running_test import conclude_running
+from pytest_nfvperf.session.running_test import bounding_text, conclude_running, failed_on, topology_data, whole_ledgers
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
-from pytest_nfvperf.session.slas import Slas
-from pytest_nfvperf.session.streaming import CPU_PROFILES, stream_runner
+from pytest_nfvperf.session.slas import Slas, load_baseline
 
-if TYPE_CHECKING:
-    from pytest_nfvperf.session.comparing import Comparison
+
+class Machine:
+    """Of one pytest process.
+
+    Args:
+        backend: takes the machine.
+        alone: share it with nobody.
+
+    Attributes:
+        functional: the running test judges no rate; whoever starts a test sets it.
+    """
+
+    def __init__(self, backend: Backend, *, alone: bool) -> None:
+        self.functional = False
+        self._backend = backend
+        self._alone = alone
+        self._shared = False
+
+    @cached_property
+    def can_share(self) -> bool:
+        """True where functional tests of other processes can run meanwhile."""
+        return not self._alone and isinstance(self._backend, SharesMachine) and self._backend.can_share
+
+    def room(self) -> int:
+        """For how many rigs there is memory now; 0 where the machine cannot be shared."""
+        return self._backend.room() if self.can_share and isinstance(self._backend, SharesMachine) else 0
+
+    def rig(self, now: Rig | None, context: Context) -> Rig:
+        """The rig for the running test: that of now, unless others may use the machine and the test measures."""
+        if now is not None and self._shared and not self.functional:
+            try:
+                now.close()
+            finally:
+                self._backend.close()
+            now = None
+        if now is not None:
+            return now
+        return self._made(context)
+
+    def anew(self, now: Rig | None, context: Context) -> Rig | None:
+        """The rig after something broke off what was done on it, or to get it, at an unknown place.
+
+        What it may have left is in no variable: the end of the journal removes all that is noted there.
+        """
+        try:
+            if now is not None:
+                now.interrupted()
+        finally:
+            if isinstance(self._backend, SharesMachine):
+                self._backend.close()
+        if now is None or not isinstance(self._backend, SharesMachine):
+            return now  # there was none, or nothing real in it
+        rig = self._made(context)
+        rig.go_on_for(now)
+        return rig
+
+    def _made(self, context: Context) -> Rig:
+        self._shared = self.functional and self.can_share
+        if self._shared and isinstance(self._backend, SharesMachine):
+            return Rig(self._backend.parts_beside(), context)
+        return Rig(self._backend.parts(), context)
+
+
+CPU_BANDS = "cpu_bands"
+"""Of the fingerprint: in which bands of CPU distance the trials were. It tells of a run, not of its machine."""
+
+
+def run_data(
+    options: Options,
+    backend: Backend,
+    selected: tuple[str, ...] | None,
+    dut: DatapathInfo | None = None,
+    generator: GeneratorInfo | None = None,
+    *,
+    resumes: tuple[str, ...] = (),
+) -> RunData:
+    """The record of a run on this backend. ``selected``, ``dut`` and ``generator``: as far as they are known yet.
+
+    ``resumes``: evidence files of the processes that it goes on with.
+    """
+    return RunData(
+        tool_version=__version__,
+        python=platform.python_version(),
+        argv=tuple(sys.argv),
+        profile=options.profile,
+        testbed=backend.testbed,
+        testbed_yaml=testbed_to_yaml(backend.testbed),
+        fingerprint=dict(backend.fingerprint()),
+        dut=dut,
+        generator=generator,
+        sla=(*map(str, options.slas), *options.packs),
+        selected=selected,
+        compare=options.compare,
+        resumes=resumes,
+    )
+
+
+def with_bands(data: RunData, seen: BandsSeen) -> RunData:
+    """The same at the end of the run, with the bands of its trials in the fingerprint."""
+    return replace(data, fingerprint={**data.fingerprint, CPU_BANDS: _plain(seen)})
+
+
+def _plain(seen: BandsSeen) -> dict[str, Any]:
+    """A band without trials is absent."""
+    bands = {"near": (seen.near_trials, seen.near_ns), "far": (seen.far_trials, seen.far_ns)}
+    shown: dict[str, Any] = {
+        name: {"trials": trials, "median_ns": median_ns} for name, (trials, median_ns) in bands.items() if trials
+    }
+    return shown | ({"moved_trials": seen.moved_trials} if seen.moved_trials else {})
+
+
+CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
+"""What does a run once more under a profiler, by the option; from the rig, the run's directory and what runs need."""
+
+
+def stream_runner(
+    rig: Rig, context: Context, repeats: int, testbed: Testbed, profile: Profiling | None
+) -> StreamRunner:
+    """Unless the testbed says otherwise, both ends may use all its CPUs.
+
+    Args:
+        rig: whose engine sends.
+        context: evidence, progress and time.
+        repeats: how often an invalid run is repeated.
+        testbed: says which CPUs the ends may use.
+        profile: does a run once more under a profiler; None: nobody asks.
+    """
+    cpus = testbed.cpus
+    every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
+    asked = testbed.streams
+    of_ends = asked.client_cpus or every, asked.server_cpus or every
+    make = rig.parts.make_cpu_accounting
+    accounting = make() if make is not None else None
+    requests, connects = rig.parts.make_requests, rig.parts.make_connects
+    return StreamRunner(rig.streams(), context, repeats, of_ends, accounting, requests, profile, connects)
 
 
 class NfvSession:

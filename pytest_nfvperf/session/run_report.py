@@ -1,14 +1,27 @@
-"""A run's page, with what others published beside it: of a run that ends, of one in a guest, of one made long ago."""
+"""A run's page, with what others published beside it: of a run that ends, of one in a guest, of one made long ago.
+
+Published figures are in the ``published.yaml`` beside a suite, an SLA file with names and sources. A testbed of the
+authors' class judges by it (``--nfv-sla suites/throughput/published.yaml``); every other testbed sees its figures in
+the charts, and its relations in a table, beside its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.page_charts import NoteFault, raise_fault
-from pytest_nfvperf.session.published_figures import published_beside, relations_of, series_of
+from pytest_nfvperf.adapters.report.published import PublishedRelation, PublishedSeries
+from pytest_nfvperf.config.sla_file import load_sla
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.sla.judge import judge, requirement_text
+from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla
+from pytest_nfvperf.session.sla_check import Measured
+from pytest_nfvperf.session.slas import PUBLISHED_FILE
 
 
 def write_report(
@@ -33,3 +46,87 @@ def write_report(
     return render_report(
         run, folder, series_of(published), relations=relations, time_for_charts=time_for_charts, note=note
     )
+
+
+_UNITS = ("pps", "bps")
+
+
+def published_beside(run: RunEvidence, root: Path | None = None) -> tuple[Sla, ...]:
+    """The published.yaml beside each suite that the run measured.
+
+    Args:
+        run: its tests' node ids lead to the suites' folders.
+        root: what node ids are relative to; the current directory by default.
+    """
+    files = [(root or Path()) / node_id.split("::")[0] for node_id in run.tests if node_id]
+    beside = (folder / PUBLISHED_FILE for folder in dict.fromkeys(file.parent for file in files))
+    return tuple(load_sla(path) for path in beside if path.is_file())
+
+
+def series_of(published: Iterable[Sla]) -> tuple[PublishedSeries, ...]:
+    """The series of all these files."""
+    return tuple(series for sla in published for series in published_series(sla))
+
+
+def relations_of(published: Iterable[Sla], run: RunEvidence) -> tuple[PublishedRelation, ...]:
+    """The relations of these files, and what the run found of them.
+
+    A relation whose tests the run selected, and of which it measured nothing, is among them and says so.
+    """
+    outcomes = [outcome for test in run.tests.values() for outcome in test.outcomes.values()]
+    measured = Measured()
+    for outcome in outcomes:
+        measured.add(outcome.label, observations(outcome))
+    selected = [dict(test.data.labels) for test in run.tests.values() if test.node_id]
+    rules = [rule for sla in published for rule in sla.rules if _relations(rule)]
+    return tuple(found for rule in rules for found in _found(rule, outcomes, selected, measured))
+
+
+def _relations(rule: Rule) -> tuple[tuple[str, Limit], ...]:
+    return tuple((metric, limit) for metric, limit in rule.require if limit.relative_to)
+
+
+def _found(
+    rule: Rule, outcomes: Iterable[Outcome], selected: Iterable[dict[str, str]], measured: Measured
+) -> Iterator[PublishedRelation]:
+    """One for each relation of a rule and each subject that it is about."""
+    relations = replace(rule, require=_relations(rule))
+    suite = dict(rule.where).get("suite", ("",))[0]
+    said = [
+        PublishedRelation(suite, rule.name, rule.reference, requirement_text(metric, limit))
+        for metric, limit in relations.require
+    ]
+    subjects = [outcome for outcome in outcomes if rule.matches(outcome.label)]
+    for outcome in subjects:
+        verdicts = judge([relations], outcome.label, observations(outcome), measured.peers)
+        for one, verdict in zip(said, verdicts, strict=True):
+            yield replace(one, labels=outcome.labels, seen=verdict.reason, judgement=verdict.judgement)
+    if not subjects and any(_is_of(rule, labels) for labels in selected):
+        yield from said
+
+
+def _is_of(rule: Rule, labels: dict[str, str]) -> bool:
+    """True where a test's own labels are those that the rule asks for, as far as they are known before it runs."""
+    known = tuple((name, accepted) for name, accepted in rule.where if name in labels)
+    names = {name for name, _ in known}
+    return {"suite", "test"} <= names and replace(rule, where=known).matches(labels)
+
+
+def published_series(sla: Sla) -> tuple[PublishedSeries, ...]:
+    """Rules of one name and metric, each with its frame sizes, are the points of one series."""
+    series: dict[tuple[str, str, str, str], list[tuple[Rule, float]]] = {}
+    for rule in sla.rules:
+        for metric, limit in rule.require:
+            if rule.name and limit.unit in _UNITS and not limit.is_share:
+                series.setdefault((rule.name, rule.reference, metric, limit.unit), []).append((rule, limit.value))
+    return tuple(_series(*key, points) for key, points in series.items())
+
+
+def _series(name: str, source: str, metric: str, unit: str, rules: Sequence[tuple[Rule, float]]) -> PublishedSeries:
+    points = {size: value for rule, value in rules for size in _frame_sizes(rule)}
+    where = tuple((label, values[0]) for label, values in rules[0][0].where if label != "frame_size")
+    return PublishedSeries(name, source, metric, tuple(sorted(points.items())), unit, where)
+
+
+def _frame_sizes(rule: Rule) -> list[int]:
+    return [int(value) for value in dict(rule.where).get("frame_size", ()) if value.isdigit()]

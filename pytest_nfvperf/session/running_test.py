@@ -1,17 +1,28 @@
-"""What becomes of the test that runs, by what it found so far."""
+"""What becomes of the test that runs, by what it found so far.
+
+Its failure is about one of the topologies that it deployed, and the ledger of a lossy trial explains what bounds a
+result.
+"""
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.evidence.conclusion import (
-    WHEN_THE_RUN_ENDED,
-    TestConclusion,
-    TestFacts,
-    conclude_test,
-)
-from pytest_nfvperf.model.evidence.records import ErrorData, TestEndData
+from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, TestConclusion, TestFacts, conclude_test
+from pytest_nfvperf.model.evidence.records import STEPS, ErrorData, LedgerData, TestEndData, TopologyData
+from pytest_nfvperf.model.ledger.ledger import ledger_text, weakness
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.testbed.topology_text import port_kinds
+from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
+from pytest_nfvperf.runs.places import DeployedOn, Places
 from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.runs.rig import LiveTopology
+from pytest_nfvperf.runs.trials import Trial
+from pytest_nfvperf.session.sla_check import SlaFailure
 
 
 def conclude_running(recorder: Recorder, end: TestEndData) -> TestConclusion:
@@ -36,3 +47,70 @@ def conclude_interrupted(recorder: Recorder) -> TestConclusion:
 
 def _errors(recorder: Recorder) -> tuple[str, ...]:
     return tuple(finding.message for finding in recorder.findings if isinstance(finding, ErrorData))
+
+
+def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial | None:
+    """The lossy valid trial of the lowest load that has a ledger; None where there is none."""
+    own = [trials[key] for outcome in outcomes for key in outcome.trials if key in trials]
+    lossy = [trial for trial in own if trial.result.valid and trial.result.own_lost > 0 and trial.ledger]
+    return min(lossy, key=lambda trial: weakness(trial.result.spec), default=None)
+
+
+def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> str | None:
+    """Where frames went in that trial, as text; None where there is none."""
+    worst = bounding(outcomes, trials)
+    if worst is None or worst.ledger is None:
+        return None
+    return f"{worst.id}, {format_fps(worst.result.spec.load_fps)} per direction\n{ledger_text(worst.ledger)}"
+
+
+def whole_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Iterator[LedgerData]:
+    """Ledgers of trials that bound a result, and whose own records are short."""
+    found = {trial.id: trial for outcome in outcomes if (trial := bounding([outcome], trials)) is not None}
+    for trial in found.values():
+        if trial.result.spec.purpose in STEPS and trial.ledger is not None:
+            yield LedgerData(trial.id, trial.ledger)
+
+
+MOST_DRAWN = 2
+"""Of more topologies than this the others are only named: the report draws them all."""
+
+
+def topology_data(live: LiveTopology, testbed: Testbed) -> TopologyData:
+    """What the evidence says of a deployed topology."""
+    kinds = port_kinds(live.topology, live.datapath_kind, testbed)
+    return TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info)
+
+
+def failed_on(error: BaseException, deployed: Mapping[DeployedOn, TopologyData], places: Places) -> list[TopologyData]:
+    """Those on which what failed was measured; else the one that was deployed, or worked, last.
+
+    Args:
+        error: what the test raised.
+        deployed: all topologies of the test, in order; not empty.
+        places: on which of them it measured what.
+    """
+    found = [deployed[place] for place in places.of(_runs_behind(error)) if place in deployed]
+    if found:
+        return [one for number, one in enumerate(found) if one not in found[:number]]
+    if places.last is not None and places.last in deployed:
+        return [deployed[places.last]]
+    return [list(deployed.values())[-1]]
+
+
+def _runs_behind(error: BaseException) -> Sequence[str]:
+    """Ids of the trials, and of the runs of streams and requests, that an error is about."""
+    if isinstance(error, SlaFailure):
+        return error.runs
+    if isinstance(error, InvalidTrialsError):
+        return [trial.id for trial in error.trials]
+    return ()
+
+
+def sections(topologies: Sequence[TopologyData]) -> Iterator[tuple[str, str]]:
+    """Titles and texts for the message of a failure."""
+    for topology in topologies[:MOST_DRAWN]:
+        yield f"topology {deployed_title(topology)}", drawn(topology)
+    others = [deployed_title(topology) for topology in topologies[MOST_DRAWN:]]
+    if others:
+        yield "topologies", f"It failed on these, too, which the report draws: {'; '.join(others)}"

@@ -1,23 +1,30 @@
-"""``sla.check(outcome)``: judge what was measured, record it, and fail with a table."""
+"""``sla.check(outcome)``: judge what was measured, record it, and fail with a table.
+
+What it cannot judge it refuses, and says what to write instead. What was measured on a subject goes as text from one
+worker of a run to another, for relations.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+
+from pydantic import TypeAdapter
 
 from pytest_nfvperf.model.display import how_many_labelled
-from pytest_nfvperf.model.errors import InconclusiveError
+from pytest_nfvperf.model.errors import ConfigError, InconclusiveError
 from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL, why_not_in
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.stream_measurement import StreamResult
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table
 from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.session.observed_text import from_text, to_text
-from pytest_nfvperf.session.sla_arguments import refuse_no_list, refuse_others
+from pytest_nfvperf.runs.stream_runner import StreamRun
 
 
 class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
@@ -73,6 +80,8 @@ def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 
 
 LedgerText = Callable[[Sequence[Outcome]], str | None]
+
+
 ProfileText = Callable[[Sequence[Outcome]], str | None]
 
 
@@ -270,3 +279,55 @@ def subject_text(labels: Mapping[str, str]) -> str:
 def _label_text(text: str, value: str) -> str:
     """A value in its text; a text without a place for it is what the label counts."""
     return text.format(value) if "{}" in text else how_many_labelled(value, text)
+
+
+def refuse_others(given: Sequence[object]) -> None:
+    """Raise ConfigError for the first that is no Outcome, or where there is nothing to judge."""
+    if not given:
+        raise ConfigError("sla.check() has nothing to judge: give it what search, study or soak returned")
+    for one in given:
+        if not isinstance(one, Outcome):
+            raise ConfigError(f"sla.check() judges an Outcome, which search, study and soak return, {_instead(one)}")
+
+
+def refuse_no_list(given: object) -> None:
+    """Raise ConfigError for what is no list of outcomes."""
+    if not isinstance(given, (list, tuple)):
+        what = "write sla.check(outcome) for one" if isinstance(given, Outcome) else _instead(given)
+        raise ConfigError(f"sla.check_each() judges a list of outcomes: {what}")
+
+
+def _instead(stranger: object) -> str:
+    match stranger:
+        case None:
+            return "not None: does the function that measured return its Outcome?"
+        case StreamRun() | StreamResult():
+            return (
+                "not one run of streams, which has no interval to judge by. Measure TCP by study.tcp_throughput(...) "
+                "and judge by sla.check_each(...), or assert on the run's result, such as "
+                "run.result.goodput_bps > 1e9 (docs/how-to/streams.md)"
+            )
+        case list() | tuple():
+            return (
+                f"not a {type(stranger).__name__}: write sla.check_each(outcomes) for outcomes of several subjects, "
+                "sla.check(*outcomes) for several of one"
+            )
+    return f"not {stranger!r}"
+
+
+_Measured = tuple[dict[str, str], tuple[Observation, ...]]
+
+
+@cache
+def _adapter() -> TypeAdapter[_Measured]:
+    return TypeAdapter(_Measured)
+
+
+def to_text(labels: Mapping[str, str], observed: Sequence[Observation]) -> str:
+    """JSON."""
+    return _adapter().dump_json((dict(labels), tuple(observed))).decode()
+
+
+def from_text(text: str) -> _Measured:
+    """Labels of the subject, and what was observed on it."""
+    return _adapter().validate_json(text)

@@ -1,18 +1,66 @@
-"""The SLA files of one run, each read once: those of the command line, and those beside the suites."""
+"""The SLA files of one run, each read once: those of the command line, and those beside the suites.
+
+SLA packs by name: ``--nfv-sla published:S1`` judges by what S1 published. The figures are in the ``published.yaml``
+beside each suite; a rule belongs to the scenarios that its name or its source says, such as "(S1)". ``published`` alone
+means all of them. ``--nfv-baseline`` names a run whose figures are the limits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest_nfvperf
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.config.sla_file import load_sla
+from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.comparison import differences
+from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.sla.rules import Rule, Sla
-from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.packs import PUBLISHED_FILE, pack_rules
+from pytest_nfvperf.model.sla.verdict import Baseline, Observation, Subject, subject_of
+from pytest_nfvperf.session.options import PACK, Options
+
+PUBLISHED_FILE = "published.yaml"
+
+
+_SCENARIO = re.compile(r"\bS\d+\b")
+
+
+def pack_rules(pack: str, published: Iterable[Sla]) -> tuple[Rule, ...]:
+    """The rules of a pack.
+
+    Args:
+        pack: "published" or "published:S1".
+        published: what is beside the suites.
+    """
+    scenario = pack.partition(":")[2]
+    return tuple(rule for sla in published for rule in sla.rules if not scenario or scenario in scenarios(rule))
+
+
+def scenarios(rule: Rule) -> set[str]:
+    """Which published evaluations a rule is from: "S1"."""
+    return set(_SCENARIO.findall(f"{rule.name} {rule.reference}"))
+
+
+def refuse_empty(pack: str, published: Iterable[Sla]) -> None:
+    """Raise ConfigError for a pack without a rule, naming those that there are."""
+    slas = tuple(published)
+    if pack_rules(pack, slas):
+        return
+    known = sorted({scenario for sla in slas for rule in sla.rules for scenario in scenarios(rule)})
+    there = f"there are {listed([PACK, *(f'{PACK}:{name}' for name in known)])}" if known else "there is none"
+    raise ConfigError(f"the suites of this run have no figures by the name {pack!r}: {there}", key="--nfv-sla")
+
 
 SUITE_SLA = "sla.yaml"
+
+
 _PACKAGE = Path(pytest_nfvperf.__file__).parent
 
 
@@ -70,3 +118,50 @@ def shown_place(place: str, root: Path) -> str:
     if place.startswith(f"{_PACKAGE}/suites/"):
         return place.removeprefix(f"{_PACKAGE.parent}/")
     return place.removeprefix(f"{root}/")
+
+
+HISTORY_SUFFIX = ".json"
+
+BASELINE_FILES = Point[Callable[[Path, Mapping[str, Any]], Baseline]]("baseline")
+"""What reads a baseline that is no run's evidence, by the suffix; the arguments are those of ``load_baseline``."""
+"""Of the files of a history; those of evidence are lines of JSON and end in .jsonl."""
+
+
+def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
+    """The figures of an earlier run.
+
+    Args:
+        path: its results directory, an evidence file, or its file in a history.
+        fingerprint: of this run.
+
+    Raises:
+        ConfigError: there is no evidence, it cannot be read, or nothing was measured.
+    """
+    if path.suffix == HISTORY_SUFFIX and path.is_file():
+        return BASELINE_FILES.part(HISTORY_SUFFIX)(path, fingerprint)
+    run = read_run(path)
+    if not run.outcomes:
+        raise ConfigError(
+            "nothing was measured in this run, so it is no baseline", file=str(path), key="--nfv-baseline"
+        )
+    return Baseline(f"the baseline {path.name}", when_of(run), figures_of(run), _differing(run, fingerprint))
+
+
+def when_of(run: RunEvidence) -> str:
+    """Day and minute of its start, UTC."""
+    return datetime.fromtimestamp(run.started_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def figures_of(run: RunEvidence) -> dict[Subject, list[Observation]]:
+    """All figures of a run by their subject. Where a test was run more than once, its last figures."""
+    found: dict[Subject, list[Observation]] = {}
+    for outcome in run.outcomes.values():
+        seen = observations(outcome)
+        kept = found.setdefault(subject_of(outcome.label), [])
+        names = {(each.metric, each.unit, each.at) for each in seen}
+        kept[:] = [each for each in kept if (each.metric, each.unit, each.at) not in names] + list(seen)
+    return found
+
+
+def _differing(run: RunEvidence, fingerprint: Mapping[str, Any]) -> tuple[str, ...]:
+    return () if run.run is None else differences(run.run.fingerprint, fingerprint)

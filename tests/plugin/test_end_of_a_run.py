@@ -67,7 +67,7 @@ def warns(place, name):
     warnings.simplefilter("error")
 
 def run_dir(config):
-    from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY
+    from pytest_nfvperf.plugin.run_state import RUN_DIR_KEY
     return config.stash[RUN_DIR_KEY]
 
 def latest(config):
@@ -156,7 +156,7 @@ OF_A_TEST = {
         f"the line of a test cannot be shown: {BROKEN}",
     ),
     "the figures": (
-        "breaks('plugin.collection', 'figures_text')",
+        "breaks('plugin.phases', 'figures_text')",
         f"figures of a test cannot be shown: {BROKEN}; they are in the evidence",
     ),
     "the properties": (
@@ -175,11 +175,11 @@ ALLURE = {
 
 OTHERS = {
     "the table": (
-        "breaks('plugin.terminal', 'run_table')",
+        "breaks('plugin.run_result', 'run_table')",
         f"the table cannot be shown: {BROKEN}; then: nfvperf show *",
     ),
     "the lines": (
-        "breaks('plugin.terminal', 'test_lines')",
+        "breaks('plugin.run_result', 'test_lines')",
         f"the summary cannot be shown: {BROKEN}; then: nfvperf show *",
     ),
     "latest is a directory": (
@@ -214,7 +214,7 @@ OTHERS = {
         "(run_dir(config) / 'evidence.jsonl').open('a').write('damaged\\n')",
         f"the evidence cannot be read: */evidence.jsonl: *{NOT_READ}",
     ),
-    "the conclusion": ("breaks('plugin.concluding', 'conclude')", f"the evidence cannot be read: {BROKEN}{NOT_READ}"),
+    "the conclusion": ("breaks('plugin.run_result', 'conclude')", f"the evidence cannot be read: {BROKEN}{NOT_READ}"),
     "the testbed's end": (
         "breaks('backends.simulated:SimulatedBackend', 'close', RuntimeError('left over'))",
         f"{NOT_DOWN}: RuntimeError: left over (*; nfvperf clean removes what is left",

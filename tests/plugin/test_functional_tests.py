@@ -128,7 +128,7 @@ def test_a_lost_functional_test_that_no_new_worker_runs_goes_after_what_measures
     python.write_text(f'#!/bin/sh\n[ -e {pytester.path}/died ] && exit 1\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     dies = (
-        "\nfrom pytest_nfvperf.plugin.leasing import LEASES_KEY\n"
+        "\nfrom pytest_nfvperf.plugin.session_factory import LEASES_KEY\n"
         "@pytest.mark.nfv_functional\n@pytest.mark.parametrize('one', [8, 9])\n"
         "def test_dies(one, phy2phy, request):\n"
         "    if Path('died').exists():\n        return\n"

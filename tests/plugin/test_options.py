@@ -206,7 +206,7 @@ def test_without_root_one_line_says_what_is_missing(suite, workers):
         CONFTEST
         + """
 import os, pytest
-import pytest_nfvperf.plugin.collection, pytest_nfvperf.plugin.concluding, pytest_nfvperf.plugin.session_factory
+import pytest_nfvperf.plugin.phases, pytest_nfvperf.plugin.run_result, pytest_nfvperf.plugin.session_factory
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # around ours
 def pytest_collection_modifyitems():
@@ -256,7 +256,7 @@ def test_markers_are_registered(suite):
 
 
 def test_a_sweep_whose_quick_part_is_not_swept_is_refused():
-    from pytest_nfvperf.plugin.parametrizing import sweep
+    from pytest_nfvperf.plugin.labels import sweep
 
     with pytest.raises(ValueError, match="give a list of values, not the text 'rfc2455'"):
         sweep("frame_size", "rfc2455")

@@ -10,7 +10,7 @@ import pytest
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.plugin.parametrizing import compares, sweep
+from pytest_nfvperf.plugin.labels import compares, sweep
 
 @pytest.mark.nfv(topology="chain")
 @sweep("tso", [True, False], quick={True})
@@ -112,7 +112,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.runs.mirroring import MirrorLoad
 from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.plugin.parametrizing import compares
+from pytest_nfvperf.plugin.labels import compares
 
 CASES = {"none": vm_chain(2), "all": vm_chain(2, monitor("m0", "br0"), mirror("all", "br0", "m0"))}
 
@@ -141,7 +141,7 @@ def test_a_mirrors_load_is_a_share_of_an_ndr_that_is_searched_for_once(pytester)
 TCP = """
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.plugin.parametrizing import compares
+from pytest_nfvperf.plugin.labels import compares
 
 @compares("bridges", (1, 2, 4), quick=(1, 2, 4))
 def test_tcp(bridges, study, sla):

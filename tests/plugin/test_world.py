@@ -124,15 +124,15 @@ def test_workers_whose_results_cannot_be_locked_are_told_where_to(user: pytest.P
 
 AT_ONE_TIME = """
 import os, datetime
-from pytest_nfvperf.plugin import rundir
+from pytest_nfvperf.plugin import run_state
 
 class Then(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
         return cls(2026, 11, 1, 2, 30, tzinfo=tz)
 
-rundir.datetime = Then
-rundir.os.getpid = lambda: 7
+run_state.datetime = Then
+run_state.os.getpid = lambda: 7
 """
 
 

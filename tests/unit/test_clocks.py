@@ -33,7 +33,7 @@ WALL_CLOCK = {
     ("datetime", "now"), ("datetime", "today"), ("datetime", "utcnow"), ("date", "today"),
 }  # fmt: skip
 FOR_PEOPLE = {
-    "plugin/rundir.py": "names of directories",
+    "plugin/run_state.py": "names of directories",
     "runs/clocks.py": "when a record was written",
     "features/history/command.py": "a run of a clock that was not set is refused",
     "features/versions/adding.py": "when a version was added",

@@ -21,7 +21,7 @@ from pytest_nfvperf.runs.load_series import loss_point
 from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.runs.mlr import mlr_search
 from pytest_nfvperf.runs.patience import LEAST_S, PATIENCE_S, Patience
-from pytest_nfvperf.session.ledgers import bounding
+from pytest_nfvperf.session.running_test import bounding
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
 CAPACITY, SLOW = 6e6, 0.6

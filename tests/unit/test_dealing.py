@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.sla.rules import Groups, Limit, Rule, Selected, join_related, other_sides_first
-from pytest_nfvperf.plugin.dealing import Group, Place, Waiting, groups_of
+from pytest_nfvperf.plugin.work_groups import Group, Place, next_group, work_queue
 
 
 def relation(where: dict[str, str], other: dict[str, str]) -> Rule:
@@ -71,14 +71,21 @@ def test_a_baseline_needs_no_other_side():
     assert joined(chain("s", rule, bridges="1"), chain("s", bridges="1", frame_size="64")) == [0, 1]
 
 
-def waiting(*folders: str) -> Waiting:
+def groups_of(tests: list[str], places: dict[str, Place]) -> list[Group]:
+    return [Group(name, places.get(name), [*left]) for name, left in work_queue(tests, places).items()]
+
+
+def waiting(*folders: str) -> list[Group]:
     tests = [f"{folder}{number}" for number, folder in enumerate(folders)]
-    return Waiting(groups_of(tests, {test: Place(test, test[:-1]) for test in tests}))
+    return groups_of(tests, {test: Place(test, test[:-1]) for test in tests})
 
 
-def taken(waits: Waiting, folder: str, *others: str) -> list[str] | None:
-    group = waits.take(folder, others, lambda group: True)
-    return None if group is None else group.tests
+def taken(waits: list[Group], folder: str, *others: str) -> list[str] | None:
+    group = next_group(waits, folder, others)
+    if group is None:
+        return None
+    waits.remove(group)
+    return [*group.tests]
 
 
 def test_a_worker_stays_in_its_folder_then_takes_one_of_nobodys_then_shares_the_longest_from_its_end():
@@ -95,17 +102,14 @@ def test_a_worker_stays_in_its_folder_then_takes_one_of_nobodys_then_shares_the_
 def test_what_measures_nothing_goes_first_and_what_was_lost_before_the_rest():
     groups = groups_of(["m1", "plain", "m2"], {"m1": Place("m1", "s"), "m2": Place("m2", "s")})
     assert [group.tests for group in groups] == [["plain"], ["m1"], ["m2"]]
-    waits = Waiting(groups[1:])
-    lost = Group(Place("gone", "t"), ["m9"])
-    waits.put_back(lost)
-    waits.put_back(lost)
+    waits = [*groups[1:], Group("gone", Place("gone", "t"), ["m9"], again=True)]
     assert [taken(waits, "s") for _ in range(4)] == [["m9"], ["m1"], ["m2"], None]
 
 
 def test_functional_groups_go_after_what_measures_nothing_and_before_what_measures():
     places = {"m1": Place("m1", "s"), "f1": Place("f1", "s", "", True), "f2": Place("f1", "s", "", True)}
-    waits = Waiting(groups_of(["m1", "f1", "plain", "f2"], places))
+    waits = groups_of(["m1", "f1", "plain", "f2"], places)
     assert [group.measures for group in waits] == [False, False, True]
-    assert not waits.all_measure
+    assert not all(group.measures for group in waits)
     assert [taken(waits, "s") for _ in range(2)] == [["plain"], ["f1", "f2"]]
-    assert waits.all_measure
+    assert all(group.measures for group in waits)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.session.baseline import load_baseline
+from pytest_nfvperf.session.slas import load_baseline
 from tests.history_support import write_run
 
 STEADY = (4.0e6, 4.02e6, 3.99e6, 4.01e6, 4.0e6, 3.98e6, 4.01e6)

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.evidence.records import TrialData, make_record
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
 from pytest_nfvperf.model.traffic.windows import Disturbance, State, Undisturbed
-from pytest_nfvperf.session.run_record import with_bands
+from pytest_nfvperf.session.run import with_bands
 from tests.sample_run import run_data, small_run, write_sample
 from tests.unit.test_windows import ALONE, SHARED, windows
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.config.sla_file import load_sla, parse_sla
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.session.packs import pack_rules, refuse_empty, scenarios
+from pytest_nfvperf.session.slas import pack_rules, refuse_empty, scenarios
 
 SUITES = Path(__file__).parents[2] / "suites"
 PUBLISHED = [load_sla(path) for path in sorted(SUITES.glob("*/published.yaml"))]

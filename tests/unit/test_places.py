@@ -11,7 +11,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
 from pytest_nfvperf.runs.places import DeployedOn, Places
-from pytest_nfvperf.session.deployed_topologies import failed_on
+from pytest_nfvperf.session.running_test import failed_on
 from pytest_nfvperf.session.sla_check import SlaFailure
 
 ONE, TWO, THREE = [(bridge_chain(number), TESTBEDS_OWN) for number in (1, 2, 3)]

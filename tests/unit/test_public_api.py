@@ -32,7 +32,7 @@ MAKERS_OF_FIXTURES = {
     "pytest_nfvperf.plugin.hooks.session_of",
     "pytest_nfvperf.plugin.labels.item_labels",
     "pytest_nfvperf.features.routing.paths.open_speakers",
-    "pytest_nfvperf.session.capturing.Captures",
+    "pytest_nfvperf.session.deploying.Captures",
     "pytest_nfvperf.session.deploying.FreshDeployer",
     "pytest_nfvperf.features.ovn.path.OvnAgentDeployer",
     "pytest_nfvperf.features.ovn.path.OvnDeployer",

@@ -13,9 +13,8 @@ from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.session import published_figures
-from pytest_nfvperf.session.published_figures import published_beside, relations_of
-from pytest_nfvperf.session.run_report import write_report
+from pytest_nfvperf.session import run_report
+from pytest_nfvperf.session.run_report import published_beside, relations_of, write_report
 from tests.sample_run import small_run, write_sample
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +90,7 @@ def test_the_page_has_them_in_the_section_of_their_suite(tmp_path: Path) -> None
 def test_every_report_has_them_whoever_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run's end, ``nfvperf report``, and the host for a run in a guest. Each file is read once for a page."""
     read: list[Path] = []
-    monkeypatch.setattr(published_figures, "load_sla", lambda path: (read.append(path), load_sla(path))[1])
+    monkeypatch.setattr(run_report, "load_sla", lambda path: (read.append(path), load_sla(path))[1])
     page = write_report(seen(tmp_path), tmp_path / "out", ROOT, time_for_charts=lambda: False).read_text()
     assert page.count("Beside what was published") == 1
     assert ROOT / "suites/pods/published.yaml" in read

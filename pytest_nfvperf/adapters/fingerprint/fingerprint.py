@@ -7,7 +7,7 @@ What cannot be read here is absent, never a guess. Top-level keys:
 ``hugepages_mib``, ``memory_mib``, ``time`` ("wall" or "virtual"), ``nodes``, ``underlay_line_rate_bps``, ``ovs``,
 ``ovs_versions``, ``dpdk``, ``ports``, ``generator``, ``python``, ``nfvperf``; and of a running DUT ``rxq_to_pmd`` and
 ``other_config``. At its end a run adds ``cpu_bands``, which need not be equal: how near generator and DUT were
-(session/run_record.py).
+(session/run.py).
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ from pytest_nfvperf.model.evidence.records import (
 from pytest_nfvperf.model.ledger.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.plugin.end_parts import ShownSink, failing_alone, parts_of
 from pytest_nfvperf.plugin.other_results import OtherResults
+from pytest_nfvperf.plugin.output import ShownSink, failing_alone, parts_of
 from pytest_nfvperf.ports.evidence import Sink
 
 # Records as Allure steps, labels and attachments, through allure-pytest's public API.

@@ -33,7 +33,7 @@ from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.sla.verdict import Baseline
-from pytest_nfvperf.session.baseline import figures_of, when_of
+from pytest_nfvperf.session.slas import figures_of, when_of
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands

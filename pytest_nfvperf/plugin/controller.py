@@ -10,25 +10,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from pytest_nfvperf.plugin.hub import Hub
-from pytest_nfvperf.plugin.link import refuse_not_utf8
+from pytest_nfvperf.plugin.controller_channel import ControllerChannel
+from pytest_nfvperf.plugin.output import say
+from pytest_nfvperf.plugin.run_state import FAR, MISTAKE, OPTIONS_KEY, RUN_DIR, RUN_DIR_KEY, run_directory
+from pytest_nfvperf.plugin.worker_channel import refuse_not_utf8
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.plugin.scheduling import LateChoice
+    from pytest_nfvperf.plugin.scheduler import LateChoice
 
-RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
-"""In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
-
-MISTAKE = "nfv_mistake"
 LOST = "nfv_lost"
 """Attribute of the report that a test was lost with its worker, and is repeated."""
 
 _EACH = "each"
-
-
-def tell_controller(config: Any, mistake: pytest.UsageError) -> None:
-    """In a worker: say what ends the run. Without this xdist ends it by an internal error that does not name it."""
-    config.workeroutput[MISTAKE] = str(mistake)
 
 
 class XdistHooks:
@@ -37,7 +30,7 @@ class XdistHooks:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._nodes: list[Any] = []
-        self._hub: Hub | None = None
+        self._channel: ControllerChannel | None = None
         self._scheduler: LateChoice | None = None
         self._lost: dict[str, str] = {}
 
@@ -49,14 +42,11 @@ class XdistHooks:
         if dsession is None or config.getoption("dist") == _EACH:
             return  # with "each" every worker runs every test: nothing is dealt
         from pytest_nfvperf.plugin.far_files import CopiedFiles  # noqa: PLC0415 - only with workers
-        from pytest_nfvperf.plugin.hooks import OPTIONS_KEY  # noqa: PLC0415 - the plugin imports this module
-        from pytest_nfvperf.plugin.restarts import outlive_failed_starts  # noqa: PLC0415 - only with workers
-        from pytest_nfvperf.plugin.rundir import run_directory  # noqa: PLC0415 - as above
-        from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
+        from pytest_nfvperf.plugin.scheduler import outlive_failed_starts  # noqa: PLC0415 - only with workers
 
         tell, options = partial(say, config), config.stash[OPTIONS_KEY]
         copied = CopiedFiles(run_directory(config, options), config.getoption("--alluredir", None), tell)
-        self._hub = Hub(tell, options.labels, copied.store)
+        self._channel = ControllerChannel(tell, options.labels, copied.store)
         outlive_failed_starts(dsession.nodemanager, tell)
 
     @pytest.hookimpl
@@ -67,8 +57,7 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_runtest_logstart(self) -> None:
         """A worker has begun a test. If one measures, which its evidence says, signals to us are for the workers."""
-        from pytest_nfvperf.plugin import stopping  # noqa: PLC0415 - as below
-        from pytest_nfvperf.plugin.rundir import RUN_DIR_KEY  # noqa: PLC0415 - as below
+        from pytest_nfvperf.plugin import stopping  # noqa: PLC0415 - only with workers
 
         run_dir = self._config.stash.get(RUN_DIR_KEY, None)
         if self._nodes and run_dir is not None and run_dir.is_dir():
@@ -77,10 +66,10 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker has ended: if by a mistake of the user's, the run ends by it."""
-        from pytest_nfvperf.plugin.restarts import NotStarted  # noqa: PLC0415 - only with workers
+        from pytest_nfvperf.plugin.scheduler import NotStarted  # noqa: PLC0415 - only with workers
 
-        if self._hub is not None:
-            self._hub.close(node)
+        if self._channel is not None:
+            self._channel.close(node)
         if isinstance(node, NotStarted):
             self._leave_out(node.why)
         output = getattr(node, "workeroutput", None)  # one that died left none
@@ -90,9 +79,9 @@ class XdistHooks:
 
     def _leave_out(self, why: str) -> None:
         """A worker cannot be started: the run goes on with the others, as long as there are some."""
-        if self._hub is None or self._scheduler is None:
+        if self._channel is None or self._scheduler is None:
             return
-        if (self._hub.has_workers or self._scheduler.tests_finished) and self._scheduler.leave_out():
+        if (self._channel.has_workers or self._scheduler.tests_finished) and self._scheduler.leave_out():
             return
         from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415 - as it says
 
@@ -100,7 +89,7 @@ class XdistHooks:
         pytest.exit(reason, returncode=EXIT_STATUS[RunFate.BROKEN])
 
     def _refuse(self, mistake: str) -> NoReturn:
-        from pytest_nfvperf.plugin.hooks import refuse  # noqa: PLC0415 - the plugin imports this module
+        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
 
         error = pytest.UsageError(mistake)
         refuse(self._config, [], error)
@@ -114,9 +103,6 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker where this run's results go, and open the channel to it."""
-        from pytest_nfvperf.plugin.hooks import OPTIONS_KEY  # noqa: PLC0415 - the plugin imports this module
-        from pytest_nfvperf.plugin.rundir import run_directory  # noqa: PLC0415
-
         spec = node.gateway.spec
         options = node.config.stash[OPTIONS_KEY]
         run_dir = run_directory(node.config, options)
@@ -126,28 +112,27 @@ class XdistHooks:
             from pytest_nfvperf.plugin.resuming import tell_worker  # noqa: PLC0415 - only for who resumes
 
             tell_worker(node.config, node.workerinput, far=node.workerinput[FAR])
-        if self._hub is not None:
-            self._hub.open(node)
+        if self._channel is not None:
+            self._channel.open(node)
 
     @pytest.hookimpl
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> object | None:
         """Ours, for runs that measure; xdist's own for all others, and for ``--dist each``."""
         dsession = config.pluginmanager.get_plugin("dsession")
-        if self._hub is None or dsession is None:
+        if self._channel is None or dsession is None:
             return None
-        from pytest_nfvperf.plugin.scheduling import LateChoice  # noqa: PLC0415 - only with workers
+        from pytest_nfvperf.plugin.scheduler import LateChoice  # noqa: PLC0415 - only with workers
 
         standard = dsession.pytest_xdist_make_scheduler(config, log)
-        self._scheduler = LateChoice(config, standard, self._hub, self._refuse)
+        self._scheduler = LateChoice(config, standard, self._channel, self._refuse)
         return self._scheduler
 
     @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
         """A worker was lost with the test that it ran: it is repeated once, on the next worker that is free."""
-        from pytest_nfvperf.plugin.scheduling import LateChoice  # noqa: PLC0415 - as above
-        from pytest_nfvperf.plugin.telling import say  # noqa: PLC0415 - as above
+        from pytest_nfvperf.plugin.scheduler import LateChoice  # noqa: PLC0415 - only with workers
 
-        if self._hub is None or not isinstance(sched, LateChoice) or not sched.is_ours:
+        if self._channel is None or not isinstance(sched, LateChoice) or not sched.is_ours:
             return
         if report.outcome not in {"passed", "failed", "skipped"}:
             return  # pytest-rerunfailures has it repeated

@@ -1,13 +1,15 @@
 """What became of the run: its tests are listed at the start, and at the end its evidence decides.
 
-Nothing here happens in a run that measures nothing.
+Also what the plugin prints of it: the header, and the summary at the end. Nothing here happens in a run that measures
+nothing.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, compare
 from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED, RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT, tell_junit
+from pytest_nfvperf.adapters.report.run_facts import testbed_lines
+from pytest_nfvperf.adapters.report.summary_table import run_table
+from pytest_nfvperf.adapters.report.texts import test_lines, worth_telling
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import (
     Fate,
@@ -30,20 +35,40 @@ from pytest_nfvperf.model.evidence.conclusion import (
 )
 from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, TestEndData
+from pytest_nfvperf.model.fold import folded
+from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.model.text import storable
-from pytest_nfvperf.plugin.end_parts import parts_of
 from pytest_nfvperf.plugin.other_results import other_results
+from pytest_nfvperf.plugin.output import EndParts, Terminal, parts_of
+from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
 from pytest_nfvperf.plugin.resuming import resumed_name
-from pytest_nfvperf.plugin.rundir import NOT_LATEST, RUN_DIR_KEY, point_latest
-from pytest_nfvperf.plugin.watch import Watch
+from pytest_nfvperf.plugin.run_state import (
+    MISTAKE,
+    NOT_LATEST,
+    OPTIONS_KEY,
+    RUN_DIR_KEY,
+    SESSION_KEY,
+    STATE_KEY,
+    RunState,
+    is_worker,
+    point_latest,
+    run_directory,
+)
 from pytest_nfvperf.runs.clocks import SystemClock
 from pytest_nfvperf.runs.recorder import Recorder
+from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 
 CONCLUDED_KEY = pytest.StashKey[tuple[RunEvidence, RunConclusion]]()
+
+
 EVIDENCE = "evidence.jsonl"
+
+
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 """A disk that has no room for a link has none for evidence either, which is better said before anything is measured."""
+
+
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 
 
@@ -73,32 +98,31 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
         nfv.end_test(TestEndData("error", 0.0, reason, Cause.USAGE, report.longreprtext))
 
 
-def refuse(
-    config: pytest.Config,
-    run_dir: Path,
-    nfv: NfvSession | None,
-    items: Sequence[pytest.Item],
-    watch: Watch,
-    error: pytest.UsageError,
-) -> None:
-    """The run ends before its first test, by a mistake of the user's: that is what became of it, and is recorded.
+def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.UsageError) -> None:
+    """Put into the evidence that the run ends before its first test, by a mistake of the user's.
 
-    A run that it was to go on with keeps all that it has: how this ended is beside it, in a file of its own.
+    A worker of xdist cannot end the run: it tells its controller, which does. A run that this one was to go on with
+    keeps all that it has: how this ended is beside it, in a file of its own. Where not even an option or the testbed
+    file can be used, there is no session, and no run record: the evidence is how the run ended.
 
     Args:
         config: pytest's.
-        run_dir: where results go.
-        nfv: None where not even an option or the testbed file can be used: then there is no run record, and the
-            evidence is how the run ended.
         items: the tests that were selected.
-        watch: writes the last line, also where there is no place for evidence.
         error: what pytest tells the user.
     """
+    state, options = config.stash[STATE_KEY], config.stash[OPTIONS_KEY]
+    state.note(str(error))
+    if is_worker(config):
+        config.workeroutput[MISTAKE] = str(error)  # type: ignore[attr-defined]
+        return
+    if options.plan or config.option.collectonly:
+        return
+    run_dir, nfv = run_directory(config, options), config.stash.get(SESSION_KEY, None)
     status, reason = int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
     selected = tuple(item.nodeid for item in items)
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
     conclusion = conclude_run(RunFacts(never, status, reason))
-    watch.last_line, watch.beside_error = conclusion.last_line, conclusion.without_reason
+    state.last_line, state.beside_error = conclusion.last_line, conclusion.without_reason
     try:
         if resumed_name(config):
             _write_end(_end_file(config, run_dir, REFUSED), status, reason)
@@ -119,7 +143,7 @@ def _last_line(text: str) -> str:
     return one_line(lines[-1] if lines else text)
 
 
-def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> None:
+def conclude_session(session: pytest.Session, exitstatus: int, state: RunState) -> None:
     """Read the evidence back, decide, and let exit status and JUnit file say it.
 
     Read back so that ``nfvperf show`` finds what this found, and so that with xdist the controller knows what its
@@ -129,24 +153,24 @@ def conclude_session(session: pytest.Session, exitstatus: int, watch: Watch) -> 
     run_dir = config.stash.get(RUN_DIR_KEY, None)
     if run_dir is None or not any(run_dir.glob("evidence*.jsonl")):
         return
-    reason = one_line(watch.reason(session))
+    reason = one_line(state.reason(session))
     distributes = bool(config.getoption("numprocesses", None) or config.getoption("tx", None))
     file = _end_file(config, run_dir, CONTROLLER if distributes else "")
     if distributes:
         with parts.alone("the evidence cannot say how the run ended"):
             _write_end(file, exitstatus, reason)
-    _decide(session, run_dir, watch, {file.name: RunEndData(exitstatus, 0.0, {}, reason)})
+    _decide(session, run_dir, state, {file.name: RunEndData(exitstatus, 0.0, {}, reason)})
     if CONCLUDED_KEY in config.stash:
         for results in other_results(config):
             results.concluded(*config.stash[CONCLUDED_KEY])
 
 
-def conclude_stopped(session: pytest.Session, watch: Watch, asked: str) -> bool:
+def conclude_stopped(session: pytest.Session, state: RunState, asked: str) -> bool:
     """A signal came after the evidence had ended: the run was interrupted all the same, and every place says so.
 
     Args:
         session: pytest's.
-        watch: of this process.
+        state: of this process.
         asked: name of the signal.
 
     Returns:
@@ -160,7 +184,7 @@ def conclude_stopped(session: pytest.Session, watch: Watch, asked: str) -> bool:
     file, status = _end_file(session.config, run_dir, STOPPED), int(pytest.ExitCode.INTERRUPTED)
     with parts_of(session.config).alone("the evidence cannot say how the run ended"):
         _write_end(file, status, reason)
-    _decide(session, run_dir, watch, {file.name: RunEndData(status, 0.0, {}, reason)})
+    _decide(session, run_dir, state, {file.name: RunEndData(status, 0.0, {}, reason)})
     return True
 
 
@@ -169,21 +193,21 @@ def _end_file(config: pytest.Config, run_dir: Path, who: str) -> Path:
     return evidence_file(run_dir, "-".join(filter(None, (resumed_name(config), who))))
 
 
-def _decide(session: pytest.Session, run_dir: Path, watch: Watch, known_ends: Mapping[str, RunEndData]) -> None:
+def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends: Mapping[str, RunEndData]) -> None:
     """``known_ends``: how this process ended, which its file lacks where the disk refused it."""
     config, parts = session.config, parts_of(session.config)
     with parts.alone("the evidence cannot be read", "the status is by what the tests' own reports say"):
         # Only the report looks at every trial: without one, the end of a large run takes a third of the memory.
         run = read_run(run_dir, steps=config.getoption("--nfv-report") == "html", known_ends=known_ends)
-        _add_results(run, watch)
+        _add_results(run, state)
         config.stash[CONCLUDED_KEY] = run, conclude(run)
     concluded = config.stash.get(CONCLUDED_KEY, None)
-    conclusion = _without_evidence(session, watch, known_ends) if concluded is None else concluded[1]
+    conclusion = _without_evidence(session, state, known_ends) if concluded is None else concluded[1]
     session.exitstatus = conclusion.exit_status
-    watch.last_line, watch.good = conclusion.last_line, conclusion.fate in GOOD
-    if watch.beside_error:
-        watch.beside_error = conclusion.without_reason
-    watch.doubtful = conclusion.rig == Grade.UNTRUSTED
+    state.last_line, state.good = conclusion.last_line, conclusion.fate in GOOD
+    if state.beside_error:
+        state.beside_error = conclusion.without_reason
+    state.doubtful = conclusion.rig == Grade.UNTRUSTED
     if concluded is not None:
         with parts.alone(f"{COMPARISON_FILE} cannot be written"):
             compared = compared_run(*concluded)
@@ -194,17 +218,17 @@ def _decide(session: pytest.Session, run_dir: Path, watch: Watch, known_ends: Ma
             tell_junit(config.invocation_params.dir / Path(os.path.expandvars(junit)).expanduser(), conclusion)
 
 
-def _add_results(run: RunEvidence, watch: Watch) -> None:
+def _add_results(run: RunEvidence, state: RunState) -> None:
     """Put in results that the evidence could not take. The disk was full: without evidence no result counts."""
-    for node_id in watch.told:
-        facts = _told_facts(node_id, watch)
+    for node_id in state.reported:
+        facts = _told_facts(node_id, state)
         if facts is not None and facts.cause is Cause.TESTBED and run.test(facts.node_id).end is None:
             run.test(facts.node_id).end = TestEndData("error", 0.0, facts.reason, facts.cause)
 
 
-def _without_evidence(session: pytest.Session, watch: Watch, known_ends: Mapping[str, RunEndData]) -> RunConclusion:
+def _without_evidence(session: pytest.Session, state: RunState, known_ends: Mapping[str, RunEndData]) -> RunConclusion:
     """What the reports of tests say, where nothing else can be read."""
-    told = [facts for node_id in watch.told if (facts := _told_facts(node_id, watch)) is not None]
+    told = [facts for node_id in state.reported if (facts := _told_facts(node_id, state)) is not None]
     known = {facts.node_id for facts in told}
     never = [TestFacts(item.nodeid, began=False) for item in session.items if storable(item.nodeid) not in known]
     end = next(iter(known_ends.values()))
@@ -227,15 +251,15 @@ _STATUSES = {
 }
 
 
-def _told_facts(node_id: str, watch: Watch) -> TestFacts | None:
+def _told_facts(node_id: str, state: RunState) -> TestFacts | None:
     """What a test's last report carries of its result; None of a test that has none."""
-    found = watch.told[node_id].get(RESULT, "")
+    found = state.reported[node_id].get(RESULT, "")
     if found not in _STATUSES:
         return None
     status, cause = _STATUSES[Fate(found)]
-    if cause is Cause.INCONCLUSIVE and node_id not in watch.failed:
+    if cause is Cause.INCONCLUSIVE and node_id not in state.failed:
         status = "passed"  # tolerated
-    return TestFacts(storable(node_id), status=status, cause=cause, reason=watch.told[node_id].get(REASON, ""))
+    return TestFacts(storable(node_id), status=status, cause=cause, reason=state.reported[node_id].get(REASON, ""))
 
 
 def _write_end(file: Path, exitstatus: int, reason: str) -> None:
@@ -244,3 +268,89 @@ def _write_end(file: Path, exitstatus: int, reason: str) -> None:
     recorder = Recorder(file.parent.name, [EvidenceWriter(file)], SystemClock(), who)
     recorder.emit(RunEndData(exitstatus, 0.0, {}, reason))
     recorder.close()
+
+
+SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
+
+
+def header(session: NfvSession, *, measures: bool) -> list[str]:
+    """Testbed, DUT, generator and profile, one line each; where results go, of a run that measures."""
+    try:
+        lines = session.backend.describe()
+    except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
+        lines = [f"cannot run: {error}"]
+    compare = session.options.compare
+    if compare is not None:
+        names = ", ".join(side.name for side in compare.sides[1:])
+        lines.append(f"compares:  {names} with {compare.baseline.name}; the SLAs of tests are not judged")
+    carries = f" ({SMOKE_CARRIES})" if session.profile is SMOKE else ""
+    return [
+        f"nfvperf: profile {session.profile.name}{carries}, testbed {session.backend.testbed.name}",
+        *(f"  {line}" for line in lines),
+        *([f"  results:   {session.run_dir}"] if measures else []),
+    ]
+
+
+def skipped_lines(run: RunEvidence) -> list[str]:
+    """Why tests were skipped, a line for each reason: the user must see what was not measured."""
+    ends = [test.end for test in run.tests.values() if test.end is not None]
+    reasons = Counter(
+        end.reason or "no reason given" for end in ends if end.status == "skipped" and end.cause is not Cause.XFAIL
+    )
+    return [f"{count} test{'s' if count > 1 else ''} skipped: {reason}" for reason, count in reasons.items()]
+
+
+def summary(
+    terminal: Terminal,
+    run_dir: Path,
+    options: Options,
+    leftovers: Sequence[str],
+    concluded: tuple[RunEvidence, RunConclusion],
+    parts: EndParts,
+    time_for_charts: Callable[[], bool] = lambda: True,
+) -> None:
+    """The table of all outcomes, what did not pass, what was left behind on purpose, and where the report is.
+
+    Args:
+        terminal: where it goes.
+        run_dir: where the evidence is.
+        options: what the user asked for.
+        leftovers: what the testbed left behind on purpose.
+        concluded: the evidence, read back, and what became of the run.
+        parts: of the run's end: what fails here is noted there.
+        time_for_charts: False once the report has to do without more of them.
+    """
+    run, conclusion = concluded
+    terminal.section("datapath acceptance", sep="=")
+    with parts.alone("the table cannot be shown", f"then: nfvperf show {run_dir}"):
+        if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
+            terminal.write_line(table)
+    _write(terminal, test_lines(worth_telling(conclusion.tests)))
+    told = (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers)
+    _write(terminal, [f"nfvperf: {line}" for line in told], yellow=True)
+    with parts.alone("what the machine did cannot be shown"):
+        did = run.machine.did
+        if did is not None:
+            _write(terminal, [f"rig:      {did.grade}: {did.details}"], yellow=not did.quiet)
+    terminal.write_line(f"evidence: {run_dir}")
+    with parts.alone(NOT_LATEST):
+        point_latest(run_dir)
+    if options.report:
+        with parts.alone("the report cannot be written", f"then: nfvperf report {run_dir}"):
+            terminal.write_line(f"report:   {_rendered(options, run, run_dir, parts, time_for_charts)}")
+
+
+def _write(terminal: Terminal, lines: Iterable[str], *, yellow: bool = False) -> None:
+    """Lines, each folded between words where the terminal is narrower."""
+    for part in (part for line in lines for part in folded(line, terminal.width)):
+        terminal.write_line(part, yellow=yellow)
+
+
+def _rendered(
+    options: Options, run: RunEvidence, run_dir: Path, parts: EndParts, time_for_charts: Callable[[], bool]
+) -> Path:
+    if is_left_to_host():
+        return leave_to_host(run_dir)
+    from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - matplotlib takes a second
+
+    return write_report(run, run_dir, options.root, time_for_charts=time_for_charts, note=parts.note)

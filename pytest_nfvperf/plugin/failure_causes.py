@@ -1,25 +1,37 @@
-"""How a test ends: what pytest's reports of its phases come to, for the evidence."""
+"""What failed a test: its cause, its status and its reason, out of what a phase raised.
+
+Calls that check their arguments raise ``ArgumentError``. What Python itself refuses, a wrong name on one of our objects
+or an argument that a call of ours does not have, is the same kind of mistake of the test's author, and says nothing
+about the DUT. It becomes a usage error that says in which line of the test it is.
+"""
 
 from __future__ import annotations
 
+import re
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 
 import pytest
 
-from pytest_nfvperf.model.errors import ConfigError, InconclusiveError, NfvperfError, TestbedError
+import pytest_nfvperf
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.records import Cause
+from pytest_nfvperf.model.near import did_you_mean, listed
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 LONGEST_TEXT = 20_000
+
+
 WORD = "nfv_word"
 """Attribute of a report, which xdist carries along: the word for it in pytest's own lines."""
+
 
 _GRAVITY = (
     Cause.INTERNAL,
@@ -33,10 +45,15 @@ _GRAVITY = (
     Cause.SKIP,
     Cause.UNKNOWN,
 )
+
+
 _ON_TESTBED = ("pytest_nfvperf.adapters.", "pytest_nfvperf.backends.", "pytest_nfvperf.runs.")
 """Modules that change the testbed, or wait for it."""
 
+
 _WORDS = {Cause.INCONCLUSIVE: "INCONCLUSIVE", Cause.TESTBED: "BROKEN", Cause.SETUP: "BROKEN", Cause.USAGE: "USAGE"}
+
+
 _WORDS |= {Cause.INTERNAL: "INTERNAL"}
 
 
@@ -207,3 +224,74 @@ def status_of(report: object) -> tuple[str, str, str] | None:
     if not isinstance(word, str) or not isinstance(report, pytest.TestReport) or not report.failed:
         return None  # not failed any more: another plugin repeats it, or made something else of it
     return ("failed" if report.when == "call" else "error", word[0], word)
+
+
+_PACKAGE = Path(pytest_nfvperf.__file__).resolve().parent
+
+
+_WRITTEN_BY_AUTHORS = (_PACKAGE / "suites", _PACKAGE / "fixtures")
+"""Folders of the package whose code calls the public API as an author does."""
+
+
+_MISFIT = re.compile(
+    r"(?P<call>[\w.]+)\(\) (got an unexpected keyword|got multiple values|missing \d+ required|takes )"
+)
+
+
+def as_usage_error(error: BaseException | None) -> BaseException | None:
+    """The error as the usage error that it is, where an author misused the public API; else the error itself."""
+    if error is None:
+        return None
+    told = _wrong_name(error) if isinstance(error, AttributeError) else _wrong_call(error)
+    if told is None or not _is_authors(_innermost(error.__traceback__)):
+        return error
+    return ArgumentError(told).with_traceback(error.__traceback__)
+
+
+def place_in_test(error: BaseException, root: Path) -> str:
+    """``tests/test_x.py:12``, the innermost line that an author wrote; "" where there is none."""
+    for file, line in reversed(list(_lines_of(error.__traceback__))):
+        if _is_authors(file) and _is_local(file, root):
+            return f"{file.relative_to(root)}:{line}"
+    return ""
+
+
+def _wrong_name(error: AttributeError) -> str | None:
+    owner = type(error.obj)
+    if not error.name or owner.__module__.partition(".")[0] != _PACKAGE.name:
+        return None
+    known = [name for name in dir(error.obj) if not name.startswith("_")]
+    hint = did_you_mean(error.name, known)
+    return f"{owner.__name__} has no {error.name!r}{hint or '.'} It has {listed(known)}"
+
+
+def _wrong_call(error: BaseException) -> str | None:
+    match = _MISFIT.match(str(error)) if isinstance(error, TypeError) else None
+    if match is None or match["call"].split(".")[0] not in _public_names():
+        return None
+    return str(error)
+
+
+def _public_names() -> set[str]:
+    nfv = pytest_nfvperf
+    return {name for space in (nfv, nfv.parts, nfv.results, nfv.extend, nfv.testing) for name in dir(space)}
+
+
+def _lines_of(traceback: TracebackType | None) -> Iterable[tuple[Path, int]]:
+    while traceback is not None:
+        yield Path(traceback.tb_frame.f_code.co_filename), traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+def _innermost(traceback: TracebackType | None) -> Path:
+    return ([Path(), *(file for file, _ in _lines_of(traceback))])[-1]
+
+
+def _is_authors(file: Path) -> bool:
+    real = file.resolve()
+    authors = any(real.is_relative_to(folder.resolve()) for folder in _WRITTEN_BY_AUTHORS)
+    return authors or not real.is_relative_to(_PACKAGE)
+
+
+def _is_local(file: Path, root: Path) -> bool:
+    return file.is_relative_to(root) and "site-packages" not in file.parts

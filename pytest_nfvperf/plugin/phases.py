@@ -1,12 +1,20 @@
-"""What the plugin does with collected tests, and with the reports of those that ran."""
+"""The phases of a test and its attempts: each begins, ends, and is put into the evidence.
+
+Plugins that repeat a failed test (pytest-rerunfailures, flaky, pytest-retry) run set-up, call and teardown again, all
+within one ``pytest_runtest_protocol``. They share no hook, but each begins with a set-up. The last attempt decides.
+
+Plugins may also change a report after everybody's ``pytest_runtest_makereport`` (pytest-retry), or report a part of a
+test by itself (subtests). What counts is therefore what pytest logs: ``pytest_runtest_logreport``.
+"""
 
 from __future__ import annotations
 
-import os
+import time
 import warnings
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,222 +22,92 @@ import pytest
 
 from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_properties
 from pytest_nfvperf.adapters.report.texts import TestFindings, figures_text
-from pytest_nfvperf.config.sla_file import unknown_labels
-from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
-from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test, one_line
-from pytest_nfvperf.model.evidence.records import Cause, TestData
+from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
-from pytest_nfvperf.model.sla.rules import Rule, Sla, unmatched_rules
 from pytest_nfvperf.model.text import visible
-from pytest_nfvperf.plugin.attempts import ATTEMPT_KEY, Attempt, forget_properties
-from pytest_nfvperf.plugin.author_mistakes import as_usage_error, place_in_test, refuse_two_topologies
-from pytest_nfvperf.plugin.end_parts import parts_of
-from pytest_nfvperf.plugin.ending import Ending, cause_of, ending_of, left_in_the_middle, mark
-from pytest_nfvperf.plugin.judged_anew import sla_name
-from pytest_nfvperf.plugin.labels import is_measuring, item_labels, subject_labels
+from pytest_nfvperf.plugin.failure_causes import (
+    Ending,
+    as_usage_error,
+    cause_of,
+    ending_of,
+    graver,
+    left_in_the_middle,
+    mark,
+    place_in_test,
+)
+from pytest_nfvperf.plugin.labels import is_measuring, item_labels
 from pytest_nfvperf.plugin.other_results import other_results
-from pytest_nfvperf.plugin.parametrizing import NOT_QUICK, QUICK_ONLY, SMOKE_ONLY, VIRTUAL_TIME
-from pytest_nfvperf.plugin.parametrizing import SMOKE as SMOKE_TEST
-from pytest_nfvperf.plugin.result_lines import attach
-from pytest_nfvperf.plugin.telling import say
-from pytest_nfvperf.plugin.unjudgeable import refuse_unjudgeable
+from pytest_nfvperf.plugin.output import attach, parts_of
+from pytest_nfvperf.plugin.resuming import sla_name
 from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
-from pytest_nfvperf.session.deployed_topologies import sections
-from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.packs import refuse_empty
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.running_test import conclude_interrupted
+from pytest_nfvperf.session.running_test import conclude_interrupted, sections
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
-from pytest_nfvperf.session.slas import SUITE_SLA
+
+ATTEMPT_KEY = pytest.StashKey["Attempt"]()
+
+
+_LOGGED = {"passed": "passed", "skipped": "skipped", "failed": "failed", "error": "failed"}
+"""The outcome of a report that each status of an ending goes with."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt at a test.
+
+    Attributes:
+        number: from 1 on.
+        endings: how it ended, by phase, and by what was reported beside a phase.
+        raised: what the phases raised.
+        reports: pytest's reports of the phases, as others were given them.
+        set_up: its set-up has begun: another one begins the next attempt.
+        ended: its record, once it is written.
+    """
+
+    number: int = 1
+    began: float = field(default_factory=time.monotonic)
+    endings: dict[str, Ending] = field(default_factory=dict)
+    raised: dict[str, BaseException] = field(default_factory=dict)
+    reports: dict[str, pytest.TestReport] = field(default_factory=dict)
+    set_up: bool = False
+    ended: TestEndData | None = None
+
+    def end_data(self) -> TestEndData:
+        """What its phases come to, the gravest of them."""
+        ending = reduce(graver, self.endings.values(), Ending())
+        seconds = time.monotonic() - self.began if self.ended is None else self.ended.seconds
+        return TestEndData(ending.status, seconds, ending.reason, ending.cause, ending.text)
+
+    def logged(self, report: pytest.TestReport) -> bool:
+        """Take a report as pytest logs it; False if it says what is known already.
+
+        Outcomes of other plugins ("rerun", "retried") announce another attempt. A report that is not of a phase, such
+        as that of a subtest, counts when it failed.
+        """
+        phase = report.when or "call"
+        is_phase = self.reports.get(phase) is report
+        if report.outcome not in _LOGGED or not (is_phase or report.failed):
+            return False
+        name = phase if is_phase else f"beside {phase}"
+        if _LOGGED[self.endings.get(name, Ending()).status] == report.outcome:
+            return False
+        self.endings[name] = ending_of(report, self.raised.get(phase))
+        return True
+
+
+def forget_properties(item: pytest.Item) -> None:
+    """Forget what an earlier attempt told JUnit of its figures and verdicts."""
+    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("nfvperf.")]
+
 
 UNRECORDED_KEY = pytest.StashKey[TestbedError]()
+
+
 DUT_FAILED, INCONCLUSIVE, USAGE = "FAIL", "INCONCLUSIVE", "usage error"
 """What the message begins with of a test that has no figure for an SLA."""
-
-NOT_ROOT = (
-    "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
-    "or use --nfv-plan to see what would be measured"
-)
-
-
-_LEFT_OUT = {QUICK.name: (NOT_QUICK, SMOKE_ONLY), SMOKE.name: (NOT_QUICK,)}
-"""Markers of what a profile leaves out; of the others it is what only these two have."""
-
-
-def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
-    """Drop what the profile and the kind of time leave out, and say so as pytest says it of -k."""
-    left_out = _LEFT_OUT.get(options.profile, (QUICK_ONLY, SMOKE_ONLY))
-    kept = of_this_time([item for item in items if not any(map(item.get_closest_marker, left_out))], options)
-    if options.profile == SMOKE.name:
-        kept = one_of_each_suite(kept)
-    dropped = [item for item in items if item not in set(kept)]
-    if dropped:
-        config.hook.pytest_deselected(items=dropped)
-        items[:] = kept
-
-
-def of_this_time(items: Sequence[pytest.Item], options: Options) -> list[pytest.Item]:
-    """Without tests that count instructions in a run by the clock, and the other way round; all that do not measure.
-
-    Where only such tests are selected they stay, and say why they are skipped. A comparison in virtual time counts the
-    instructions of any test.
-    """
-    if options.virtual_time and options.compare is not None:
-        return list(items)
-    kept = [
-        item
-        for item in items
-        if not is_measuring(item) or bool(item.get_closest_marker(VIRTUAL_TIME)) is options.virtual_time
-    ]
-    return kept if any(map(is_measuring, kept)) else list(items)
-
-
-def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Of each folder one measuring test: the one that is marked for it, else the first; and all that do not measure."""
-    chosen: dict[Path, pytest.Item] = {}
-    for item in filter(is_measuring, items):
-        first = chosen.setdefault(item.path.parent, item)
-        if item.get_closest_marker(SMOKE_TEST) and not first.get_closest_marker(SMOKE_TEST):
-            chosen[item.path.parent] = item
-    return [item for item in items if not is_measuring(item) or chosen[item.path.parent] is item]
-
-
-def check_root(config: pytest.Config, options: Options) -> None:
-    """Raise pytest.UsageError when this run would start something and is not root."""
-    if starts(config, options) and os.geteuid() != 0:
-        raise pytest.UsageError(NOT_ROOT)
-
-
-def starts(config: pytest.Config, options: Options) -> bool:
-    """True for a run that starts something on the machine."""
-    return not (options.plan or config.option.collectonly)
-
-
-def check_before_run(
-    config: pytest.Config, items: Sequence[pytest.Item], selected: Sequence[pytest.Item], session: NfvSession
-) -> None:
-    """Find a user's mistakes, and what the machine lacks, before anything is started.
-
-    ``items``: all that measure; ``selected``: those that the profile leaves. A worker of pytest-xdist looks at the SLAs
-    only: what its machine lacks its tests say, and others may have it.
-
-    Raises:
-        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
-    """
-    refuse_two_topologies(selected)
-    is_worker = hasattr(config, "workerinput")
-    if is_worker and len(session.options.labels) > 1:
-        return  # a rule may be about the testbed of another worker
-    try:
-        check_slas(config, items, session)
-        if is_worker:
-            return
-        refuse_unjudgeable(selected, session, whole=not narrowed_by(config))
-        if not session.options.plan:
-            _ = session.baseline  # one that cannot be read is told before anything is measured
-        if starts(config, session.options):
-            session.backend.check()
-    except (ConfigError, TestbedError) as error:
-        raise pytest.UsageError(str(error)) from error
-
-
-def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
-    """Every rule must match a test: a rule that judges nothing would look like a pass.
-
-    When the user picked some of the tests, by whichever means, rules about others are no mistake and are counted in a
-    line. A file of which no rule matches anything still is one.
-    """
-    own = session.backend.labels()
-    folders = list(dict.fromkeys(item.path.parent for item in items))
-    known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
-    names = {name for labels in known for name in labels}
-    for pack in session.options.packs:
-        refuse_empty(pack, session.slas.published(folders))
-    narrowed = narrowed_by(config)
-    for sla in session.slas.given:
-        if not narrowed:
-            _refuse_unknown(sla, names)
-        unmatched = unmatched_rules(sla, known)
-        of_this_testbed = [rule for rule in unmatched if not _of_another_testbed(rule, known)]
-        if len(unmatched) == len(sla.rules):
-            _refuse(unmatched, own)
-        elif not narrowed:
-            _refuse(of_this_testbed, own)
-        elif of_this_testbed and not hasattr(config, "workerinput"):
-            _tell_unmatched(config, of_this_testbed, len(sla.rules), narrowed)
-    if session.options.slas or session.options.packs:
-        return
-    for folder in folders:
-        beside = session.slas.beside(folder)
-        if beside is not None and not narrowed:
-            _refuse_unknown(beside, names)
-
-
-def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
-    error = unknown_labels(sla, names)
-    if error is not None:
-        raise error
-
-
-def _of_another_testbed(rule: Rule, known: Sequence[Mapping[str, str]]) -> bool:
-    """A vendor's file is about all its NICs, firmwares and datapaths; this testbed has one of each."""
-    others = [
-        selector
-        for selector in rule.where
-        if selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
-    ]
-    return bool(others)
-
-
-def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
-    if unmatched:
-        rule = unmatched[0]
-        testbed = ", ".join(f"{name}: {value}" for name, value in own.items())
-        where = ", ".join(f"{name}: {' | '.join(values)}" for name, values in rule.where)
-        raise ConfigError(
-            f"{rule.source}: no test matches {{{where}}}, so this rule judges nothing; correct the "
-            f"selector (pytest --collect-only lists the tests; the testbed is {testbed}) or remove the rule"
-        )
-
-
-def _tell_unmatched(config: pytest.Config, unmatched: Sequence[Rule], rules: int, narrowed: str) -> None:
-    which = f"{how_many(len(unmatched), 'rule')} of {rules} of this SLA match no test of this run"
-    say(config, f"{which}, which {narrowed} narrows, the first at {unmatched[0].source}: they judge nothing here")
-
-
-_NARROWING = {
-    "keyword": "-k",
-    "markexpr": "-m",
-    "lf": "--last-failed",
-    "ignore": "--ignore",
-    "ignore_glob": "--ignore-glob",
-    "deselect": "--deselect",
-}
-"""Options of pytest by which a user picks some of the tests."""
-
-
-def narrowed_by(config: pytest.Config) -> str:
-    """By which argument the user picked some of the tests; "" where all are asked for."""
-    for option, shown in _NARROWING.items():
-        if config.getoption(option, None):
-            return shown
-    base = config.invocation_params.dir
-    asked = {(base / arg.split("::")[0]).resolve(): arg for arg in config.args}
-    for path, arg in asked.items():
-        if "::" in arg or not path.is_dir() or _suites_beside(path, asked):
-            return repr(arg)
-    return ""
-
-
-def _suites_beside(folder: Path, asked: Collection[Path]) -> bool:
-    """True where a folder is one suite of several, and the others were not asked for."""
-    if not (folder / SUITE_SLA).is_file():
-        return False
-    return any(other.parent not in asked for other in folder.parent.glob(f"*/{SUITE_SLA}"))
 
 
 def begin(item: pytest.Item, session: NfvSession) -> None:

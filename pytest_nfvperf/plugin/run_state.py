@@ -1,0 +1,141 @@
+"""What a pytest process knows of its run, in every run, so light to import: options, directory, and what it saw."""
+
+from __future__ import annotations
+
+import errno
+import os
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.session.options import Options
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.session.run import NfvSession
+
+SESSION_KEY: pytest.StashKey[NfvSession] = pytest.StashKey()
+OPTIONS_KEY = pytest.StashKey[Options]()
+STATE_KEY = pytest.StashKey["RunState"]()
+RUN_DIR_KEY = pytest.StashKey[Path]()
+
+RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
+"""In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
+
+MISTAKE = "nfv_mistake"
+"""In a worker's output: by which mistake of the user's the run ends. Without it xdist ends it by an internal error."""
+
+LATEST = "latest"
+NOT_LATEST = "the link to the latest run was not renewed"
+_WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+"""How a file system that has no symbolic links refuses one (symlink(2)): vfat and exfat, some network shares."""
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tell a worker of pytest-xdist from its controller, and from a process that has no workers."""
+    return hasattr(config, "workerinput")
+
+
+class RunState:
+    """What a process saw of its run.
+
+    Attributes:
+        uncollected: reports of what could not be collected.
+        last_line: what to print after all others; None for nothing.
+        beside_error: the same without the reason, where pytest writes that by itself; "" where it does not.
+        good: it is good news.
+        doubtful: the rig was too disturbed to trust it.
+        summarized: the summary has been shown.
+        reported: user properties of each test's last report, by node id; ``failed``: tests that pytest calls failed.
+    """
+
+    def __init__(self) -> None:
+        self.uncollected: list[pytest.CollectReport] = []
+        self.last_line: str | None = None
+        self.beside_error = ""
+        self.good = self.doubtful = self.summarized = False
+        self.reported: dict[str, dict[str, str]] = {}
+        self.failed: set[str] = set()
+        self._reason = ""
+
+    def note(self, reason: str) -> None:
+        """Remember what ends the run, where pytest calls no hook for it."""
+        self._reason = reason
+
+    def reason(self, session: pytest.Session) -> str:
+        """What ended the run before its time; "" for nothing."""
+        return self._reason or str(session.shouldfail or session.shouldstop or "")
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.uncollected.append(report)
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember a test's result, for where the evidence cannot be read back."""
+        if report.failed:
+            self.failed.add(report.nodeid)
+        if report.user_properties:
+            self.reported[report.nodeid] = {name: str(value) for name, value in report.user_properties}
+
+    @pytest.hookimpl
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Remember what interrupted the run: a person, a signal, or pytest itself."""
+        self._reason = str(excinfo.value) or "by Ctrl-C"
+
+    @pytest.hookimpl
+    def pytest_internalerror(self, excrepr: object) -> None:
+        lines = str(excrepr).strip().splitlines()
+        self._reason = lines[-1].removeprefix("E").strip() if lines else ""
+
+
+def run_directory(config: pytest.Config, options: Options) -> Path:
+    """This run's directory; made only when something is written to it."""
+    if RUN_DIR_KEY in config.stash:
+        return config.stash[RUN_DIR_KEY]
+    workerinput = getattr(config, "workerinput", {})
+    if RUN_DIR in workerinput:
+        run_dir = Path(workerinput[RUN_DIR])
+        if workerinput.get(FAR):  # on another machine: a directory of its own, of the same name
+            run_dir = options.results / f"of-{workerinput['workerid']}" / run_dir.name
+    elif options.resume:
+        run_dir = options.resume
+    else:
+        # One that is not there yet: time and pid come again where the clock is set back, and in containers.
+        name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
+        named = (options.results / (f"{name}-{number}" if number else name) for number in count())
+        run_dir = next(path for path in named if not os.path.lexists(path))
+    config.stash[RUN_DIR_KEY] = run_dir
+    return run_dir
+
+
+def point_latest(run_dir: Path) -> None:
+    """Let ``latest`` beside the run directory point at it, atomically.
+
+    Raises:
+        ConfigError: something else has this name. It is not ours, and stays.
+        OSError: the disk has no room, or the file system no links.
+    """
+    link = run_dir.parent / LATEST
+    fresh = run_dir.parent / f".{LATEST}-{os.getpid()}"
+    if link.exists() and not link.is_symlink():
+        what = "a directory" if link.is_dir() else "a file"
+        raise ConfigError(
+            f"{link} is {what}, and no link of ours, so it stays as it is. Rename it; this run is {run_dir.name}"
+        )
+    try:
+        try:
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(run_dir.name)
+            fresh.replace(link)
+        finally:
+            fresh.unlink(missing_ok=True)
+    except OSError as error:
+        why = error.strerror
+        if error.errno in _WITHOUT_LINKS and not os.path.lexists(link):
+            why = f"the file system has no symbolic links ({why}); name the run itself: {run_dir}"
+        raise OSError(error.errno, why, str(link)) from error

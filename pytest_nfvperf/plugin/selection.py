@@ -1,0 +1,472 @@
+"""Which tests run, and in which order; what cannot be measured or judged is refused before anything starts.
+
+What a person waits for comes first: the ini option ``nfv_suite_order`` of the project that has the suites names folders
+and files. They run in its order, all others after them, as pytest collected them. A file's own order is kept.
+
+Three things are refused: rules that select no test, other people's plugins beside which nothing can be measured
+(docs/reference/other-plugins.md lists them, and those that were tried and work), and rules that this run can never judge. Tests
+are arbitrary Python, so such a rule is refused only where every test it selects is known well enough: it measures by
+our own fixture ``search``, and for some questions on a topology that is known by its fixture.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_nfvperf.config.sla_file import unknown_labels
+from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
+from pytest_nfvperf.model.display import how_many
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
+from pytest_nfvperf.model.near import listed
+from pytest_nfvperf.model.sla.judge import requirement_text
+from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, Sla, unmatched_rules, why_never
+from pytest_nfvperf.plugin.labels import (
+    NOT_QUICK,
+    QUICK_ONLY,
+    SMOKE_ONLY,
+    TOPOLOGY_FIXTURES,
+    VIRTUAL_TIME,
+    is_measuring,
+    subject_labels,
+)
+from pytest_nfvperf.plugin.labels import SMOKE as SMOKE_TEST
+from pytest_nfvperf.plugin.options import SUITE_ORDER
+from pytest_nfvperf.plugin.output import say
+from pytest_nfvperf.session.options import Options
+from pytest_nfvperf.session.run import NfvSession
+from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty
+
+
+def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put files with measuring tests into the project's order; who names several paths has an order of their own."""
+    order = config.getini(SUITE_ORDER)
+    if not order or len(config.args) > 1:
+        return
+    measuring = {item.path for item in items if is_measuring(item)}
+    places = [place for place, item in enumerate(items) if item.path in measuring]
+    ordered = sorted((items[place] for place in places), key=lambda item: _rank(item, order))
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+def put_other_sides_first(items: list[pytest.Item], session: NfvSession) -> None:
+    """Measure the other side of a relation first, in whatever order another plugin (pytest-randomly) put the tests."""
+    from pytest_nfvperf.model.sla.rules import other_sides_first  # noqa: PLC0415 - every pytest run imports this
+    from pytest_nfvperf.plugin.worker import selected_test  # noqa: PLC0415 - as above
+
+    places = [place for place, item in enumerate(items) if is_measuring(item)]
+    own = session.backend.labels()
+    tests = [selected_test(items[place], session, own) for place in places]
+    if not any(limit.relative_to for test in tests for rule in test.rules for _, limit in rule.require):
+        return
+    ordered = [items[places[number]] for number in other_sides_first(tests)]
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+def _rank(item: pytest.Item, order: Sequence[str]) -> int:
+    path = f"{item.path.as_posix()}/"
+    return next((rank for rank, name in enumerate(order) if f"/{name.strip('/')}/" in path), len(order))
+
+
+NOT_ROOT = (
+    "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
+    "or use --nfv-plan to see what would be measured"
+)
+
+
+_LEFT_OUT = {QUICK.name: (NOT_QUICK, SMOKE_ONLY), SMOKE.name: (NOT_QUICK,)}
+"""Markers of what a profile leaves out; of the others it is what only these two have."""
+
+
+def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
+    """Drop what the profile and the kind of time leave out, and say so as pytest says it of -k."""
+    left_out = _LEFT_OUT.get(options.profile, (QUICK_ONLY, SMOKE_ONLY))
+    kept = of_this_time([item for item in items if not any(map(item.get_closest_marker, left_out))], options)
+    if options.profile == SMOKE.name:
+        kept = one_of_each_suite(kept)
+    dropped = [item for item in items if item not in set(kept)]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def of_this_time(items: Sequence[pytest.Item], options: Options) -> list[pytest.Item]:
+    """Without tests that count instructions in a run by the clock, and the other way round; all that do not measure.
+
+    Where only such tests are selected they stay, and say why they are skipped. A comparison in virtual time counts the
+    instructions of any test.
+    """
+    if options.virtual_time and options.compare is not None:
+        return list(items)
+    kept = [
+        item
+        for item in items
+        if not is_measuring(item) or bool(item.get_closest_marker(VIRTUAL_TIME)) is options.virtual_time
+    ]
+    return kept if any(map(is_measuring, kept)) else list(items)
+
+
+def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Of each folder one measuring test: the one that is marked for it, else the first; and all that do not measure."""
+    chosen: dict[Path, pytest.Item] = {}
+    for item in filter(is_measuring, items):
+        first = chosen.setdefault(item.path.parent, item)
+        if item.get_closest_marker(SMOKE_TEST) and not first.get_closest_marker(SMOKE_TEST):
+            chosen[item.path.parent] = item
+    return [item for item in items if not is_measuring(item) or chosen[item.path.parent] is item]
+
+
+def check_root(config: pytest.Config, options: Options) -> None:
+    """Raise pytest.UsageError when this run would start something and is not root."""
+    if starts(config, options) and os.geteuid() != 0:
+        raise pytest.UsageError(NOT_ROOT)
+
+
+def starts(config: pytest.Config, options: Options) -> bool:
+    """True for a run that starts something on the machine."""
+    return not (options.plan or config.option.collectonly)
+
+
+def check_before_run(
+    config: pytest.Config, items: Sequence[pytest.Item], selected: Sequence[pytest.Item], session: NfvSession
+) -> None:
+    """Find a user's mistakes, and what the machine lacks, before anything is started.
+
+    ``items``: all that measure; ``selected``: those that the profile leaves. A worker of pytest-xdist looks at the SLAs
+    only: what its machine lacks its tests say, and others may have it.
+
+    Raises:
+        pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
+    """
+    refuse_two_topologies(selected)
+    is_worker = hasattr(config, "workerinput")
+    if is_worker and len(session.options.labels) > 1:
+        return  # a rule may be about the testbed of another worker
+    try:
+        check_slas(config, items, session)
+        if is_worker:
+            return
+        refuse_unjudgeable(selected, session, whole=not narrowed_by(config))
+        if not session.options.plan:
+            _ = session.baseline  # one that cannot be read is told before anything is measured
+        if starts(config, session.options):
+            session.backend.check()
+    except (ConfigError, TestbedError) as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+    """Every rule must match a test: a rule that judges nothing would look like a pass.
+
+    When the user picked some of the tests, by whichever means, rules about others are no mistake and are counted in a
+    line. A file of which no rule matches anything still is one.
+    """
+    own = session.backend.labels()
+    folders = list(dict.fromkeys(item.path.parent for item in items))
+    known = [own | labels for item in items for labels in subject_labels(item, session.profile.name)]
+    names = {name for labels in known for name in labels}
+    for pack in session.options.packs:
+        refuse_empty(pack, session.slas.published(folders))
+    narrowed = narrowed_by(config)
+    for sla in session.slas.given:
+        if not narrowed:
+            _refuse_unknown(sla, names)
+        unmatched = unmatched_rules(sla, known)
+        of_this_testbed = [rule for rule in unmatched if not _of_another_testbed(rule, known)]
+        if len(unmatched) == len(sla.rules):
+            _refuse(unmatched, own)
+        elif not narrowed:
+            _refuse(of_this_testbed, own)
+        elif of_this_testbed and not hasattr(config, "workerinput"):
+            _tell_unmatched(config, of_this_testbed, len(sla.rules), narrowed)
+    if session.options.slas or session.options.packs:
+        return
+    for folder in folders:
+        beside = session.slas.beside(folder)
+        if beside is not None and not narrowed:
+            _refuse_unknown(beside, names)
+
+
+def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
+    error = unknown_labels(sla, names)
+    if error is not None:
+        raise error
+
+
+def _of_another_testbed(rule: Rule, known: Sequence[Mapping[str, str]]) -> bool:
+    """A vendor's file is about all its NICs, firmwares and datapaths; this testbed has one of each."""
+    others = [
+        selector
+        for selector in rule.where
+        if selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
+    ]
+    return bool(others)
+
+
+def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
+    if unmatched:
+        rule = unmatched[0]
+        testbed = ", ".join(f"{name}: {value}" for name, value in own.items())
+        where = ", ".join(f"{name}: {' | '.join(values)}" for name, values in rule.where)
+        raise ConfigError(
+            f"{rule.source}: no test matches {{{where}}}, so this rule judges nothing; correct the "
+            f"selector (pytest --collect-only lists the tests; the testbed is {testbed}) or remove the rule"
+        )
+
+
+def _tell_unmatched(config: pytest.Config, unmatched: Sequence[Rule], rules: int, narrowed: str) -> None:
+    which = f"{how_many(len(unmatched), 'rule')} of {rules} of this SLA match no test of this run"
+    say(config, f"{which}, which {narrowed} narrows, the first at {unmatched[0].source}: they judge nothing here")
+
+
+_NARROWING = {
+    "keyword": "-k",
+    "markexpr": "-m",
+    "lf": "--last-failed",
+    "ignore": "--ignore",
+    "ignore_glob": "--ignore-glob",
+    "deselect": "--deselect",
+}
+"""Options of pytest by which a user picks some of the tests."""
+
+
+def narrowed_by(config: pytest.Config) -> str:
+    """By which argument the user picked some of the tests; "" where all are asked for."""
+    for option, shown in _NARROWING.items():
+        if config.getoption(option, None):
+            return shown
+    base = config.invocation_params.dir
+    asked = {(base / arg.split("::")[0]).resolve(): arg for arg in config.args}
+    for path, arg in asked.items():
+        if "::" in arg or not path.is_dir() or _suites_beside(path, asked):
+            return repr(arg)
+    return ""
+
+
+def _suites_beside(folder: Path, asked: Collection[Path]) -> bool:
+    """True where a folder is one suite of several, and the others were not asked for."""
+    if not (folder / SUITE_SLA).is_file():
+        return False
+    return any(other.parent not in asked for other in folder.parent.glob(f"*/{SUITE_SLA}"))
+
+
+_ONE_AT_A_TIME = "One testbed measures one test at a time, in the thread that started it"
+
+
+_SOCKETS = "OVS, the kernel and routing daemons are asked over sockets"
+
+
+def refuse_others(config: pytest.Config, measuring: Sequence[pytest.Item]) -> None:
+    """Look for plugins that would run these tests where they cannot measure.
+
+    Raises:
+        pytest.UsageError: there is one; names the option or mark, and what to do.
+    """
+    for item in measuring:
+        for reason in (_forked(config, item), _threads(config, item), _no_sockets(config, item), _unreal(item)):
+            if reason:
+                raise pytest.UsageError(f"{item.nodeid} cannot be measured: {reason}")
+
+
+def _forked(config: pytest.Config, item: pytest.Item) -> str:
+    by_mark = item.get_closest_marker("forked") is not None
+    if not (config.getoption("forked", False) or by_mark):
+        return ""
+    return (
+        f"{'its mark forked' if by_mark else '--forked'} of pytest-forked runs it in a child of pytest, whose testbed "
+        "and evidence nobody else has. Leave it out; `-n 1` of pytest-xdist outlives a crash as well"
+    )
+
+
+def _threads(config: pytest.Config, item: pytest.Item) -> str:
+    if _is_loaded(config, "pytest_parallel"):
+        for option in ("workers", "tests_per_worker"):
+            if config.getoption(option, None):
+                flag = f"--{option.replace('_', '-')}"
+                why = f"{flag} of pytest-parallel runs tests at once. {_ONE_AT_A_TIME}"
+                return f"{why}; leave it out (docs/how-to/several-testbeds.md)"
+    for option, marks in (
+        ("parallel_threads", ("parallel_threads", "force_parallel_threads")),
+        ("iterations", ("iterations",)),
+    ):
+        if not _is_loaded(config, "pytest_run_parallel"):
+            break
+        found = next(filter(None, map(item.get_closest_marker, marks)), None)
+        asked = found.args[0] if found is not None and found.args else config.getoption(option, 1)
+        if str(asked) != "1":
+            what = f"its mark {found.name}" if found is not None else f"--{option.replace('_', '-')}"
+            return f"{what} of pytest-run-parallel runs it in threads. {_ONE_AT_A_TIME}; leave it out"
+    return ""
+
+
+def _no_sockets(config: pytest.Config, item: pytest.Item) -> str:
+    """By the rules of pytest-socket: what a test asks for itself comes before the options."""
+    if not _is_loaded(config, "pytest_socket") or config.getoption("--force-enable-socket", False):
+        return ""
+    fixtures = getattr(item, "fixturenames", ())
+    if item.get_closest_marker("enable_socket") is not None or "socket_enabled" in fixtures:
+        return ""
+    by_test = item.get_closest_marker("disable_socket") is not None or "socket_disabled" in fixtures
+    if by_test or config.getoption("--disable-socket", False):
+        what = "it disables sockets" if by_test else "--disable-socket"
+        return f"{what} by pytest-socket. {_SOCKETS}: mark it enable_socket"
+    if item.get_closest_marker("allow_hosts") is not None or config.getoption("--allow-hosts", None):
+        return f"pytest-socket allows it some hosts alone. {_SOCKETS}: mark it enable_socket"
+    return ""
+
+
+def _unreal(item: pytest.Item) -> str:
+    if item.get_closest_marker("freeze_time") is not None or "freezer" in getattr(item, "fixturenames", ()):
+        return "its clock is frozen (mark freeze_time, fixture freezer), and every deadline and rate needs a clock"
+    return ""
+
+
+def _is_loaded(config: pytest.Config, module: str) -> bool:
+    names = (str(getattr(plugin, "__name__", "")) for plugin in config.pluginmanager.get_plugins())
+    return any(name == module or name.startswith(f"{module}.") for name in names)
+
+
+def refuse_two_topologies(items: Iterable[pytest.Item]) -> None:
+    """Raise UsageError for a test that takes two fixtures which both deploy a topology.
+
+    The second would replace the first before the test begins.
+    """
+    for item in items:
+        arguments = getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
+        taken = [name for name in arguments if name in TOPOLOGY_FIXTURES]
+        if len(taken) > 1:
+            raise pytest.UsageError(
+                f"{item.nodeid} takes the fixtures {listed(taken)}, which deploy a topology each, and a testbed has "
+                "one at a time: take one of them; or take `deploy`, and deploy the second after you measured on the "
+                "first; or compare both by study.forwarding_rate(...)"
+            )
+
+
+_PARAMETERS_OF_SEARCHES = frozenset({"search", "sla", "profile", "nfv_labels", *TOPOLOGY_FIXTURES})
+"""Fixtures of a test that measures by searches only, on a topology that is known."""
+
+
+_ANYTHING = frozenset({"study", "soak", "streams", "copies", "convergence", "nfv_session", "request"})
+"""Fixtures by which a test can measure what nobody can foresee."""
+
+
+_KERNEL_DATAPATHS = frozenset({"system", "linux-bridge"})
+
+
+_MEASURED = frozenset({"frame_size", "flows", "direction", "headers", "tuning", "datapath", "topology"})
+"""Labels that the measurement decides, whatever the test says of itself."""
+
+
+def refuse_unjudgeable(items: Sequence[pytest.Item], session: NfvSession, *, whole: bool) -> None:
+    """Raise ConfigError for the first requirement that none of the tests it selects can ever judge.
+
+    Args:
+        items: the tests that measure.
+        session: of this run.
+        whole: the user asked for whole folders: then every subject that a rule compares with must be among the tests.
+    """
+    if session.options.compare is not None:
+        return  # the SLAs of tests are not judged
+    own = session.backend.labels()
+    known = [_Test(item, session, labels | own) for item in items for labels in _subjects(item, session)]
+    for rule, selected in _by_rule(known, session).values():
+        for metric, limit in rule.require:
+            reasons = [why_never(metric, limit, test.foreseen) for test in selected]
+            if whole and not any(reasons):
+                reasons = [_without_peer(test, limit, known) for test in selected]
+            if selected and all(reasons):
+                text = requirement_text(metric, limit)
+                raise ConfigError(f"{rule.source}.require.{metric}: {text} can never be judged: {reasons[0]}")
+
+
+class _Test:
+    """What is known of a subject before it is measured."""
+
+    def __init__(self, item: pytest.Item, session: NfvSession, labels: Mapping[str, str]) -> None:
+        self.item = item
+        self.labels = labels
+        arguments = set(getattr(getattr(item, "_fixtureinfo", None), "argnames", ()))
+        self.arguments = arguments - set(_parameters(item))
+        ours = all(map(_is_ours, _fixtures(item)))
+        self.foreseeable = ours and "search" in self.arguments and not self.arguments & _ANYTHING
+        self.plain = self.foreseeable and self.arguments <= _PARAMETERS_OF_SEARCHES
+        self.foreseen = self._foreseen(session) if self.foreseeable else Foreseen()
+
+    def _foreseen(self, session: NfvSession) -> Foreseen:
+        profile, testbed = session.profile, session.backend.testbed
+        datapath = self.labels.get("datapath", "")
+        embedded = testbed.generator.engine == "embedded"
+        unlined = embedded and session.backend.line_rate_bps() is None
+        return Foreseen(
+            line_rate=False if self.plain and unlined else None,
+            latency_shares=profile.latency_loads,
+            repeats=None if profile is SMOKE else session.options.repeat,
+            searches_only=self.plain,
+            without_cores=datapath if self.plain and datapath in _KERNEL_DATAPATHS else None,
+            profile=profile.name,
+        )
+
+    def can_be(self, labels: Mapping[str, str]) -> bool:
+        """False where what this test measures is certainly not the subject with these labels."""
+        if self.arguments & _ANYTHING or not self.foreseeable:
+            return True
+        fixed = {name: value for name, value in self.labels.items() if name not in _MEASURED and name != "test"}
+        if self.plain and "topology" in self.labels:
+            fixed["topology"] = self.labels["topology"]
+        return all(labels.get(name) == value for name, value in fixed.items())
+
+
+def _without_peer(test: _Test, limit: Limit, known: Iterable[_Test]) -> str | None:
+    """Why a relation has no other side in this run; None where it may have one."""
+    differing = dict(limit.relative_to or ())
+    names = [name for name in differing if name in test.labels and (name not in _MEASURED or test.plain)]
+    if not differing or not test.foreseeable or len(names) < len(differing):
+        return None
+    if all(test.labels[name] == value for name, value in differing.items()):
+        return None  # it is the baseline
+    wanted = {**test.labels, **differing}
+    if any(other.can_be(wanted) for other in known):
+        return None
+    shown = ", ".join(f"{name}: {value}" for name, value in differing.items())
+    return (
+        f"no selected test measures {{{shown}}}, which it is compared with: select that test, too, or correct the rule"
+    )
+
+
+def _by_rule(known: Iterable[_Test], session: NfvSession) -> dict[int, tuple[Rule, list[_Test]]]:
+    found: dict[int, tuple[Rule, list[_Test]]] = {}
+    for test in known:
+        for rule in session.slas.rules_for(test.item.path):
+            if rule.matches(test.labels):
+                found.setdefault(id(rule), (rule, []))[1].append(test)
+    return found
+
+
+def _subjects(item: pytest.Item, session: NfvSession) -> list[dict[str, str]]:
+    return subject_labels(item, session.profile.name)
+
+
+def _parameters(item: pytest.Item) -> Mapping[str, Any]:
+    callspec = getattr(item, "callspec", None)
+    return callspec.params if callspec else {}
+
+
+def _fixtures(item: pytest.Item) -> Iterator[Any]:
+    """The function of each fixture that the test uses, directly or by another."""
+    info = getattr(item, "_fixtureinfo", None)
+    parameters = _parameters(item)
+    for name, definitions in getattr(info, "name2fixturedefs", {}).items():
+        if name not in parameters:
+            yield from (definition.func for definition in definitions[-1:])
+
+
+def _is_ours(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] in {"pytest_nfvperf", "_pytest", "fixtures"}
