@@ -4,8 +4,9 @@ What a person waits for comes first: the ini option ``nfv_suite_order`` of the p
 and files. They run in its order, all others after them, as pytest collected them. A file's own order is kept.
 
 Three things are refused: rules that select no test, other people's plugins beside which nothing can be measured
-(docs/reference/other-plugins.md lists them), and rules that this run can never judge. Tests are arbitrary Python, so such a rule is refused only where every test it selects is known well enough: it measures by
-our own fixture ``search``, and for some questions on a topology that is known by its fixture.
+(docs/reference/other-plugins.md lists them), and rules that this run can never judge. Tests are
+arbitrary Python, so such a rule is refused only where every test that it selects measures by our own fixture ``search``,
+and for some questions on a topology that its fixture names.
 """
 
 from __future__ import annotations
