@@ -1,4 +1,4 @@
-"""The public names, as the package's stubs list them; ``python -m tests.public_names`` writes docs/reference/api.md."""
+"""The public names, as the stubs of the package list them; ``python -m tests.public_names`` writes the page on them."""
 
 from __future__ import annotations
 
