@@ -1,8 +1,7 @@
 """Arguments of the calls that the author of a test writes, checked at the call.
 
-A wrong one is the author's mistake. It ends the test as a usage error that names the call, the argument, the value and
-what to write, before anything is measured. Without the check it would fail later, in our code or on the DUT, and be
-told as the fault of one of those.
+A wrong one ends the test as a usage error that says what to write, before anything is measured. Unchecked, it would
+fail later, and be reported as our fault or the DUT's.
 """
 
 from __future__ import annotations
@@ -28,12 +27,9 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What an argument may be.
+    """What an argument may be. ``write``: for the message: "a whole number from 1 to 4094".
 
-    Attributes:
-        write: what to write, for the message: "a whole number from 1 to 4094".
-        accepts: whether a value is that.
-        advice: better words for a particular wrong value; "" for none.
+    ``advice``: better words for a particular wrong value; "" for none.
     """
 
     write: str
@@ -148,12 +144,8 @@ def either(first: Allowed, second: Allowed) -> Allowed:
 def checked(shown: str | None = None, /, **allowed: Allowed) -> Callable[[T], T]:
     """Check what a function, a method or a class is called with, before it does anything.
 
-    Arguments of the same name in ``**settings`` are checked, too, and any other is refused. An argument without a rule
-    is not looked at.
-
-    Args:
-        shown: the call as an author writes it, such as "search.ndr_pdr"; the name if not given.
-        allowed: rules by the names of arguments.
+    Arguments of the same name in ``**settings`` are checked, too, and any other is refused. One without a rule is not
+    checked. ``shown``: the call as an author writes it, such as "search.ndr_pdr"; the name if not given.
     """
 
     def decorate(made: T) -> T:

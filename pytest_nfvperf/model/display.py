@@ -1,7 +1,7 @@
-"""Figures for people, in one place: tables, reports and messages all say a figure the same way.
+"""Figures for people: tables, reports and messages all show a figure the same way.
 
-Three significant digits and the field's units; more where a figure is beside one that it differs from.
-``-`` means a figure that was not measured.
+Three significant digits and the field's units; more where a figure is beside one that it differs from. ``-`` means a
+figure that was not measured.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def format_value(value: float | None, unit: str, digits: int = _DIGITS) -> str:
 def format_against(value: float | None, other: float | None, unit: str) -> str:
     """A figure beside another of its unit, such as what was observed beside the limit.
 
-    It has as many digits as it takes to see that the two differ: ``0.5001 %`` against a limit of ``0.5 %``. A small
-    ratio is per cent beside per cent: ``0.00006 %`` against ``-1 %``.
+    It has as many digits as show the difference: ``0.5001 %`` against a limit of ``0.5 %``. A small ratio is per cent
+    beside per cent: ``0.00006 %`` against ``-1 %``.
     """
     if value is None or other is None or math.isclose(value, other, rel_tol=_EQUAL, abs_tol=0.0):
         return format_value(value, unit)
@@ -127,14 +127,10 @@ def format_against(value: float | None, other: float | None, unit: str) -> str:
         return f"{_digits(value * 100, 1)} %"  # per cent beside per cent
     for digits in range(_DIGITS, _MOST_DIGITS):
         shown = format_value(value, unit, digits)
-        if _differ(shown, format_value(other, unit, digits)):
+        # ``1,000.0`` is no other figure than ``1,000``.
+        if _NO_FRACTION.sub("", shown) != _NO_FRACTION.sub("", format_value(other, unit, digits)):
             return shown
     return format_value(value, unit, _MOST_DIGITS)
-
-
-def _differ(shown: str, other: str) -> bool:
-    """``1,000.0`` is no other figure than ``1,000``."""
-    return _NO_FRACTION.sub("", shown) != _NO_FRACTION.sub("", other)
 
 
 def format_elapsed(seconds: float) -> str:
@@ -158,9 +154,7 @@ def how_many_labelled(value: str, thing: str) -> str:
 def format_margin(margin: float | None, times: float | None = None) -> str:
     """A signed margin as per cent, positive is better: ``+3.2 %``; a small one is not shown as none: ``-0.02 %``.
 
-    Args:
-        margin: (observed - limit) / limit, with the sign that makes better positive.
-        times: observed / limit; from ten on it is said instead of thousands of per cent: ``92 times the limit``.
+    ``margin``: (observed - limit) / limit, signed. ``times``: observed / limit; from ten on ``92 times the limit``.
     """
     if margin is None or not math.isfinite(margin):
         return MISSING

@@ -40,11 +40,9 @@ def cut_name(name: str, width: int) -> str:
 
 
 def folded(text: str, width: int | None) -> list[str]:
-    """The text as lines of at most so many columns, later ones indented; a number stays with its unit.
+    """Lines of at most so many columns, later ones indented; a number stays with its unit.
 
-    Args:
-        text: one line.
-        width: of the terminal; None for a file or a pipe, where a line stays one.
+    ``width``: None for a file or a pipe, where a line stays one.
     """
     if width is None or len(text) < width:
         return [text]

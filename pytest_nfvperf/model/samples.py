@@ -1,7 +1,6 @@
 """Repeated readings of one figure, and what they say against a baseline or along a series.
 
-Readings of several subjects are taken in interleaved rounds (How we measure, rule 7), so that a drift of the
-machine meets all of them alike.
+Rounds interleave subjects (How we measure, rule 7): a drift of the machine meets all of them alike.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ TO_THE_LAST = frozenset({"mirror_completeness"})
 
 
 class Bound(StrEnum):
-    """What a value says of the true one.
+    """What a value says of the true one. EXACT: the best estimate, with or without an interval.
 
-    EXACT: it is the best estimate, with or without an interval around it. BETWEEN: it is one end of an interval that
-    the true value lies in. ABOUT: the true value may lie on either side, as far as anybody knows.
+    BETWEEN: one end of an interval that the true value lies in. ABOUT: the true value may lie on either side.
     """
 
     EXACT = ""
@@ -36,8 +34,7 @@ class Bound(StrEnum):
 def bound_of(value: float, *, lower: bool, upper: bool, low: float | None = None, high: float | None = None) -> Bound:
     """The one place that tells exact values and bounds apart.
 
-    ``lower``, ``upper``: the true value may be above, or below, everything that was seen. ``low``, ``high``: the
-    interval that it lies in; None where there is none.
+    ``lower``, ``upper``: the true value may be above, or below, all readings. ``low``, ``high``: its interval, if any.
     """
     if lower and upper:
         return Bound.ABOUT
@@ -49,15 +46,9 @@ def bound_of(value: float, *, lower: bool, upper: bool, low: float | None = None
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Readings of one metric on one subject, in the order they were taken.
+    """Readings of one metric on one subject, in order, in its base unit. ``evidence``: ids of their trials.
 
-    Attributes:
-        metric: such as "forwarding_rate".
-        unit: base unit, as an Observation's.
-        values: one a reading, in ``unit``.
-        evidence: ids of the trials they were read from.
-        at_least: why the values are only lower bounds of what the DUT does; empty when they are not.
-        at_most: why they are only upper bounds; empty when they are not.
+    ``at_least``, ``at_most``: why the values only bound what the DUT does; empty when they do not.
     """
 
     metric: str
@@ -74,7 +65,6 @@ class Samples:
 
     @property
     def median(self) -> float:
-        """The middle of the readings."""
         return median(self.values)
 
     @property
@@ -92,13 +82,9 @@ class Samples:
 class Pairing:
     """How a ratio was found from readings that alternated.
 
-    Attributes:
-        blocks: of fresh builds, each of which gives one ratio.
-        pairs: readings of subject and baseline in the same turn, over all blocks.
-        dropped: reasons for which readings of any subject were dropped, each with how often.
-        noise_low, noise_high: interval of the ratio of the baseline to a second build of itself, measured alike: the
-            session's noise floor. None where so few blocks bound nothing.
-        ratios: subject over baseline in each block; ``noise_ratios``: the second build's over the baseline.
+    ``blocks``: of fresh builds, each of which gives one ratio. ``pairs``: readings in the same turn, over all blocks.
+    ``dropped``: reasons of dropped readings. ``noise_low``, ``noise_high``: interval of the baseline over a second
+    build of itself, measured alike: the session's noise floor. ``noise_ratios``: the same in each block.
     """
 
     blocks: int
@@ -121,17 +107,11 @@ class Pairing:
 class Relative:
     """A subject's samples over those of a baseline measured in the same rounds.
 
-    Attributes:
-        metric: whose samples.
-        baseline: the labels in which the baseline differs, such as (("bridges", "1"),).
-        ratio: subject over baseline: of rounds by Hodges and Lehmann, of turns at their best (runs/same_speed.py).
-        low, high: interval of the ratio; ``high`` None where nothing bounds it from above.
-        confidence: level of the interval, 0..1.
-        smallest_detectable: smallest relative difference that these samples could have shown; None if none.
-        bound_reason: why an end is open though the samples are many: "generator-limited".
-        baseline_value: the baseline's median, in the samples' unit; None where it was not kept.
-        baseline_bound: "at least" or "at most" where the baseline is only a bound itself; else empty.
-        pairing: how it was found where readings alternated; None for rounds of rebuilt readings.
+    ``baseline``: the labels in which it differs, such as (("bridges", "1"),). ``ratio``: of rounds by Hodges and
+    Lehmann, of turns at their best (runs/same_speed.py). ``low``, ``high``: its interval; ``high`` None: unbounded.
+    ``smallest_detectable``: relative difference. ``bound_reason``: why an end is open though the samples are many:
+    "generator-limited". ``baseline_value``: the baseline's median. ``baseline_bound``: "at least" or "at most" where
+    the baseline is only a bound itself. ``pairing``: None for rounds.
     """
 
     metric: str
@@ -149,15 +129,10 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """How a metric changes with each one more of something, over a series of subjects.
+    """How a metric changes with each one more of something (``per``, such as "bridges"), over a series of subjects.
 
-    Attributes:
-        metric: whose samples; ``unit``: their unit.
-        per: the label that counts, such as "bridges".
-        value, low, high: change of the metric for one more, in ``unit``, with its interval.
-        share, share_low, share_high: the same as a ratio of the baseline's median.
-        confidence: level of the intervals, 0..1.
-        bound_reason: why nothing bounds the slope: readings of the series are only bounds themselves.
+    ``value``, ``low``, ``high``: change for one more, in ``unit``. ``share``, ...: as a ratio of the baseline's median.
+    ``bound_reason``: why nothing bounds the slope: readings of the series are only bounds themselves.
     """
 
     metric: str

@@ -1,8 +1,7 @@
 """What a handful of numbers can carry. Pure, no randomness, standard library only.
 
-Comparisons are of ratios (throughput B over throughput A), because that is how an SLA and an
-engineer speak of them. Intervals are exact rank intervals: five repeats a side are too few for
-anything that assumes a shape.
+SLAs and engineers compare by ratios. Intervals are exact rank intervals: five repeats a side are too few for anything
+that assumes a shape.
 """
 
 from __future__ import annotations
@@ -21,11 +20,8 @@ CONFIDENCE = 0.95
 class RatioEstimate:
     """How many times A is B, as a Hodges-Lehmann estimate with its exact interval.
 
-    Attributes:
-        ratio: median of all pairwise ratios b / a.
-        low, high: confidence interval of the ratio; 0 and inf when so few values bound nothing.
-        confidence: the level that the interval really has, at least the one asked for;
-            below it (down to 0) when no interval reaches it.
+    ``ratio``: median of all pairwise ratios b / a. ``low``, ``high``: 0 and inf when so few values bound nothing.
+    ``confidence``: the real level, at least the requested one; below it (down to 0) when no interval reaches it.
     """
 
     ratio: float
@@ -47,13 +43,10 @@ class RatioEstimate:
 
 
 def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
-    """Estimate b / a from two independent samples of positive values.
+    """Estimate b / a from two independent samples; ValueError for none, or a value that is not positive and finite.
 
-    The interval is the Mann-Whitney one (Hodges and Lehmann 1963; Hollander and Wolfe, 4.3): order
-    statistics of all pairwise ratios. Four values a side are the fewest that bound anything at 95 %.
-
-    Raises:
-        ValueError: for an empty sample or a value that is not positive and finite.
+    The interval is the Mann-Whitney one (Hodges and Lehmann 1963; Hollander and Wolfe, 4.3): order statistics of all
+    pairwise ratios. Four values a side are the fewest that bound anything at 95 %.
     """
     for value in (*a, *b):
         if not (math.isfinite(value) and value > 0):
@@ -101,12 +94,9 @@ def rule_of_three(offered: int) -> float:
 
 
 def trend_p_value(y: Sequence[float]) -> float:
-    """Does a series, in the order of time, rise or fall? Two-sided Mann-Kendall test; 1.0 for a constant series.
+    """Two-sided Mann-Kendall test of a trend over time; 1.0 for a constant series, ValueError for fewer than 3 values.
 
     Quadratic in the number of values: give it hundreds, not millions.
-
-    Raises:
-        ValueError: for fewer than 3 values.
     """
     if len(y) < 3:
         raise ValueError(f"a trend needs 3 values or more, not {len(y)}")
@@ -148,10 +138,7 @@ class MedianInterval:
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> MedianInterval:
     """Interval of the median; the whole range, at its lower level, when so few values cannot reach ``confidence``.
 
-    Five values reach 93.75 %, six 96.9 %.
-
-    Raises:
-        ValueError: no values.
+    Five values reach 93.75 %, six 96.9 %; none is a ValueError.
     """
     if not values:
         raise ValueError("an interval needs at least one value")
@@ -178,10 +165,7 @@ class SlopeEstimate:
 def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = CONFIDENCE) -> SlopeEstimate:
     """Theil-Sen slope of y over x, where x may repeat, with Sen's interval (1968; Hollander and Wolfe, 9.3).
 
-    Quadratic in the number of points.
-
-    Raises:
-        ValueError: unequal lengths, fewer than 3 points, or x all equal.
+    Quadratic in the number of points. ValueError for unequal lengths, fewer than 3 points, or x all equal.
     """
     if len(x) != len(y) or len(x) < 3:
         raise ValueError(f"a slope needs 3 points or more of equal number, not {len(x)} and {len(y)}")

@@ -1,8 +1,7 @@
-r"""Text of users, made safe for where it goes: a file, a terminal, a page.
+"""Text of users, made safe for where it goes: a file, a terminal, a page.
 
-Names of tests, parameters and messages hold whatever a Python string can. A control character moves a terminal's
-cursor, and no XML file may hold it. A lone surrogate stands for a byte that is no UTF-8 (a directory ``caf\xe9``), and
-no file takes it. Both are shown as Python would write them: ``\x1b``, ``\udce9``.
+Control characters move a terminal's cursor, and no XML file may hold them; no file takes a lone surrogate. Both appear
+as Python writes them.
 """
 
 from __future__ import annotations
@@ -47,13 +46,10 @@ def storable(text: str) -> str:
 
 
 def visible(text: str, *, colors: bool = False) -> str:
-    """Text in which a reader sees every character, and none does anything.
+    """Text in which a reader sees every character, and none does anything: an escape stands for it.
 
-    It can go into HTML, XML and Markdown once their own special characters are escaped.
-
-    Args:
-        text: tabs and newlines stay.
-        colors: leave sequences that set a terminal's colours and do nothing else.
+    It can go into HTML, XML and Markdown once their own special characters are escaped; tabs and newlines stay.
+    ``colors``: leave sequences that set a terminal's colours and do nothing else.
     """
     text = text.replace("\r\n", "\n")
     if not colors:

@@ -5,7 +5,7 @@ and files. They run in its order, all others after them, as pytest collected the
 
 Three things are refused: rules that select no test, other people's plugins beside which nothing can be measured
 (docs/reference/other-plugins.md lists them), and rules that this run can never judge. Tests are
-arbitrary Python, so such a rule is refused only where every test that it selects measures by our own fixture ``search``,
+arbitrary Python, so such a rule is refused only where all tests that it selects measure by our fixture ``search``,
 and for some questions on a topology that its fixture names.
 """
 

@@ -1,8 +1,7 @@
 """Alternating readings: all subjects deployed at once, one measured at a time, in short turns.
 
-A comparison is a row of *blocks*. Each block builds all subjects anew, and then reads them in *turns*: every subject
-once, in a random order, and then in the opposite order. A turn in which a reading was spoiled, or in which the host
-moved a CPU, has no pair for that subject. What is compared is in runs/study.py, what it says in runs/paired.py.
+Each *block* builds all subjects anew and reads them in *turns*: every subject once in a random order, then in the
+opposite order. A turn with a disturbed reading, or in which the host moved a CPU, has no pair.
 """
 
 from __future__ import annotations
@@ -38,12 +37,10 @@ FEWEST_PAIRED = 4
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How often is measured.
+    """How often to measure.
 
-    Attributes:
-        turns: of each block up to the first look, an even number; of those after it LATER_TURNS times as many.
-        budget_s: after it no further block begins, once there are FEWEST_BLOCKS.
-        seed: of the random order, so that it can be had again.
+    ``turns``: of each block up to the first look, an even number; later blocks have LATER_TURNS times as many.
+    ``budget_s``: no further block after it, once there are FEWEST_BLOCKS. ``seed``: of the random order.
     """
 
     turns: int
@@ -58,13 +55,7 @@ class Blocks:
 
 @dataclass(slots=True)
 class Alternated:
-    """What was read.
-
-    Attributes:
-        blocks: the turns of each.
-        dropped: why readings were, each reason with how often.
-        looks: True where interim looks may end it; False where the data is looked at once, in the end.
-    """
+    """The turns of each block, and dropped readings by reason. ``looks``: False: the data is looked at once."""
 
     blocks: list[list[Turn]] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -76,11 +67,9 @@ class Alternated:
         return LOOK_CONFIDENCE if self.looks else CONFIDENCE
 
     def readings(self, subject: int) -> list[list[Reading]]:
-        """What was read of a subject, by block."""
         return [[reading for turn in block if (reading := turn[subject]) is not None] for block in self.blocks]
 
     def pairs(self, baseline: int, subject: int) -> list[list[tuple[Reading, Reading]]]:
-        """Readings of both in the same turn, by block."""
         return [
             [(a, b) for turn in block if (a := turn[baseline]) is not None and (b := turn[subject]) is not None]
             for block in self.blocks
@@ -104,19 +93,10 @@ def alternated(
     elapsed_s: Callable[[], float],
     in_vain: Callable[[Alternated], bool] = lambda _: False,
 ) -> Alternated:
-    """Read all subjects, block by block, until it is enough.
+    """Read all subjects, block by block, until ``enough`` at a look, or the budget is spent.
 
-    Args:
-        subjects: how many.
-        begin_block: called before each.
-        take: measures one.
-        blocks: how often.
-        enough: asked at each look.
-        elapsed_s: seconds since the beginning.
-        in_vain: asked after each block, once FEWEST_PAIRED have a pair; True ends it.
-
-    Raises:
-        InvalidTrialsError: the rig spoiled so much that too few blocks have a pair; the last spoiled reading's.
+    ``in_vain``: asked after each block, once FEWEST_PAIRED have a pair; True ends it. The last disturbed reading's
+    InvalidTrialsError where too few blocks have a pair.
     """
     found = Alternated()
     shuffle = random.Random(blocks.seed)  # noqa: S311 - an order, no secret

@@ -35,11 +35,7 @@ Paired = Sequence[Sequence[tuple[Reading, Reading]]]
 
 
 def block_samples(metric: str, unit: str, blocks: Blocked) -> Samples | None:
-    """One value a block: the median of its readings, or of metrics that are whole or not the worst one.
-
-    Returns:
-        None where no block has the metric.
-    """
+    """One value a block: the median of its readings, or the worst one of whole-or-not metrics; None without any."""
     with_it = [[reading for reading in block if metric in reading.values] for block in blocks]
     chosen = [_typical(metric, block) for block in with_it if block]
     if not chosen:
@@ -127,12 +123,9 @@ def _ratios_by_block(metric: str, blocks: Paired, itself: Paired = ()) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A baseline.
+    """A baseline, and the labels in which it differs.
 
-    Attributes:
-        differing: the labels in which it differs.
-        itself: pairs of it with a second build of itself: the noise floor.
-        dropped: reasons for which readings were dropped, with how often.
+    ``itself``: pairs of it with a second build of itself: the noise floor. ``dropped``: reasons of dropped readings.
     """
 
     differing: tuple[tuple[str, str], ...]
@@ -176,11 +169,8 @@ def block_slope(
 ) -> Slope | None:
     """The change for each one more, from the ratios of each block: what the machine did meanwhile is out of them.
 
-    Args:
-        subjects: how many, samples, and pairs with the baseline; the baseline first, with None.
-        per: the label that counts.
-        confidence: of the interval.
-        itself: pairs of the baseline with a second build of itself.
+    ``subjects``: count, samples, and pairs with the baseline; the baseline first, with None. ``itself``: pairs of the
+    baseline with a second build of itself.
     """
     baseline = subjects[0][1]
     if any(_paced(samples.metric, blocks or ()) is not None for _, samples, blocks in subjects[1:]):

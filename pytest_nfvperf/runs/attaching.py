@@ -17,13 +17,7 @@ _NO_MAC = "00:00:00:00:00:00"
 def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
     """The topology's ports as the generator attaches them.
 
-    Args:
-        topology: whose ports.
-        built: the same, deployed.
-        others: ports that somebody else attaches to: VNFs that are processes of their own.
-
-    Returns:
-        The ports that are left, without cabled ones: they have no device of ours.
+    Without those of ``others`` (VNFs that are processes) and cabled ones, which have no device of ours.
     """
     devices = {found.port: found.device for found in built.attachments() if found.port not in others}
     ports = [
@@ -71,8 +65,7 @@ def generator_port_names(topology: Topology) -> list[str]:
 def learning_directions(topology: Topology) -> tuple[Direction, ...]:
     """The topology's directions, and the way back from receivers that send nothing, where a bridge must learn them.
 
-    RFC 2544 section 23: both sides send learning frames. A bridge that never heard of a receiver floods its frames
-    to all ports.
+    RFC 2544 section 23: a bridge that never heard of a receiver floods its frames to all ports.
     """
     crossed = {crossing.bridge for crossing in topology.crossings}
     silent = {direction.rx: direction for direction in topology.directions}

@@ -14,8 +14,7 @@ Meets = Callable[[float], bool]
 def rfc2544_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits) -> GoalOutcome:
     """Throughput by RFC 2544: one trial of ``goal.final_trial_s`` decides each load.
 
-    From the maximum load down by bisection until the interval is narrower than
-    ``goal.relative_width`` of its upper end.
+    Bisects from the maximum down to an interval narrower than ``goal.relative_width`` of its upper end.
     """
     return _bisect(goal, limits, lambda load: _trial_meets(measurer, goal, load, "search"))
 
@@ -23,8 +22,7 @@ def rfc2544_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits) -> Go
 def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max_repeats: int = 2) -> GoalOutcome:
     """Binary search with loss verification (ETSI GS NFV-TST 009).
 
-    A load with loss is tried again up to ``max_repeats`` times, max(r), before the loss is
-    believed: background activity of a shared machine does not decide the result.
+    Loss is believed after ``max_repeats`` repeats, max(r): background activity of a shared machine does not decide.
     """
 
     def meets(load: float) -> bool:

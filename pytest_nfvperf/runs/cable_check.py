@@ -1,8 +1,7 @@
 """Is the lab cabled as its file says? Asked with a learning frame on every link, before anything is measured.
 
-All linked ports of the DUT, or of a node, are put on one bridge that learns MAC addresses. Each generator port sends
-learning frames (RFC 2544 section 23) from an address of its own, and the bridge says on which port it saw it.
-Otherwise a wrong cable would pass for a result: of another NIC, or of a DUT that forwards nothing.
+Each generator port sends learning frames (RFC 2544 section 23) from an address of its own, and one bridge over all
+linked ports says where it saw it. A wrong cable would pass for a result of another NIC.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def check_cabling(
 ) -> None:
     """Raise TestbedError when a cable is not where the testbed file says, or has no link.
 
-    A single link is not checked: there is no other to confuse it with, and no second port to send to.
+    A single link is not checked: there is no other to confuse it with.
     """
     ends = linked_ends(testbed)
     if len(ends) < 2:
@@ -108,14 +107,9 @@ def _wait_for_links(ends: Sequence[CabledEnd], generator: Generator, built: Buil
 
 
 def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None]) -> None:
-    """Compare what was seen with the links.
+    """Raise TestbedError with every generator port that is cabled otherwise.
 
-    Args:
-        ends: the links.
-        seen: by end, the port of the DUT on which the bridge saw its frames; None for none.
-
-    Raises:
-        TestbedError: names every generator port that is cabled otherwise.
+    ``seen``: by end, the port of the DUT on which the bridge saw its frames; None for none.
     """
     wrong = [_wrong(end, seen[end.name]) for end in ends if seen[end.name] != end.name]
     if not wrong:

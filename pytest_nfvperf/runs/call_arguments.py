@@ -1,6 +1,6 @@
 """Arguments of measurements: a live topology, a traffic, a load; and whether the one can carry the other.
 
-Checked before anything is sent or built: what is wrong here is the test author's mistake, not the DUT's or the rig's.
+Checked before anything is sent or built: a fault here is the test author's, not the DUT's or the rig's.
 """
 
 from __future__ import annotations
@@ -69,15 +69,9 @@ def check_live(call: str, live: LiveTopology, traffic: Traffic) -> None:
 
 
 def check_sendable(call: str, topology: Topology, traffic: Traffic) -> None:
-    """Refuse a traffic that a topology cannot carry, whatever the DUT is.
+    """Refuse a traffic that a topology cannot carry: ArgumentError for no direction, or a port whose MTU is too small.
 
-    Args:
-        call: as the author wrote it, for the message.
-        topology: what it would cross.
-        traffic: what would be sent.
-
-    Raises:
-        ArgumentError: it has no direction to send in, or a port whose MTU is too small.
+    ``call``: as the author wrote it, for the message.
     """
     ends = [port.name for port in topology.ports]
     if ends and not topology.directions:

@@ -1,10 +1,8 @@
-"""A pause in which what preempts a PMD moves to another CPU.
+"""A pause in which what preempts a PMD moves to another CPU. Nobody else's process is touched.
 
-Seen on two cores: a kernel thread that ran for 0.5 to 15 ms twice a second stayed on the PMD's CPU for minutes,
-because a thread that wakes while all CPUs poll stays where it last was. Every trial at 4 Mpps lost frames to it.
-When it woke while the generator's CPU was idle it moved there, and 13 of 13 trials after that lost none: there it
-costs skipped frames only. So the generator's CPU is left idle for long enough that such a thread wakes once. Nobody
-else's process is touched.
+Seen on two cores: a kernel thread that ran for 0.5 to 15 ms twice a second stayed on the PMD's CPU for minutes, and
+every trial at 4 Mpps lost frames. When it woke while the generator's CPU was idle it moved there: 13 of 13 trials lost
+none.
 """
 
 from __future__ import annotations
@@ -22,19 +20,17 @@ _NOT_WITHIN_S = 10.0
 
 
 class Calm:
-    """Pauses after trials in which the DUT was kept off its CPU."""
+    """Pauses after trials in which the DUT was kept off its CPU, so that a woken thread leaves it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last_s = -math.inf
 
     def after(self, result: TrialResult) -> None:
-        """Pause if the DUT was kept off its CPU in this trial, and the last pause is some time ago."""
         kept_off = any(reason.code is Reason.DUT_CPU_STOLEN for reason in result.invalid)
         if kept_off and self._clock.monotonic() - self._last_s >= _NOT_WITHIN_S:
             self.pause()
 
     def pause(self) -> None:
-        """Leave the generator's CPU idle for a while."""
         self._clock.sleep(PAUSE_S)
         self._last_s = self._clock.monotonic()

@@ -1,7 +1,7 @@
 """The rig's own ceiling, measured once and kept (How we measure, rule 3).
 
-A ceiling belongs to a machine and a generator: the cache is keyed by a fingerprint of both, the
-port kind, the frame size, the headers and the number of directions. It does not depend on the flows.
+The cache is keyed by a fingerprint of machine and generator, the port kind, the frame size, the headers and the number
+of directions. A ceiling does not depend on the flows.
 """
 
 from __future__ import annotations
@@ -35,13 +35,7 @@ class NoCeilings:
 
 
 class CachedCeilings:
-    """Ceilings that are kept: ``{"vhost-user 64 x2": frames_per_second}``.
-
-    Args:
-        kept: where, for one fingerprint of machine and generator.
-        port_kind: such as "vhost-user".
-        meter: measures (traffic, directions).
-    """
+    """Ceilings that are kept for one machine and generator: ``{"vhost-user 64 x2": frames_per_second}``."""
 
     def __init__(self, kept: Kept, port_kind: str, meter: Meter) -> None:
         self._kept = kept
@@ -49,7 +43,6 @@ class CachedCeilings:
         self._meter = meter
 
     def cached(self, traffic: Traffic, directions: int) -> float | None:
-        """The kept ceiling, frames/s per direction; None when it was not measured yet."""
         return self._known().get(self._key(traffic, directions))
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:

@@ -1,7 +1,7 @@
-"""Clocks: the machine's, and one that only counts, for plans and tests; and whether the machine slept meanwhile.
+"""Clocks: the machine's, one that only counts, for plans and tests, and a watch for suspends.
 
-Durations are of the monotonic clock. The wall clock is for people only: it may be set back or ahead in the middle of a
-run (NTP, a person), so nothing is subtracted from it.
+Durations are of the monotonic clock. The wall clock is for people only: NTP or a person may set it in the middle of a
+run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ class SystemClock:
         return time.time_ns()
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         time.sleep(seconds)
 
 
@@ -55,13 +54,10 @@ class VirtualClock:
         self._epoch_ns = time.time_ns()
 
     def monotonic(self) -> float:
-        """Seconds slept so far."""
         return self._now_s
 
     def time_ns(self) -> int:
-        """Wall clock at the start, plus what was slept, ns."""
         return self._epoch_ns + round(self._now_s * 1e9)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass at once."""
         self._now_s += seconds

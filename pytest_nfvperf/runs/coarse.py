@@ -1,4 +1,4 @@
-"""How finely a search is worth doing: where the machine disturbs all the time, what it finds is a lower bound."""
+"""How fine a search is worth its time: where the machine disturbs all the time, its result is a lower bound."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FEWEST_WINDOWS = 100
 
 
 def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tuple[Goal, ...]:
-    """The goals; with wider bounds and half the trials at a load where the machine disturbs all the time.
+    """The goals; with wider bounds and half the trials where the machine disturbs all the time.
 
-    Then too few windows of the trials so far were undisturbed to tell the DUT's loss from the machine's.
+    There too few windows of the trials so far were undisturbed to tell the DUT's loss from the machine's.
     """
     seen = [each for trial in so_far if (each := trial.result.undisturbed) is not None]
     windows, undisturbed = sum(each.of for each in seen), sum(each.windows for each in seen)
@@ -38,7 +38,7 @@ def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tup
 
 
 def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[str, ...]:
-    """What a reader must know of a search that was coarser than its goals were."""
+    """A note for a search that was coarser than its goals."""
     widths = {goal.name: goal.relative_width for goal in goals}
     wider = [each.goal.relative_width for each in found if each.goal.relative_width > widths.get(each.goal.name, 1)]
     if not wider:

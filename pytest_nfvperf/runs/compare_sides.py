@@ -1,8 +1,7 @@
-"""Measures one topology with one traffic on every side of a comparison.
+"""Measures one topology with one traffic on every side of a comparison, as subjects of a study (runs/study.py).
 
-A side is a version of Open vSwitch of the testbed, by its name in ``Dut.version``. Sides are the subjects of a study
-(runs/study.py): they alternate in turns side by side where the testbed lets them, else in rounds of rebuilt readings.
-A side that does not start, or dies, is left out with the reason, and the others are measured without it.
+A side is a version of Open vSwitch, by its name in ``Dut.version``. One that does not start, or dies, is left out with
+the reason, and the others are measured without it.
 """
 
 from __future__ import annotations
@@ -52,9 +51,7 @@ class Lost:
 class GuardedStudy(Study):
     """A study that says which subject an error is about, and reads the baseline twice where it works in rounds.
 
-    Attributes:
-        floors: by metric, what the baseline's two readings in rounds differ by; empty where readings alternate.
-        reads_again: False for who needs no floor: then the baseline is read once a round.
+    ``floors``: by metric, the difference of these two readings. ``reads_again``: False for who needs no floor.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -96,15 +93,9 @@ MakeStudy = Callable[[Mapping[str, str], Decided], GuardedStudy]
 class SideComparison:
     """Compares the sides on what one test measures.
 
-    Attributes:
-        comparing: the sides.
-        make_study: what measures them.
-        check: ends the test where a subject cannot be measured here (``SubjectDeployer.check``).
-        reset: closes what a side that broke has left of the run's own rig.
-        lost_before: sides that are not tried again in this run, by name.
-        blocks: at the first look at so many (of rounds: readings) no more are needed, though nothing can be told yet;
-            None: more are, while the budget lasts.
-        found: takes each comparison, with the outcomes by side and what is known of those that are lost.
+    ``check``: see ``SubjectDeployer.check``. ``reset``: closes what a broken side has left of the run's own rig.
+    ``lost_before``: sides that are not tried again in this run. ``blocks``: no more are needed at the first look after
+    so many (in rounds: readings); None: while the budget lasts. ``found``: takes each comparison, and the lost sides.
     """
 
     comparing: Comparing
@@ -116,22 +107,11 @@ class SideComparison:
     blocks: int | None = None
 
     def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
-        """Measure the figure on every side.
+        """Measure the figure on every side; returns the baseline's outcome.
 
-        Args:
-            topology: what is built.
-            dut: how; the version is each side's own.
-            figure: what is read.
-            labels: what sets this topology apart from others of the same test.
-
-        Returns:
-            The baseline's outcome.
-
-        Raises:
-            UnavailableError: there is no Open vSwitch in it, or the machine lacks what it needs.
-            TestbedError, DutFailure: the baseline's.
-            SideLostError: no side is left to compare the baseline with; that is recorded.
-            InvalidTrialsError: the rig spoiled too many readings.
+        ``dut``: each side has a version of its own. ``labels``: set this topology apart from others of the same test.
+        UnavailableError without an Open vSwitch, or what it needs; TestbedError and DutFailure of the baseline;
+        SideLostError where all other sides are lost, which is recorded; InvalidTrialsError of the rig.
         """
         if dut.kind == "linux-bridge":
             raise UnavailableError("not compared: a Linux bridge has no Open vSwitch in it")
@@ -149,7 +129,7 @@ class SideComparison:
                     raise trouble.error from trouble
                 if trouble.state is SideState.BROKEN:
                     self.reset()
-                lost[trouble.side] = Lost(trouble.state, _first_line(trouble.error), trouble.error)
+                lost[trouble.side] = Lost(trouble.state, str(trouble.error).strip().splitlines()[0], trouble.error)
 
     def _measured(
         self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, Lost]
@@ -254,10 +234,6 @@ def _is_dead(outcome: Outcome, metric: str) -> bool:
 def _refuse_dead(baseline: Outcome, metric: str, name: str) -> None:
     if _is_dead(baseline, metric):
         raise DutFailure(f"{metric} of the baseline {name!r} is 0: nothing can be compared with it")
-
-
-def _first_line(error: NfvperfError) -> str:
-    return str(error).strip().splitlines()[0]
 
 
 def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:

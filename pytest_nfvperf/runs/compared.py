@@ -1,4 +1,4 @@
-"""What the readings of a comparison say: samples, ratios, slopes and notes of each subject, as an Outcome's fields."""
+"""The readings of a comparison as fields of each subject's Outcome: samples, ratios, slopes and notes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,11 @@ FEWEST_UNDISTURBED = 5
 
 
 def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alternated) -> list[dict[str, Any]]:
-    """Of readings that alternated; behind the subjects comes a second build of the baseline.
+    """Fields of readings that alternated; behind the subjects comes a second build of the baseline.
 
-    Ratios are of windows at the same speed of the cores, to both builds of the baseline. Where the machine disturbed
-    so many readings that a subject has too few left that say what its rate is, whole trials say it: it is at least so
-    much.
-
-    Args:
-        per: the label that the subjects differ in.
-        values: its value of each subject, the baseline's first.
-        units: of the metrics.
-        found: the readings.
+    Ratios are of windows at the same speed of the cores, to both builds of the baseline. Where a subject has too few
+    undisturbed readings, whole trials are compared: the rate is at least so much. ``per``: the label that the subjects
+    differ in; ``values``: of each subject, the baseline's first.
     """
     read = [found.readings(number) for number in range(len(values))]
     disturbed = _disturbed(units, [[each for block in own for each in block] for own in read])
@@ -60,10 +54,10 @@ def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alterna
 def found_in_rounds(
     per: str, values: Sequence[str], units: Units, readings: Sequence[Sequence[Reading]]
 ) -> list[dict[str, Any]]:
-    """Of readings each of which was built for, in rounds. Arguments as in found_in_turns, readings by subject.
+    """Fields of readings in rounds, each on a topology built for it; ``readings`` by subject.
 
-    Where the machine disturbed so many that a subject has too few left, whole trials are compared, of all subjects:
-    rounds alternate, so what disturbs meets all alike, and ratios stand. A rate itself is then at least what was seen.
+    Where a subject has too few undisturbed readings, whole trials of all are compared: rounds alternate, so
+    disturbances meet all alike, and ratios stand. A rate itself is then a lower bound.
     """
     disturbed = _disturbed(units, readings)
     compared = [[reading.of_whole_trial(disturbed) for reading in own] for own in readings]
@@ -88,7 +82,6 @@ def _mostly_disturbed(metric: str, readings: Sequence[Reading]) -> bool:
 
 
 def _as_bounds(disturbed: Sequence[str], samples: Sequence[Sequence[Samples]]) -> list[list[Samples]]:
-    """A DUT that was kept waiting can do more than whole trials say."""
     return [[_as_bound(each) if each.metric in disturbed else each for each in own] for own in samples]
 
 
@@ -101,13 +94,12 @@ def _as_bound(samples: Samples) -> Samples:
 
 
 def _of_whole_trials(disturbed: Sequence[str], found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With a note, where whole trials are told."""
     notes = (f"{_KEPT_WAITING}: what is told are whole trials",) if disturbed else ()
     return [together({"notes": notes}, fields) for fields in found]
 
 
 def together(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a subject's Outcome: what the figure says of all, and what was found; notes of both."""
+    """Merge fields of a subject's Outcome, with the notes of both."""
     return {**facts, **found, "notes": (*facts.get("notes", ()), *found.get("notes", ()))}
 
 
@@ -186,7 +178,6 @@ def _relatives(
 
 
 def _slopes(per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]]) -> tuple[Slope, ...]:
-    """One a metric; none where the label counts nothing."""
     if not all(value.isdigit() for value in values):
         return ()
     found = []

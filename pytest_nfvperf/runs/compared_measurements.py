@@ -1,7 +1,7 @@
 """``search`` and ``study`` of a run that compares: each measurement is one of all sides.
 
-What a test looks for (an NDR, a loss curve) is replaced by the forwarding rate at maximum offered load, which
-alternates between sides in a tenth of a second, where a search takes ten. Tests get back the baseline's outcome.
+An NDR or a loss curve is replaced by the forwarding rate at maximum offered load, which alternates between sides in a
+tenth of a second, where a search takes ten. Tests get back the baseline's outcome.
 """
 
 from __future__ import annotations
@@ -27,12 +27,9 @@ from pytest_nfvperf.runs.study import Study, figure_of
 
 
 class ComparedSearch(Search):
-    """Measurements of one test, each of them the forwarding rate of every side with that topology and traffic.
+    """Measurements of one test: the forwarding rate of every side with that topology and traffic.
 
-    Args:
-        profile, labels, limits_of, estimate_of: as of a Search.
-        sides: what compares.
-        virtual: in virtual time it is the instructions a packet instead.
+    Arguments as of a Search. ``virtual``: measure instructions a packet instead.
     """
 
     def __init__(
@@ -57,7 +54,6 @@ class ComparedSearch(Search):
         latency: bool = False,  # noqa: ARG002 - as of a Search, here and below
         sessions: Sessions | None = None,  # noqa: ARG002
     ) -> Outcome:
-        """The comparison; latency and sessions are not looked at."""
         return self._compared(live, traffic)
 
     def throughput(
@@ -66,11 +62,9 @@ class ComparedSearch(Search):
         traffic: Traffic,
         algorithm: str = "rfc2544",  # noqa: ARG002
     ) -> Outcome:
-        """The comparison, whichever algorithm."""
         return self._compared(live, traffic)
 
     def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
-        """The comparison."""
         return self._compared(live, traffic)
 
     def back_to_back(
@@ -79,7 +73,6 @@ class ComparedSearch(Search):
         traffic: Traffic,
         throughput_fps: float | None = None,  # noqa: ARG002
     ) -> Outcome:
-        """The comparison."""
         return self._compared(live, traffic)
 
     def loss_at(
@@ -89,11 +82,9 @@ class ComparedSearch(Search):
         load_fps: float,  # noqa: ARG002
         duration_s: float,  # noqa: ARG002
     ) -> Outcome:
-        """The comparison, at maximum offered load whatever the load of the test."""
         return self._compared(live, traffic)
 
     def _compared(self, live: LiveTopology, traffic: Traffic) -> Outcome:
-        """Once for each topology and traffic of a test."""
         if live.service_starters:
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
@@ -105,12 +96,7 @@ class ComparedSearch(Search):
 
 
 class ComparedStudy(Study):
-    """Studies of one test: each of their subjects on every side, one after the other.
-
-    Args:
-        args: as of a Study.
-        sides: what compares.
-    """
+    """Studies of one test: each of their subjects on every side, one after the other. ``args``: as of a Study."""
 
     def __init__(self, *args: Any, sides: SideComparison) -> None:
         super().__init__(*args)
@@ -128,7 +114,7 @@ class ComparedStudy(Study):
 
 
 def _growing(figure: Figure) -> Figure:
-    """One whose frames become larger, for each comparison anew, where a side outpaces the generator."""
+    """The figure with larger frames to grow to, for each comparison anew, where a side outpaces the generator."""
     if not isinstance(figure, ForwardingRate):
         return figure
     return ForwardingRate(figure.traffic, figure.profile, figure.limits_of, larger=LARGER)

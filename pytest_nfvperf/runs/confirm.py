@@ -1,13 +1,7 @@
-"""The confirmation trial: full length, at the load that a search found (How we measure, rule 6).
+"""The confirmation trial: full length, at the load of a search (How we measure, rule 6).
 
-MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so the very load
-it names may lose a frame in a longer run. When it does, the load is lowered in growing steps
-until one full-length trial meets the goal, and both loads are reported; a trial that has lost more
-than its goal allows is given up. Of a load of which the DUT lost a tenth, nine tenths at most come through: no load
-between is tried. Where the rig spoils every trial at a load, the next is a twentieth
-below: the DUT's queues bear a longer absence at less load. Once a trial has held there, the loads above it are tried
-once more: a machine disturbs for some seconds, and that should not lower a figure. Not so once patience is spent, or
-the search has taken long: that machine disturbs all the time.
+MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so a longer run at that load may lose a
+frame. Then the load falls in growing steps until one full-length trial meets the goal, and both loads are reported.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from pytest_nfvperf.runs.measurer import LoadMeasurer, loss_of
 def confirm_all(
     measurer: LoadMeasurer, outcomes: Sequence[GoalOutcome], *, duration_s: float, attempts: int
 ) -> tuple[GoalOutcome, ...]:
-    """Confirm the loads of several goals, the strictest first: what held for it holds for the others."""
+    """Confirm the loads of several goals, the strictest first: a load that meets it meets the others."""
     confirmed: dict[str, GoalOutcome] = {}
     held: Confirmation | None = None
     for outcome in sorted(outcomes, key=lambda each: each.goal.loss_ratio):
@@ -44,17 +38,11 @@ def confirm(
     attempts: int,
     held: Confirmation | None = None,
 ) -> GoalOutcome:
-    """Confirm a found load; returns the outcome with its confirmation.
+    """Confirm a load; returns the outcome with its confirmation.
 
-    Args:
-        measurer: of the topology.
-        outcome: of a search.
-        duration_s: of a confirmation that holds.
-        attempts: at so many loads, from the found one down.
-        held: a confirmation that a stricter goal has passed: no lower load than its need be tried.
-
-    An outcome without a load is returned as it is. When no valid trial could be had at all the
-    confirmation stays absent and the detail says why.
+    ``attempts``: at so many loads, from the search's down. ``held``: a confirmation that a stricter goal has passed: no
+    lower load need be tried. An outcome without a load is returned as it is. Where no trial was valid there is no
+    confirmation, and the detail says why.
     """
     if outcome.load_fps is None:
         return outcome
@@ -79,7 +67,7 @@ def _higher(confirmation: Confirmation | None, held: Confirmation | None) -> Con
 
 @dataclass(frozen=True, slots=True)
 class _Spoiled:
-    """A load that the rig spoiled, and how. ``through_fps``: what came through of it."""
+    """A load at which the rig disturbed every trial. ``through_fps``: what came through of it."""
 
     load_fps: float
     why: str
@@ -90,11 +78,8 @@ class _Spoiled:
 class _Ended:
     """What trials from a load down came to.
 
-    Attributes:
-        confirmation: the last one that was valid: it passed, unless none did.
-        spoiled: the lowest load that the rig spoiled.
-        most_fps: no higher load holds, by what a valid trial lost.
-        refuted_fps: the lowest load of a valid trial that lost too much; None without one.
+    ``confirmation``: the last valid one: it passed, unless none did. ``spoiled``: the lowest disturbed load.
+    ``most_fps``: the lowest load that a valid trial refuted, by what came through. ``refuted_fps``: its offered load.
     """
 
     confirmation: Confirmation | None = None
@@ -104,7 +89,7 @@ class _Ended:
 
 
 def _left_open(confirmation: Confirmation | None, ended: _Ended) -> str:
-    """What the rig left open: it spoiled a load above the one confirmed, and no valid trial lost too much below."""
+    """The load above the confirmed one that the rig left open; "" where a valid trial below it lost too much."""
     spoiled = ended.spoiled
     if confirmation is None or not confirmation.passed or spoiled is None or ended.most_fps < spoiled.load_fps:
         return ""
@@ -120,8 +105,10 @@ def _tried(
     *,
     again: bool = False,
 ) -> _Ended:
-    """Trials from the found load down until one passes, or those left are no higher than what held for another goal.
+    """Trials from the search's load down until one passes, or what held for another goal is reached.
 
+    The next load is no higher than what came through: of a load of which the DUT lost a tenth, nine tenths at most do.
+    Where the rig disturbed all trials the next load is a twentieth below: queues bear a longer absence at less load.
     ``again``: each of these shares is tried, and once.
     """
     ended = _Ended()
@@ -149,7 +136,7 @@ def _tried(
 def _above_again(
     measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, ended: _Ended, floor: Confirmation
 ) -> _Ended:
-    """Loads above the one that held, once more, up to those that valid trials refuted: the rig spoiled some of them."""
+    """Loads between the one that held and the refuted ones, once more: a machine disturbs for some seconds only."""
     found_fps = outcome.load_fps or 0.0
     between = [share for share in _AGAIN if floor.load_fps * _ABOVE < found_fps * share <= ended.most_fps]
     again = _tried(measurer, outcome, duration_s, between, again=True)
@@ -169,10 +156,9 @@ def _lower(*loads: int | None) -> int | None:
 def _one(
     measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float, repeats: int
 ) -> Confirmation | _Spoiled:
-    """What was really offered is what was borne: skipped frames, though few, are no part of it.
+    """One confirmation, or how the rig disturbed all trials at this load.
 
-    Returns:
-        The confirmation, or how the rig spoiled all trials at this load.
+    Its load is what was really offered: skipped frames, though few, are no part of it.
     """
     purpose = f"confirmation of {goal.name}"
     try:

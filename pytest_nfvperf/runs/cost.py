@@ -11,13 +11,9 @@ _NS = 1e9
 
 
 def trial_cost(result: TrialResult, changes: Mapping[str, int], pmd_cpus: int, own_cpu_s: float) -> Cost:
-    """Cost of one trial.
+    """Cost of one trial. ``changes``: counter deltas by name; an absent counter gives an absent cost.
 
-    Args:
-        result: the counts.
-        changes: counter deltas over the trial by name; an absent counter gives an absent cost.
-        pmd_cpus: CPUs given to poll-mode threads, 0 if unknown.
-        own_cpu_s: CPU seconds of the test process over the trial.
+    ``pmd_cpus``: number of CPUs of poll-mode threads, 0 if unknown. ``own_cpu_s``: of the test process.
     """
     busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
     packets = changes.get("pmd.packets_received")

@@ -27,9 +27,8 @@ class Service(Protocol):
 class Deployment:
     """What a topology consists of while it is deployed.
 
-    ``collectors``, ``samplers``: the datapath's counters. ``datapath``: what the DUT is. ``processes``: of DUT and VNFs
-    on this machine, by their ids. ``restart``: of the DUT; None where nobody can. ``reachability``: watches what passes
-    between namespaces; None where nobody does.
+    ``processes``: roles of the DUT's and the VNFs' on this machine, by their ids. ``restart``: of the DUT; None where
+    nobody can. ``reachability``: watches what passes between namespaces; None where nobody does.
     """
 
     built: BuiltTopology
@@ -47,14 +46,12 @@ class Deployment:
     services: list[Service] = field(default_factory=list)
 
     def can(self, datapath: Datapath) -> None:
-        """Note what this DUT can do beyond what every one does."""
         if isinstance(datapath, Sampled):
             self.samplers = datapath.samplers()
         if isinstance(datapath, Restarting):
             self.restart = datapath.restart
 
     def close(self) -> None:
-        """Stop services and VNFs, and remove what was built."""
         try:
             self.stop_services()
             self.vnfs.close()
@@ -62,6 +59,5 @@ class Deployment:
             self.built.close()
 
     def stop_services(self) -> None:
-        """Stop them, the last first."""
         while self.services:
             self.services.pop().close()

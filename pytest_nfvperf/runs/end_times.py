@@ -26,13 +26,9 @@ Result = TypeVar("Result")
 class EndRunner(Generic[Spec, Result, Data]):
     """Runs the tool on live topologies, with evidence of all.
 
-    Attributes:
-        name: of what it does, for the progress; the outcome's algorithm, too.
-        work: the tool, from the client's end to the server's.
-        record: makes the record of what it found, of how long it took (s), and of who used the CPUs.
-        context: evidence, progress and time.
-        accounting: of the machine's CPU time, where somebody does.
-        cpus: that client and server may run on, where a spec does not say; empty: any.
+    ``name``: the outcome's algorithm. ``work``: the tool, from the client's end to the server's. ``record``: makes the
+    record of its result, duration (s) and CPU account. ``accounting``: None where nobody does. ``cpus``: for client and
+    server, where a spec does not say; empty: any.
     """
 
     name: str
@@ -45,12 +41,7 @@ class EndRunner(Generic[Spec, Result, Data]):
     def run(
         self, live: LiveTopology, spec: Spec, ends: Ends | None, remaining_s: float | None = None
     ) -> tuple[str, Data]:
-        """One run: its record's id, and what it holds. ``remaining_s``: of what it is part of.
-
-        Raises:
-            ConfigError: the topology has no such ends.
-            TestbedError: the tool found nothing.
-        """
+        """One run: its record's id and data. ConfigError for unknown ends; TestbedError for no figures."""
         between = stream_ends(live, ends)
         client, server = self.cpus
         spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
@@ -71,15 +62,10 @@ class EndRunner(Generic[Spec, Result, Data]):
 
 @dataclass(frozen=True, slots=True)
 class EndTimes(Generic[Spec, Result, Data]):
-    """Reads what the tool finds between two namespaces.
+    """Reads the tool's figures between two namespaces.
 
-    Attributes:
-        runner: runs it.
-        spec: what is asked of it.
-        ends: between which it runs; None: the topology's own.
-        units: base units of the metrics.
-        overhead_s: beside the spec's whole seconds: processes, their reports.
-        values: the metrics by what was found; None of those that have no figure.
+    ``ends``: None for the topology's own. ``overhead_s``: beside the spec's whole seconds: processes, their reports.
+    ``values``: the metrics of a result; None of those that have no figure.
     """
 
     runner: EndRunner[Spec, Result, Data]
@@ -91,26 +77,21 @@ class EndTimes(Generic[Spec, Result, Data]):
 
     @property
     def name(self) -> str:
-        """The outcome's algorithm."""
         return self.runner.name
 
     @property
     def reading_s(self) -> float:
-        """The spec's seconds, and what surrounds them."""
         return self.spec.duration_s + self.overhead_s
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading."""
         run_id, data = self.runner.run(live, self.spec, self.ends, remaining_s)
         values = {**self.values(data), "datapath_cores": cores_throughout(data.cpu, live.datapath_kind)}
         return Reading({name: value for name, value in values.items() if value is not None}, run_id)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured."""
         return {"topology": live.name, "datapath": live.datapath_kind}
 
     def facts(self) -> dict[str, Any]:
-        """It has no frame size."""
         return {"mean_frame_size": 0.0, "directions": 1}
 
 

@@ -1,4 +1,4 @@
-"""Between which namespaces of a live topology something is sent."""
+"""Namespaces of a live topology between which streams and requests are sent."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ Ends = tuple[str, str]
 def stream_ends(live: LiveTopology, ends: Ends | None = None) -> tuple[StreamEnd, StreamEnd]:
     """The first interface with an address of each of two namespaces; without names of the first one and the last.
 
-    Raises:
-        ConfigError: the topology has no such namespace, or it has no address; lists those that have.
-        TestbedError: the topology has no two namespaces with addresses.
+    ConfigError lists the namespaces with addresses; TestbedError where the topology has no two of them.
     """
     nics = [nic for nic in live.topology.nics if nic.addresses]
     if ends is not None:

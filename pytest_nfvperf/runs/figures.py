@@ -28,7 +28,7 @@ def _as_text(value: object) -> str:
 )
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One of those compared: its value of the label that they differ in, and where it is measured.
+    """One of those compared: its value of the label that they differ in, and its place.
 
     ``traffic``: what it is sent; None: what the study sends.
     """
@@ -40,7 +40,7 @@ class Subject:
 
 
 class Figure(Protocol):
-    """What is measured of each subject."""
+    """What a study measures of each subject."""
 
     @property
     def name(self) -> str:
@@ -94,7 +94,7 @@ class ShortFigure(Figure, Protocol):
 
 @runtime_checkable
 class SendingFigure(Figure, Protocol):
-    """A figure of a traffic, of which each subject of a study can have its own."""
+    """A figure of a traffic; each subject of a study can have a traffic of its own."""
 
     def sending(self, traffic: Traffic) -> Figure:
         """The same figure of another traffic."""

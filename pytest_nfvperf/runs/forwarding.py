@@ -1,16 +1,8 @@
 """The forwarding rate at maximum offered load (RFC 2285 section 3.6.2, FRMOL).
 
-The generator offers what it can, above what the DUT takes, and the rate received is read: a figure in half
-a second, where a search takes ten. It is the DUT's own as long as the DUT is what does not keep up. A trial counts when
-
-- the generator held the load, but for at most 5 % of the time. While it is absent nothing is offered, so that time is
-  taken off. A load that it cannot hold against this DUT is lowered, for all subjects alike;
-- the poll-mode threads had their CPUs: not more than 1 % of the trial was stolen;
-- clearly more was offered than received. Otherwise, and within 5 % of the rig's own ceiling, the
-  DUT forwards *at least* as much: generator-limited.
-
-Where the ratio of two rates is what counts, the frames may be larger instead: a datapath copies all of a frame, the
-embedded generator writes and reads its head only, so that it keeps ahead.
+The generator offers more than the DUT takes, and the rate received is read: a figure in half a second, where a search
+takes ten. A load that the generator cannot hold is lowered, for all subjects alike; within 5 % of the rig's own ceiling
+the DUT forwards *at least* as much.
 """
 
 from __future__ import annotations
@@ -63,11 +55,9 @@ class ForwardingRate:
     """Reads the forwarding rate of one traffic on any topology.
 
     The load is the same on all topologies. It falls to what the engine holds; on one that dates what is refused it
-    rises until the DUT refuses some.
-
-    ``larger``: frame sizes in bytes to go up to, one after the other, while the generator is the limit on one of the
-    topologies that begin before the first reading; the traffic is then another one, on all of them. ``outpaced``: the
-    DUT of the one that began last forwards more than the generator can send.
+    rises until the DUT refuses some. ``larger``: frame sizes in bytes to grow to while the generator is the limit on
+    one of the topologies that begin before the first reading: a datapath copies all of a frame, the embedded generator
+    its head only. ``outpaced``: the DUT that began last forwards more than the generator can send.
     """
 
     traffic: Traffic
@@ -86,40 +76,32 @@ class ForwardingRate:
 
     @property
     def name(self) -> str:
-        """The outcome's algorithm."""
         return "frmol"
 
     @property
     def grows(self) -> bool:
-        """True while nothing was read, and there are larger frames."""
         return not self._was_read and self.has_larger
 
     @property
     def has_larger(self) -> bool:
-        """True where there are larger frames that all topologies take which began."""
         return bool(self._larger())
 
     def sending(self, traffic: Traffic) -> ForwardingRate:
-        """The same of another traffic, with a load of its own."""
         return ForwardingRate(traffic, self.profile, self.limits_of, larger=self.larger)
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Base units of the metrics."""
         return UNITS
 
     @property
     def reading_s(self) -> float:
-        """Warm-up, trial, their overheads and learning frames."""
         waits_s = _EMPTYING_S + self.profile.search_residual_s
         return _WARM_UP_S + self.profile.comparison_trial_s + waits_s + 2 * TRIAL_OVERHEAD_S
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured."""
         return measured_labels(live, self.traffic)
 
     def facts(self) -> dict[str, Any]:
-        """What all subjects share."""
         return {
             **measured_frames(self.traffic),
             "ceiling_fps": self.limits.ceiling_fps if self.limits else None,
@@ -134,25 +116,17 @@ class ForwardingRate:
         return (f"frames have {sent} bytes: with {asked} a DUT forwards more than the generator can send",)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading.
-
-        Raises:
-            InvalidTrialsError: no valid trial within the budget.
-            ValueError: the frame does not fit into a port's MTU.
-        """
+        """InvalidTrialsError for no valid trial within the budget; ValueError for a frame above a port's MTU."""
         return self.measure(live, remaining_s)[1]
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Learn, and find a load that the generator holds."""
         self._prepare(live)
         self._warm_up(live, remaining_s)
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """A short reading; InvalidTrialsError where it was spoiled."""
         return self.turn_trial(live, remaining_s)[1]
 
     def turn_trial(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
-        """The trial of a turn, and the reading; errors as in ``turn``."""
         self._was_read = True
         whole = windows_tell_nothing(live)
         residual_s = self.profile.search_residual_s if whole else _EMPTYING_S
@@ -163,7 +137,6 @@ class ForwardingRate:
         return trial, _reading(trial, self._prepare(live), whole=whole)
 
     def measure(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
-        """The trial of a reading, and the reading; errors as in ``read``."""
         self.begin(live, remaining_s)
         while self.outpaced and self.grows:
             self.grow()
@@ -184,7 +157,6 @@ class ForwardingRate:
         return self.limits
 
     def grow(self) -> None:
-        """Send larger frames from now on, as if nothing had been read."""
         self.traffic, self.limits = replace(self.traffic, frame_size=self._larger()[0]), None
         self._was_read = False
 
@@ -215,9 +187,9 @@ class ForwardingRate:
         return trial.result.windows is not None and self.limits is not None and self.limits.line_rate_fps is None
 
     def _raised(self, trial: Trial) -> bool:
-        """Ask for more than the engine can send, and for more still while it sends all, and the DUT takes it all.
+        """Raise the load while the engine sends all, and the DUT takes it all; False once there is enough.
 
-        The ceiling that the load comes from may be of a slower hour. False once there is enough.
+        The ceiling that the load comes from may be of a slower hour.
         """
         limits = self.limits
         assert limits is not None
@@ -259,7 +231,7 @@ def _outpaced(trial: Trial) -> bool:
     """True where the generator was too slow for more of an overload than the DUT's rings were.
 
     Of 1000 flows the rings refused 1 % and the generator left out 78 % with 64 bytes, 13 and 33 % with 128, 47 and 6 %
-    with 256: there the DUT is the limit all the time, while with 128 it was in most windows, for a part of each.
+    with 256: there the DUT is the limit all the time, with 128 in most windows for a part of each.
     """
     counts = trial.result.counts
     return sum(each.skipped for each in counts) > sum(each.refused for each in counts)
@@ -274,9 +246,9 @@ def _fits(traffic: Traffic, frame_size: int, mtu: int) -> bool:
 
 
 def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
-    """What a trial says, for the DUT as it is, or for the rig that limited it.
+    """A reading of a trial; ``whole``: by its counts, not by its windows.
 
-    ``whole``: by its counts, not by its windows.
+    A rate that the rig limited is a lower bound.
     """
     result, whole_rate = trial.result, _whole_rate(trial.result)
     rate, paced = (whole_rate, {}) if whole else (_rate(result), _paced(result, limits))
@@ -302,9 +274,9 @@ def _rate_and_time(rate: float | None, ways: int) -> dict[str, float]:
 
 
 def _rate(result: TrialResult) -> float | None:
-    """Frames/s per direction: of the undisturbed windows, or where the engine has none of the whole trial.
+    """Frames/s per direction of the undisturbed windows, or of a whole trial that has no windows.
 
-    None where it has windows and none was undisturbed.
+    None where all windows were disturbed.
     """
     if result.windows is None:
         return _whole_rate(result)

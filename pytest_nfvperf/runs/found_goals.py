@@ -1,4 +1,4 @@
-"""What a search found, with what the rig had to do with it: its ceiling, loads that it spoiled, and what it cost."""
+"""A search's result, with the rig's part in it: its ceiling, disturbed loads, and the cost."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ def marked(
 ) -> GoalOutcome:
     """Say so when it was the rig that set the limit: the DUT does at least this.
 
-    ``maximum_fps``: the highest load that makes sense; a search that ended below it, at its maximum, had to make do
-    with what the generator held.
+    A search that ended at its maximum below ``maximum_fps`` had to do with what the generator held.
     """
     if goal.load_fps is None:
-        return _not_below(goal, spoiled)
+        # A search that the rig drove down to its minimum gives no figure of the DUT.
+        if goal.status is not SearchStatus.BELOW_MINIMUM or not spoiled:
+            return goal
+        detail = f"the rig could not measure {len(spoiled)} load(s) validly; {spoiled[-1]}"
+        return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
     if near_ceiling(goal, ceiling_fps):
         detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling_fps or 0)} per direction"
         return replace(goal, generator_limited=True, detail=detail)
@@ -40,19 +43,8 @@ def marked(
     return goal
 
 
-def _not_below(goal: GoalOutcome, spoiled: Sequence[str]) -> GoalOutcome:
-    """A search that the rig drove down to its minimum found nothing: that is no figure of the DUT's."""
-    if goal.status is not SearchStatus.BELOW_MINIMUM or not spoiled:
-        return goal
-    detail = f"the rig could not measure {len(spoiled)} load(s) validly; {spoiled[-1]}"
-    return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
-
-
 def marked_low(goal: GoalOutcome, *why: str) -> GoalOutcome:
-    """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this.
-
-    ``why``: reasons; empty ones are none.
-    """
+    """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this."""
     if not any(why) or goal.status is SearchStatus.ABORTED:
         return goal
     slowed = "; ".join(filter(None, why))

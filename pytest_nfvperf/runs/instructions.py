@@ -1,12 +1,8 @@
 """Instructions a packet, in virtual time: what a DUT spends on a frame, whatever the host does meanwhile.
 
-A reading sends a fixed number of frames in bursts, each of which is forwarded before the next begins. The median over
-bursts is the figure: one in which OVS looked after its timers does not move it. What counts depends on who forwards:
-
-- OVS's userspace datapath: the instructions of ovs-vswitchd's main thread, from one burst to the next, with the
-  kernel's work on its system calls; of several nodes those of all. The sender's are not in it;
-- the same with DPDK: those of its PMD threads, in rounds that had frames;
-- the kernel's datapath: those of sending, which the kernel's forwarding is part of.
+A reading sends frames in bursts, each forwarded before the next begins; the median over bursts ignores OVS's timers.
+Counted are the instructions of ovs-vswitchd's main thread, of its PMD threads in rounds with frames (DPDK), or of
+sending (kernel).
 """
 
 from __future__ import annotations
@@ -44,45 +40,40 @@ _RESIDUAL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class CountedInstructions:
-    """Reads the instructions a packet of one traffic, on any topology with generator ports. A Figure of a study."""
+    """Reads the instructions a packet of one traffic, on any topology with generator ports.
+
+    Of ovs-vswitchd's main thread the kernel's work on its system calls counts, the sender's does not; several nodes are
+    summed. The kernel's forwarding is part of sending.
+    """
 
     traffic: Traffic
 
     @property
     def name(self) -> str:
-        """The outcome's algorithm."""
         return "instructions"
 
     def sending(self, traffic: Traffic) -> CountedInstructions:
-        """The same of another traffic."""
         return CountedInstructions(traffic)
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Base unit of the metric."""
         return {INSTRUCTIONS_PER_PACKET: INSTRUCTIONS}
 
     @property
     def reading_s(self) -> float:
-        """In virtual time; the host takes longer."""
         return 1.0
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured."""
         return measured_labels(live, self.traffic)
 
     def facts(self) -> dict[str, Any]:
-        """What all subjects share."""
         return measured_frames(self.traffic)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """One reading.
 
-        Raises:
-            UnavailableError: time is not virtual here.
-            DutFailure: frames were lost, so that those which cost something are not those that were sent.
-            InvalidTrialsError: frames arrived that nobody sent.
-            ValueError: the frame does not fit into a port's MTU.
+        UnavailableError where time is not virtual; DutFailure for lost frames: those that cost something are not those
+        sent. InvalidTrialsError for frames that nobody sent; ValueError for a frame above a port's MTU.
         """
         generator = live.deployment.generator
         _ = live.runner  # says what is wrong with a topology that has no generator port
@@ -124,14 +115,9 @@ class CountedInstructions:
 
 
 def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
-    """The median over bursts of the most frequent length, in instructions a frame.
+    """The median over bursts of the most frequent length, in instructions a frame; the last bursts may be shorter.
 
-    Args:
-        bursts: of one reading; the last ones may be shorter.
-        instruction_ns: virtual time of one instruction, in ns.
-
-    Raises:
-        ValueError: no frame was sent.
+    ``instruction_ns``: virtual time of one instruction, ns. ValueError where no frame was sent.
     """
     longest = max((burst.frames for burst in bursts), default=0)
     if longest < 1:

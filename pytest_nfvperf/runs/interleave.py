@@ -1,7 +1,7 @@
 """Interleaved rounds: A B C, C B A, A B C, ... (How we measure, rule 7).
 
-Looking at the data after every round, and stopping at will, finds differences that are not there. So
-there are few looks, planned beforehand, and each takes its share of the error probability.
+Looking at the data after every round, and stopping at will, finds differences that are not there. So there are few
+looks, planned beforehand, and each takes its share of the error probability.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ MAX_SPOILED_READINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """How often to measure.
-
-    ``fewest``: repeats a side, whatever they take. ``budget_s``: after it no further round begins.
-    """
+    """How often to measure: ``fewest`` repeats a side, whatever they take; no further round after ``budget_s``."""
 
     fewest: int
     budget_s: float
@@ -51,17 +48,9 @@ def interleaved(
     enough: Callable[[Sequence[Sequence[Reading]]], bool],
     elapsed_s: Callable[[], float],
 ) -> list[list[Reading]]:
-    """Read every subject in turn, forward and backward, until it is enough.
+    """Read every subject in turn, forward and backward, until ``enough`` at a look, or the budget is spent.
 
-    Args:
-        subjects: how many.
-        read: measures one.
-        rounds: how often.
-        enough: asked at each look, with the readings of each subject so far.
-        elapsed_s: seconds since the beginning.
-
-    Raises:
-        InvalidTrialsError: the rig spoiled too many readings before there were ``fewest`` of each.
+    InvalidTrialsError where the rig disturbed too many readings before there were ``fewest`` of each.
     """
     readings: list[list[Reading]] = [[] for _ in range(subjects)]
     spoiled = 0

@@ -1,4 +1,4 @@
-"""How often a trial that the rig spoiled is run again, and what is said when none was valid."""
+"""How often a trial that the rig disturbed is run again, and the error when none was valid."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ MOVED_S = 60.0
 
 
 class _Judged(Protocol):
-    """The result of a trial, or of a run of streams."""
-
     @property
     def invalid(self) -> tuple[InvalidReason, ...]: ...
 
@@ -63,13 +61,10 @@ def _in_a_row(trials: int) -> str:
 
 
 class RepeatBudget:
-    """Of one trial: so many repeats, beside those that a host needs that moves CPUs, which have a time.
+    """Repeats of one trial, beside those for a host that moves CPUs, which have a time instead of a number.
 
-    A disturbance that comes with the DUT or the rig comes again in each repeat; a host that moves CPUs lets them stay
-    for seconds or minutes, and then a trial is as good as any.
-
-    Args:
-        repeats: for all other reasons.
+    A disturbance by the DUT or the rig comes again in each repeat. A host that moves CPUs lets them stay for seconds or
+    minutes, and then a trial is as good as any.
     """
 
     def __init__(self, repeats: int) -> None:
@@ -84,14 +79,9 @@ class RepeatBudget:
         return self._spoiled[-1].id if self._spoiled else None
 
     def spend(self, trial: Timed, borne: frozenset[Reason] = frozenset()) -> None:
-        """Take note of a spoiled trial.
+        """Count a disturbed trial; InvalidTrialsError where it was the last that the budget allows.
 
-        Args:
-            trial: that says nothing.
-            borne: reasons that would not have spoiled it by themselves.
-
-        Raises:
-            InvalidTrialsError: it was the last that the budget allows.
+        ``borne``: reasons that would not have made it invalid by themselves.
         """
         self._spoiled.append(trial)
         codes = {reason.code for reason in trial.result.invalid} - borne

@@ -28,7 +28,6 @@ class Limits:
 
     @property
     def maximum_fps(self) -> float:
-        """The highest load that makes sense to try."""
         known = [limit for limit in (self.ceiling_fps, self.line_rate_fps) if limit is not None]
         return min(known, default=UNBOUNDED_FPS)
 
@@ -37,18 +36,10 @@ LimitsOf = Callable[[LiveTopology, Traffic], Limits]
 
 
 def above_the_ceiling(limits: Limits, plateau: Sequence[PlateauPoint], trials: Sequence[Trial]) -> Limits | None:
-    """Limits whose ceiling is what the generator offered in a plateau that is near the known ceiling, or above it.
+    """Limits with what the generator offered in a plateau near the known ceiling, or above it; None where that stands.
 
-    What measures a ceiling only loops frames, but DUTs can be faster than that: seen with 1518 bytes, OVS forwarded
-    3.15 Mpps where the ceiling was 2.42, and a search that ended there told *at least*.
-
-    Args:
-        limits: as they are known.
-        plateau: the last reading, or none.
-        trials: of the search so far.
-
-    Returns:
-        None where the ceiling stands: the generator offered hardly more, or the DUT does not come near it.
+    What measures a ceiling only loops frames, but DUTs can be faster: seen with 1518 bytes, OVS forwarded 3.15 Mpps
+    where the ceiling was 2.42, and a search that ended there reported *at least*.
     """
     ceiling = limits.ceiling_fps
     read = [point for point in plateau if not point.at_least]

@@ -35,21 +35,17 @@ class LoadCost:
 
     @property
     def name(self) -> str:
-        """The outcome's algorithm."""
         return "load_cost"
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Base units of the metrics."""
         return _LOAD_COST_UNITS
 
     @property
     def reading_s(self) -> float:
-        """The trial, and what surrounds it."""
         return self.profile.comparison_trial_s + self.profile.search_residual_s + 2 * TRIAL_OVERHEAD_S
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading; InvalidTrialsError where the rig spoiled it."""
         live.learn(self.traffic)
         directions = live.topology.directions
         spec = TrialSpec(
@@ -67,11 +63,9 @@ class LoadCost:
         return Reading({name: value for name, value in values.items() if value is not None}, trial.id)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured."""
         return measured_labels(live, self.traffic)
 
     def facts(self) -> dict[str, Any]:
-        """What all subjects share."""
         return measured_frames(self.traffic)
 
 

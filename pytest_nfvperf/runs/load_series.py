@@ -21,11 +21,7 @@ def loss_curve(
 ) -> tuple[LossPoint, ...]:
     """Frame-loss rate (RFC 2544 section 26.3): from the maximum down in steps, until two trials lose nothing.
 
-    Args:
-        measurer: what is measured.
-        maximum_fps: 100 %, frames/s per direction.
-        step: fraction of the maximum, at most 0.1 by the RFC.
-        trial_s: seconds per point.
+    ``maximum_fps``: per direction. ``step``: fraction of it, at most 0.1 by the RFC. ``trial_s``: per point.
     """
     if not 0 < step <= 0.1:
         raise ValueError(f"step must be above 0 and at most 0.1 (RFC 2544 section 26.3), not {step}")
@@ -98,18 +94,11 @@ def latency_point(name: str, trial: Trial) -> LatencyPoint:
 def back_to_back(
     measurer: LoadMeasurer, maximum_fps: float, *, repeats: int, longest_s: float, throughput_fps: float | None
 ) -> BackToBack:
-    """Longest burst at the maximum rate without loss (RFC 9004).
+    """Longest burst at the maximum rate without loss (RFC 9004): the mean of ``repeats`` searches.
 
-    Args:
-        measurer: what is measured.
-        maximum_fps: burst rate, frames/s per direction.
-        repeats: searches whose mean is reported.
-        longest_s: the longest burst tried, in seconds (RFC 9004: 2 s).
-        throughput_fps: measured throughput for the corrected buffer time, None if unknown.
-
-    Returns:
-        The result: a lower bound where the rig spoiled bursts. Unlimited when even the longest burst lost nothing:
-        then the frames are a lower bound, too, and there is no buffer to speak of.
+    ``maximum_fps``: burst rate per direction. ``longest_s``: the longest burst tried (RFC 9004: 2 s).
+    ``throughput_fps``: for the corrected buffer time, None if unknown. A lower bound where the rig disturbed bursts.
+    Unlimited when even the longest burst lost nothing: then there is no buffer to speak of.
     """
     bursts = [_longest_burst(measurer, maximum_fps, longest_s) for _ in range(repeats)]
     mean = fmean(bursts)

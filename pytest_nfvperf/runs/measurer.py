@@ -43,15 +43,11 @@ CLOSE = 1.05
 class LoadMeasurer:
     """Measures one traffic profile on one live topology at any load.
 
-    Attributes:
-        residual_s: wait for residual frames after each trial (RFC 2544 section 23).
-        estimate_s: how long the whole search is expected to take; feeds the progress line.
-        trials: everything measured, in order; of repeated trials the valid one.
-        spoiled: why loads could not be measured, in order; ``too_high``: of those, how many the rig could not send.
-        watch: looks at routing sessions around each trial; None: nobody does.
-        patience_s: what is left of the time for trials that said nothing: too little of one was undisturbed, or none
-            was valid at a load.
-        windowed: False where windows tell nothing of this DUT (runs/windowing.py): then whole trials are judged.
+    ``residual_s``: wait for residual frames after each trial (RFC 2544 section 23). ``estimate_s``: of the whole
+    search. ``trials``: everything measured, in order; of repeated trials the valid one. ``spoiled``: why loads could
+    not be measured; ``too_high``: how many of those the rig could not send. ``watch``: looks at routing sessions around
+    each trial. ``patience_s``: left for trials that were inconclusive. ``windowed``: False where whole trials are
+    judged (runs/windowing.py).
     """
 
     runner: TrialRunner
@@ -80,18 +76,10 @@ class LoadMeasurer:
         repeats: int | None = None,
         give_up_loss: float | None = None,
     ) -> Trial:
-        """One valid trial; the load is rounded to whole frames/s per direction.
+        """One valid trial at a load of whole frames/s per direction; InvalidTrialsError for none within the budget.
 
-        Args:
-            duration_s: how long is sent.
-            load_fps: intended, frames/s per direction.
-            purpose: for evidence and the progress line.
-            repeats: at most so many repeats of an invalid trial, and of one that says nothing; None for the profile's,
-                and a few of one that says nothing.
-            give_up_loss: see TrialSpec.
-
-        Raises:
-            InvalidTrialsError: no valid trial within the budget.
+        ``repeats``: of an invalid trial, and of an inconclusive one; None for the profile's, and a few of an
+        inconclusive one. ``give_up_loss``: see TrialSpec.
         """
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
         trial = self._valid(spec, repeats)
@@ -118,16 +106,11 @@ class LoadMeasurer:
     def measure_if_possible(
         self, duration_s: float, load_fps: float, purpose: str, *, goes_lower: bool = True
     ) -> Trial | None:
-        """One valid trial; None where the rig spoiled every repeat at this load, or never offered it.
+        """One valid trial; None where the rig disturbed every repeat at this load, or never offered it.
 
-        A search then goes on below: what it finds is a lower bound, for nothing is known of the DUT
-        above. A rig that spoils MAX_SPOILED_LOADS loads, and not by what is too high for it alone, cannot bear a
-        search at all.
-
-        ``goes_lower``: the next load is a lower one where this one was spoiled.
-
-        Raises:
-            InvalidTrialsError: so many loads were spoiled.
+        A search then goes on below, and its result is a lower bound. InvalidTrialsError once MAX_SPOILED_LOADS loads
+        were disturbed by more than their own height. ``goes_lower``: the next load is a lower one where this one was
+        disturbed.
         """
         try:
             trial = self.measure(duration_s, load_fps, purpose)
@@ -151,7 +134,7 @@ class LoadMeasurer:
         return trial
 
     def saturate(self, duration_s: float, load_fps: float) -> Trial:
-        """One trial of which the rate received counts, and not what is lost, valid or not."""
+        """One trial as it comes, of which the rate received counts, and not the loss."""
         spec = self._spec(duration_s, load_fps, "plateau")
         trial = self.runner.run_once(replace(spec, saturating=True, latency=False), self._remaining_s())
         self.trials.append(trial)
@@ -167,7 +150,7 @@ class LoadMeasurer:
     def disturbed(self, goal: GoalOutcome) -> str:
         """Why its figure may be too low: trials lost frames, and nobody can tell whose loss it was; else empty.
 
-        Not so where a load close above it was refuted: it is bounded from both sides, whatever other trials say.
+        Not so where a load close above it was refuted: it is bounded from both sides.
         """
         judged = [
             each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
@@ -181,7 +164,6 @@ class LoadMeasurer:
         )
 
     def elapsed_s(self) -> float:
-        """Seconds since the first trial was asked for."""
         now = self.runner.clock.monotonic()
         if self.started is None:
             self.started = now
@@ -205,10 +187,7 @@ class LoadMeasurer:
 
 
 def window_s(duration_s: float) -> float | None:
-    """Length of the windows by which losses are dated; None for a trial that is too short for them.
-
-    They are as short as what disturbs: a pause of 2 ms should not spoil more than its own time.
-    """
+    """Length of windows that date losses, as short as a disturbance; None for a trial too short for them."""
     if duration_s < FEWEST_WINDOWS * SHORT_WINDOW_S:
         return None
     return max(SHORT_WINDOW_S if duration_s <= 1 else WINDOW_S, duration_s / MOST_WINDOWS)

@@ -1,8 +1,7 @@
-"""What a mirror costs, and whether it is complete: both of one topology, in one reading.
+"""What a mirror costs, and whether it is complete: both of one topology, in one reading of two trials.
 
-A reading is two trials. The one at maximum offered load gives the forwarding rate, to compare with the same topology
-without its mirror. The one at a set load, at which nothing need be dropped, gives the copies received over the copies
-expected: one for each time that a frame crosses the mirrored bridge.
+The one at maximum offered load gives the forwarding rate. The one at a set load, at which nothing need be dropped,
+gives the copies received over those expected: one each time that a frame crosses the mirrored bridge.
 """
 
 from __future__ import annotations
@@ -51,10 +50,8 @@ FORWARDING_RATE, NDR = "forwarding rate", "ndr"
 class MirrorLoad:
     """At which load completeness is read: a share of what is forwarded without the mirror, or a rate.
 
-    Attributes:
-        share: of the rate that ``share_of`` names.
-        fps: frames/s per direction; one of the two is given.
-        share_of: "forwarding rate", at maximum offered load; or "ndr", which is searched for once.
+    ``share``: of the rate that ``share_of`` names. ``fps``: frames/s per direction; one of the two is given.
+    ``share_of``: "forwarding rate", at maximum offered load; or "ndr", which is searched for once.
     """
 
     share: float | None = None
@@ -78,14 +75,9 @@ class MirrorLoad:
 class MirrorCost:
     """Reads forwarding and mirroring on any topology; the first one read is the one without mirrors.
 
-    Attributes:
-        traffic: what is sent.
-        profile: durations.
-        limits_of: the rig's ceiling and the line rate.
-        load: at which completeness is read.
-        find_ndr: searches for the NDR of a topology, frames/s per direction.
-        forwarded: rates without a mirror so far that the load can be a share of, frames/s per direction.
-        counted: by name of the topology, the build of it whose copies were counted last.
+    ``find_ndr``: searches for the NDR of a topology, frames/s per direction. ``forwarded``: rates without a mirror that
+    the load can be a share of, frames/s per direction. ``counted``: by name of the topology, the build of it whose
+    copies were counted last.
     """
 
     traffic: Traffic
@@ -101,21 +93,18 @@ class MirrorCost:
 
     @property
     def name(self) -> str:
-        """The outcome's algorithm."""
         return "mirror-cost"
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Base units of the metrics."""
         return UNITS
 
     @property
     def reading_s(self) -> float:
-        """As a forwarding rate's, and the trial at the set load."""
         return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """As a forwarding rate begins. The baseline comes first: the set load is a share of what it forwards."""
+        """The baseline comes first: the set load is a share of what it forwards."""
         self._search_if_needed(live)
         if live.topology.mirrors or self.forwarded:
             self._forwarding.begin(live, remaining_s)
@@ -123,10 +112,7 @@ class MirrorCost:
             self._note_forwarded(*self._forwarding.measure(live, remaining_s))
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """A short reading; InvalidTrialsError where it was spoiled.
-
-        Only the first of a build counts the copies at the set load: unlike rates, they need no neighbour in time.
-        """
+        """Only a build's first turn counts copies at the set load: unlike rates, they need no neighbour in time."""
         trial, reading = self._forwarding.turn_trial(live, remaining_s)
         if live.topology.mirrors and self.counted.get(live.name) is live:
             values = {**reading.values, **_overloaded_values(trial, copies_of(live, trial))}
@@ -136,26 +122,17 @@ class MirrorCost:
         return found
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured."""
         return self._forwarding.labels(live)
 
     def facts(self) -> dict[str, Any]:
-        """What all subjects share."""
         return self._forwarding.facts()
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading.
-
-        Raises:
-            InvalidTrialsError: no valid trial within the budget.
-            InconclusiveError: the load is a share of the NDR, and the rig let none be found.
-            DutFailure: the DUT has no NDR.
-        """
+        """InconclusiveError where the load is a share of the NDR, and none was found; DutFailure for no NDR."""
         self._search_if_needed(live)
         return self._with_copies(live, self._forwarding.measure(live, remaining_s), remaining_s)
 
     def _search_if_needed(self, live: LiveTopology) -> None:
-        """Once, where the load is a share of the NDR."""
         if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
             self.forwarded.append(self.find_ndr(live, self.traffic))
 
@@ -166,7 +143,6 @@ class MirrorCost:
             self.forwarded.append(rate)
 
     def _with_copies(self, live: LiveTopology, read: tuple[Trial, Reading], remaining_s: float | None) -> Reading:
-        """A forwarding rate's reading, and what became of the copies."""
         trial, reading = read
         if not live.topology.mirrors:
             self._note_forwarded(trial, reading)
@@ -192,8 +168,8 @@ class MirrorCost:
 def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDelta]) -> list[InvalidReason]:
     """Copies that did not fit into a monitor's ring while the generator did not read it are the rig's loss.
 
-    So are those of frames that it sent late, all at once: each has several. Frames that waited because the DUT took
-    none are no burst: they leave as the DUT takes them.
+    So are those of frames that it sent late, all at once. Frames that waited because the DUT took none are no burst:
+    they leave as the DUT takes them.
     """
     moved = _moves(changes)
     found = copy_counts(live.topology, result, moved)
@@ -237,17 +213,9 @@ _LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CP
 def counted_trial(
     live: LiveTopology, spec: TrialSpec, repeats: int, remaining_s: float | None = None, *, whole: bool = False
 ) -> Trial:
-    """A trial whose counts are valid, even where it missed its load.
+    """A trial whose counts are valid, even where it missed its load; InvalidTrialsError where no repeat gave one.
 
-    Args:
-        live: with its mirrors.
-        spec: at a load that the mirrors bear.
-        repeats: of a trial that the rig spoiled.
-        remaining_s: for the progress line.
-        whole: where it missed its load, it must not have lost a frame: each is awaited at every crossing.
-
-    Raises:
-        InvalidTrialsError: none within so many repeats.
+    ``whole``: where it missed its load, it must not have lost a frame: each is awaited at every crossing.
     """
     budget = RepeatBudget(repeats)
     while True:
@@ -300,14 +268,7 @@ class CopyTrials:
     def __call__(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
         """Learn, send, count.
 
-        Args:
-            live: with its mirrors.
-            traffic: what is sent.
-            load_fps: frames/s per direction.
-
-        Raises:
-            InvalidTrialsError: no valid trial within the budget.
-            InconclusiveError: no frame crossed a mirror, or nobody counts how many did: "0 of 0 copies" is no pass.
+        InconclusiveError where no frame crossed a mirror, or nobody counts how many did: "0 of 0 copies" is no pass.
         """
         found = self.send(live, traffic, load_fps=load_fps)
         if found.missing:

@@ -1,7 +1,4 @@
-"""MLRsearch (draft-ietf-bmwg-mlrsearch) through FD.io's own package, behind our measurer.
-
-One pass finds every goal: with NDR (loss 0) and PDR (loss 0.5 %) it shares trials between both.
-"""
+"""MLRsearch (draft-ietf-bmwg-mlrsearch) by FD.io's own package: NDR and PDR in one pass that shares trials."""
 
 from __future__ import annotations
 
@@ -18,11 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
-    """What MLRsearch calls to measure.
+    """Measures for MLRsearch.
 
-    Skipped frames are the rig's, below the validity limit, and were never offered: they are not
-    counted as loss. Refused frames were offered and are. Where the generator dates losses, those of
-    undisturbed windows count.
+    Skipped frames are the rig's and were never offered: they are no loss. Refused frames were offered and are. Where
+    the generator dates losses, those of undisturbed windows count.
     """
 
     def __init__(self, measurer: LoadMeasurer) -> None:
@@ -45,14 +41,7 @@ class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
 def mlr_search(
     measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits, *, timeout_s: float
 ) -> tuple[GoalOutcome, ...]:
-    """Search all goals in one pass.
-
-    Args:
-        measurer: what is measured.
-        goals: searched together; each yields one outcome, in this order.
-        limits: frames/s per direction.
-        timeout_s: the search is aborted, and says so, when it takes longer.
-    """
+    """Search all goals in one pass; one outcome a goal, in this order. It aborts after ``timeout_s``, and says so."""
     theirs = [_search_goal(goal) for goal in goals]
     search = MultipleLossRatioSearch(_config(theirs, limits, timeout_s))
     try:

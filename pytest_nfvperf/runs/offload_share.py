@@ -12,12 +12,7 @@ from pytest_nfvperf.runs.rig import LiveTopology
 def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare | None:
     """The flows of the datapath now: OVS forgets idle ones after 10 s.
 
-    Args:
-        live: what was measured.
-        labels: its own; ``offload`` says whether the testbed asks for hardware offload.
-
-    Returns:
-        None where it does not, or nobody can say.
+    None where the testbed asks for no hardware offload (label ``offload``), or nobody can say.
     """
     built = live.deployment.built
     if labels.get("offload") != "on" or not isinstance(built, Offloading):

@@ -1,11 +1,7 @@
 """Ratios from readings that were taken in pairs, in blocks. Pure.
 
-Readings that alternate within tenths of a second share the machine's state, so their ratio repeats where the
-readings do not. Pairs of one build share more than that, such as where memory lies: so each block of pairs on fresh
-builds gives one value, the median of its pairs, and the blocks are the sample.
-
-Readings that know how slow the machine was in each of their windows are compared by runs/same_speed.py instead; the
-interval still comes from the blocks.
+Readings that alternate within tenths of a second share the machine's state. Pairs of one build share more, such as
+where memory lies: so each block of fresh builds gives one value, and the blocks are the sample.
 """
 
 from __future__ import annotations
@@ -28,13 +24,10 @@ def block_ratio(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
-    """The ratio behind independent ratios, one a block.
+    """The ratio behind independent ratios, one a block; ValueError for none, or one that is not positive and finite.
 
     Hodges-Lehmann's estimate for one sample, with the exact interval of Wilcoxon's signed-rank test (Hollander and
     Wolfe, 3.2 and 3.3), on logarithms: six blocks are the fewest that bound anything at 95 %.
-
-    Raises:
-        ValueError: none, or one that is not positive and finite.
     """
     if not ratios:
         raise ValueError("a ratio needs at least one block")
@@ -54,13 +47,7 @@ def jackknife(
 ) -> tuple[float, float] | None:
     """A statistic of all blocks, and how far its interval reaches either way (Efron and Tibshirani 1993, chapter 11).
 
-    Args:
-        statistic: of the blocks of these numbers; None where they hold too little.
-        blocks: how many there are.
-        confidence: of the interval, by Student's t.
-
-    Returns:
-        None where all blocks hold too little; a reach of infinity where too few do without one.
+    The interval is by Student's t. None where all blocks hold too little; infinity where too few do without one.
     """
     from scipy.stats import t  # noqa: PLC0415 - half a second, for who compares only
 

@@ -1,6 +1,6 @@
 """How long a run waits for its machine to come to rest: in vain on a host that shares its cores all the time.
 
-Searches repeat trials that said nothing; all trials wait for the near band of CPU distance. Each has a patience.
+Searches repeat inconclusive trials; all trials wait for the near band of CPU distance. Each has a patience.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ LEAST_S = 5.0
 
 @dataclass(slots=True)
 class Patience:
-    """Of a run.
+    """Time that a wait may take.
 
-    Attributes:
-        allowed_s: for the next one. Half as much after each that has spent all of its own, LEAST_S at least: a host
-            that shares its cores goes on doing so. Whole again after one that has not.
+    ``allowed_s`` halves after each wait that spent all of it, down to LEAST_S: a host that shares its cores goes on
+    doing so. It is whole again after one that did not.
     """
 
     allowed_s: float = PATIENCE_S
 
     def learn(self, left_s: float) -> None:
-        """One is over; ``left_s``: what it has not spent, s."""
         self.allowed_s = PATIENCE_S if left_s > 0 else max(LEAST_S, self.allowed_s / 2)

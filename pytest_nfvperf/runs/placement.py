@@ -1,12 +1,7 @@
 """Keeps the trials of a run to one band of CPU distance (model/traffic/cpu_placement.py).
 
-Before and after every trial the round trip between the generator's CPUs and those of the DUT is measured, which
-takes a millisecond in which nothing is sent. Where it was in one band before and in the other after, the host
-moved a CPU in the middle, and the trial says nothing. Where it is far before a trial, and this machine is known to
-have a near band, the near one is waited for, and the host is given a reason: while the DUT rests, its CPUs and the
-generator's wake one another. A host leaves virtual CPUs that work where they are; one that wakes is placed anew, and
-most often near the one that woke it. When that does not help in time, what follows is measured far, and its figures
-say so. A second band is known from its first sight on: there the reading is repeated at once.
+The round trip between generator and DUT CPUs is measured before and after every trial, in a millisecond without frames.
+Where the band changed, the host moved a CPU, and the trial is invalid.
 """
 
 from __future__ import annotations
@@ -44,13 +39,9 @@ _SAVE_EVERY = 50
 class RoundTrips(Protocol):
     """Round trips seen on this machine, the oldest first, ns."""
 
-    def read(self) -> list[float]:
-        """What was kept by earlier runs."""
-        ...
+    def read(self) -> list[float]: ...
 
-    def write(self, trips: Sequence[float]) -> None:
-        """Keep them for later ones."""
-        ...
+    def write(self, trips: Sequence[float]) -> None: ...
 
 
 class ForgottenRoundTrips:
@@ -70,24 +61,15 @@ class KeptRoundTrips:
         self._kept = kept
 
     def read(self) -> list[float]:
-        """The latest."""
         found = self._kept.read()
         return [float(trip) for trip in found[-KEPT:]] if isinstance(found, list) else []
 
     def write(self, trips: Sequence[float]) -> None:
-        """In place of what was kept."""
         self._kept.write(list(trips[-KEPT:]))
 
 
 class Placement:
-    """The witness of one run.
-
-    Args:
-        cpus: of the DUT's polling threads.
-        kept: what earlier runs saw.
-        clock: the time.
-        waiting: told, in words, that the near band is waited for.
-    """
+    """The placement of one run's CPUs. ``cpus``: of polling threads. ``waiting``: reports a wait for the near band."""
 
     def __init__(
         self, cpus: Sequence[int], kept: RoundTrips, clock: Clock, waiting: Callable[[str], None] = lambda _: None
@@ -116,10 +98,10 @@ class Placement:
     def settle(self, generator: Generator, dut: Freezing | None = None) -> int | None:
         """Wait for the near band where there is one, and return the round trip, ns; None where nobody can tell.
 
-        ``dut``: rests meanwhile; None where it cannot.
-
-        Hosts leave CPUs apart for seconds, or for many minutes. So it is waited for once an absence: after a wait in
-        vain nothing waits until the near band has been seen again, and then for half as long (``Patience``).
+        ``dut`` rests meanwhile, and its CPUs and the generator's wake one another: a host leaves a busy virtual CPU
+        where it is, but places a woken one anew, most often near its waker. Hosts leave CPUs apart for seconds, or for
+        many minutes. So wait once per far period: after a failed wait, not again until the near band has returned, and
+        then for half as long (``Patience``).
         """
         trip = self._look(generator)
         if trip is None or not self.is_far(trip):
@@ -167,7 +149,6 @@ class Placement:
         return placed, InvalidReason(Reason.CPU_MOVED, detail)
 
     def close(self) -> None:
-        """Keep what was seen."""
         if self._unsaved:
             self._kept.write(self._seen)
             self._unsaved = 0
@@ -175,14 +156,14 @@ class Placement:
     def _look(self, generator: Generator) -> int | None:
         """The round trip now, ns; None where nobody can tell.
 
-        One that is in no band that this machine has shown is a disturbed reading, or the first sight of another
-        band. The host leaves its CPUs in a band for longer than a few readings take: so they are repeated until
-        they are a band of their own, or until one differs.
+        One outside the known bands is a disturbed reading, or the first of another band. So it is repeated at once
+        until the readings are a band of their own, or one differs: the host leaves its CPUs in a band for longer than
+        that takes.
         """
         trip = self._read(generator)
         if trip is None:
             return None
-        if not self._is_new(trip):
+        if sum(alike(trip, seen) for seen in self._seen) >= fewest_of(len(self._seen) + 1):
             return self._remember(trip)
         fresh = [trip]
         while len(fresh) < fewest_of(len(self._seen) + len(fresh)):
@@ -202,10 +183,6 @@ class Placement:
         distances = generator.distances(self._cpus)
         self._apart = max(distances, key=lambda distance: distance.round_trip_ns or 0, default=None)
         return farthest(distances)
-
-    def _is_new(self, trip: float) -> bool:
-        """True where too few were seen that are as near or as far as this one to call them a band."""
-        return sum(alike(trip, seen) for seen in self._seen) < fewest_of(len(self._seen) + 1)
 
     def _remember(self, trip: int) -> int:
         self._seen = [*self._seen[-KEPT + 1 :], float(trip)]

@@ -1,6 +1,6 @@
-"""Where the running test's runs were measured, so that a failure shows the topology that it is about.
+"""Where the running test's runs were measured, so that a failure shows the right topology.
 
-A comparison deploys many topologies, and works on one at a time: the one that was deployed last says nothing.
+A comparison deploys many topologies: the last one deployed need not be the one that failed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,12 @@ DeployedOn = tuple[Topology, Dut]
 
 @dataclass(slots=True)
 class Places:
-    """Of one test.
-
-    Attributes:
-        last: what was deployed, let work or measured on last; None before anything was.
-    """
+    """The places of one test. ``last``: what was deployed, woken or measured on last."""
 
     last: DeployedOn | None = None
     _of_run: dict[str, DeployedOn] = field(default_factory=dict)
 
     def ran(self, run: str, place: DeployedOn) -> None:
-        """A trial, or a run of streams or requests, was measured there. ``run``: its id in the evidence."""
         self._of_run[run] = self.last = place
 
     def of(self, runs: Iterable[str]) -> tuple[DeployedOn, ...]:
@@ -35,6 +30,5 @@ class Places:
         return tuple(dict.fromkeys(self._of_run[run] for run in runs if run in self._of_run))
 
     def clear(self) -> None:
-        """Forget them all: another test begins."""
         self.last = None
         self._of_run.clear()

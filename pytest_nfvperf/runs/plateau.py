@@ -1,9 +1,7 @@
 """The plateau beside NDR and PDR: what the DUT forwards while its rings are full and the machine disturbs nothing.
 
-It repeats where a search moves: no loss decides it, only a rate. An engine that does not date what happens has none.
-For some seconds at a time a host makes all memory slower or faster than usual, which no witness sees: of ten readings
-on one host eight lay within 6 %, one was 8 % above and one 20 % below. So a search reads it before, between and after
-the rest, and tells the one in the middle.
+A search reads it before, between and after the rest, and reports the median. Seen: of ten readings on one host eight
+lay within 6 %, one 8 % above and one 20 % below, because the host's memory changes speed for seconds.
 """
 
 from __future__ import annotations
@@ -29,17 +27,10 @@ _TRIES = 3
 def plateaus(
     measurer: LoadMeasurer, ceiling_fps: float | None, line_rate_fps: float | None
 ) -> tuple[PlateauPoint, ...]:
-    """The forwarding rate at 1.4 times the rig's ceiling.
+    """The forwarding rate at 1.4 times the rig's ceiling; none where windows are not dated, or all were disturbed.
 
-    Args:
-        measurer: of the topology, warmed up.
-        ceiling_fps: what the rig itself can do, per direction; None where that is not known.
-        line_rate_fps: per direction; no load is above it. None on ports without one.
-
-    Returns:
-        One, or none: where the engine does not date what happens, or the DUT was never undisturbed. One that was read
-        while the CPUs were apart, or moved, or while the generator was the limit, is read again; if that does not help,
-        it says so.
+    A reading is repeated where the CPUs were apart, or moved, or the generator was the limit. If that does not help, it
+    says so. Where ``ceiling_fps`` is None nothing is known of the rig; no load is above ``line_rate_fps``.
     """
     if measurer.trials[-1].result.windows is None or line_rate_fps is not None or ceiling_fps is None:
         return ()
@@ -54,10 +45,9 @@ def plateaus(
 
 
 def typical(readings: Sequence[PlateauPoint]) -> tuple[PlateauPoint, ...]:
-    """The one in the middle, the lower of two; none of none.
+    """The median, the lower of two; none of none.
 
-    One that the generator limited counts where there is no other, and one that was read while the CPUs were apart where
-    there is none of those either.
+    A reading that the generator limited counts where there is no other. So does one with the CPUs apart.
     """
     near = [each for each in readings if not each.apart]
     usable = [each for each in near if not each.at_least] or near or list(readings)

@@ -30,8 +30,7 @@ _READING_S = 3.0
 class ReconnectTime:
     """Restarts the DUT under a topology with two namespaces.
 
-    ``ends``: the namespaces, the sender's first; None: the topology's first one and its last.
-    ``killed``: by SIGKILL, as when it crashes; else it is asked to exit.
+    ``ends``: the sender's first; None: the topology's first one and its last. ``killed``: by SIGKILL, as in a crash.
     """
 
     context: Context
@@ -40,27 +39,18 @@ class ReconnectTime:
 
     @property
     def name(self) -> str:
-        """The outcome's algorithm."""
         return "reconnect"
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Base units of the metrics."""
         return UNITS
 
     @property
     def reading_s(self) -> float:
-        """OVS's restart, and what surrounds it."""
         return _READING_S
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading.
-
-        Raises:
-            UnavailableError: nobody here can restart this DUT.
-            TestbedError: the namespaces did not reach each other before.
-            DutFailure: they did not reach each other again.
-        """
+        """UnavailableError for a DUT that nobody can restart; DutFailure where they do not reach each other again."""
         restart, reachability = live.deployment.restart, live.deployment.reachability
         if restart is None or reachability is None:
             raise UnavailableError(f"nobody here can restart the datapath {live.datapath_kind!r}, and watch meanwhile")
@@ -92,11 +82,9 @@ class ReconnectTime:
             return _reconnection(watch, began_ns, restarted_ns, _now_ns(clock))
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured."""
         return {"topology": live.name, "datapath": live.datapath_kind}
 
     def facts(self) -> dict[str, Any]:
-        """Datagrams to look by have no frame size that matters."""
         return {"mean_frame_size": 0.0, "directions": 1}
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from pytest_nfvperf.model.evidence.records import (
-    KINDS,
-    EncodeHistogram,
-    ErrorData,
-    RecordIds,
-    RecordKind,
-    make_record,
-)
+from pytest_nfvperf.model.evidence.records import KINDS, EncodeHistogram, ErrorData, RecordIds, RecordKind, make_record
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.ports.evidence import Sink
@@ -22,15 +15,9 @@ from pytest_nfvperf.ports.machine import Clock
 class Recorder:
     """Numbers records within a run and knows which test is running.
 
-    Args:
-        run: run id, part of every record.
-        sinks: take every record in this order; the file comes first, so that what other
-            sinks show is on disk already.
-        worker: "" or the xdist worker's name, which keeps ids of parallel workers apart.
-        encode: makes the text of a trial's exact histograms; None leaves them out.
-
-    Attributes:
-        findings: what the running test measured, how it was judged, and what broke; whoever starts a test clears it.
+    ``sinks``: take every record in this order; the file comes first, so that what others show is on disk already.
+    ``worker``: "" or the xdist worker's name, which keeps ids of parallel workers apart. ``encode``: makes the text of
+    a trial's exact histograms. ``findings``: of the running test; whoever starts a test clears it.
     """
 
     def __init__(
@@ -50,11 +37,9 @@ class Recorder:
         self._ids = RecordIds(worker)
 
     def next_id(self, kind: RecordKind) -> str:
-        """Reserve the next id of a kind, such as ``trial-0012``."""
         return self._ids.next(kind)
 
     def emit(self, payload: object, record_id: str | None = None) -> str:
-        """Write one record and return its id."""
         record = make_record(
             payload,
             id=record_id or self.next_id(KINDS[type(payload)]),
@@ -69,7 +54,6 @@ class Recorder:
         return record.id
 
     def close(self) -> None:
-        """Close every sink, also where one cannot be."""
         with ExitStack() as closing:
             for sink in reversed(self._sinks):
                 closing.callback(sink.close)

@@ -10,13 +10,10 @@ from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 
 
 def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of searches that were repeated.
+    """The outcome of searches that were repeated: of each goal the middle result, of two the lower one.
 
-    Of each goal it has the result in the middle, whose confirmation is a trial that was really run; of an even number
-    the lower one of the two. Cost, latency and sessions are those of the search whose last goal is in the middle.
-
-    Args:
-        outcomes: of the searches, in order; each has the same goals.
+    Its confirmation is a trial that was really run. Cost, latency and sessions are those of the search whose last goal
+    is in the middle.
     """
     if len(outcomes) == 1:
         return outcomes[0]

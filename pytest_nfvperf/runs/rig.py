@@ -1,7 +1,7 @@
 """The rig: one DUT, one generator, at most one live topology, and what is remembered of failures.
 
-Only one topology lives at a time: ports that nobody uses would still be polled by the PMD
-and would slow what is measured. Tests on the same topology share it.
+Only one topology lives at a time: unused ports would still be polled by the PMD and slow what is measured. Tests on the
+same topology share it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ MAX_RECOVERIES = 2
 class LiveTopology:
     """A deployed topology, with the generator attached: what a test measures on.
 
-    ``repeats``: how often an invalid trial is repeated. ``current``: its parts; None once it is not deployed any more.
-    ``replaced_by``: the topology that was deployed after it, by name; "" for none.
+    ``repeats``: of an invalid trial. ``current``: None once it is not deployed any more. ``replaced_by``: the topology
+    that was deployed after it, by name; "" for none.
     """
 
     topology: Topology
@@ -57,34 +57,25 @@ class LiveTopology:
         self.service_starters.append(start)
 
     def stop_services(self) -> None:
-        """Stop its services, for good."""
         self.service_starters.clear()
         if self.current is not None:
             self.current.stop_services()
 
     @property
     def name(self) -> str:
-        """The topology's name."""
         return self.topology.name
 
     @property
     def as_deployed(self) -> Topology:
-        """The topology, with the kinds of VNF that really run."""
         return with_kinds(self.topology, self.deployment.vnfs.kinds)
 
     @property
     def is_deployed(self) -> bool:
-        """True until another topology takes its place."""
         return self.current is not None
 
     @property
     def deployment(self) -> Deployment:
-        """Its parts.
-
-        Raises:
-            ArgumentError: the test deployed another topology after it, and measures on this one.
-            TestbedError: it was removed otherwise.
-        """
+        """ArgumentError where the test deployed another topology since; TestbedError where it was removed otherwise."""
         if self.current is not None:
             return self.current
         self.refuse_replaced()
@@ -121,7 +112,6 @@ class LiveTopology:
         return self.deployment.datapath
 
     def counters(self) -> list[CounterSnapshot]:
-        """The datapath's counters now."""
         return [collector.snapshot() for collector in self.deployment.collectors]
 
     def firewall(self) -> Mapping[str, Sequence[str]]:
@@ -133,7 +123,6 @@ class LiveTopology:
         return self.deployment.built.netns(namespace)
 
     def learn(self, traffic: Traffic) -> None:
-        """Send learning frames both ways (RFC 2544 section 23)."""
         generator = self.deployment.generator
         if generator is not None:
             generator.learn(traffic, learning_directions(self.topology))
@@ -169,20 +158,17 @@ class Rig:
         """The DUT, started if need be; another one that ran before is stopped. None: the one that runs."""
         self._refuse_if_broken()
         if dut is not None and dut != self._dut:
-            self._stop_datapath()
+            self.remove_topology()
+            datapath, self._datapath = self._datapath, None
+            if datapath is not None:
+                datapath.close()
             self._dut = dut
         if self._datapath is None:
             self._datapath = self._parts.make_datapath(self._dut)
         return self._datapath
 
-    def _stop_datapath(self) -> None:
-        self.remove_topology()
-        datapath, self._datapath = self._datapath, None
-        if datapath is not None:
-            datapath.close()
-
     def room_beside(self) -> int:
-        """How many more DUTs the testbed can have on the same CPUs; this one and its generator are started first."""
+        """How many more DUTs fit on the same CPUs; this one and its generator are started first."""
         if self._parts.beside is None:
             return 0
         self.datapath()
@@ -203,17 +189,15 @@ class Rig:
         return Rig(self._parts.beside(name), self.context, self._placement)
 
     def freeze(self) -> None:
-        """Stop the DUT where it is, if it runs: it takes no CPU, and nothing can be asked of it."""
+        """SIGSTOP the DUT: it takes no CPU, and nothing can be asked of it."""
         if isinstance(self._datapath, Freezing):
             self._datapath.freeze()
 
     def thaw(self) -> None:
-        """Let the DUT go on."""
         if isinstance(self._datapath, Freezing):
             self._datapath.thaw()
 
     def died(self) -> bool:
-        """True where its DUT was started and does not run any more."""
         try:
             if self._datapath is not None:
                 self._datapath.check_alive()
@@ -222,11 +206,9 @@ class Rig:
         return False
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the DUT's logs; empty before it was started."""
         return self._datapath.logs() if self._datapath is not None else {}
 
     def generator(self) -> Generator:
-        """The generator, started if need be."""
         self._refuse_if_broken()
         if self._generator is None:
             self._generator = self._parts.make_generator()
@@ -238,7 +220,6 @@ class Rig:
         return self._generator.info() if self._generator is not None else None
 
     def streams(self) -> StreamEngine:
-        """The engine for TCP and UDP streams, started if need be."""
         self._refuse_if_broken()
         if self._streams is None:
             if self._parts.make_streams is None:
@@ -248,17 +229,10 @@ class Rig:
 
     @property
     def parts(self) -> RigParts:
-        """What it is made of."""
         return self._parts
 
     def live(self, topology: Topology, repeats: int, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
-        """This topology, deployed. Another one is removed first.
-
-        Args:
-            topology: what to deploy.
-            repeats: how often an invalid trial is repeated.
-            dut: on which datapath, and how that is tuned.
-        """
+        """This topology, deployed on ``dut``; another one is removed first. ``repeats``: of an invalid trial."""
         topology = with_queues(topology, dut.tuning)
         dut = with_nodes(dut, topology)
         if self._live is not None and (self._live.topology, self._dut) == (topology, dut):
@@ -273,8 +247,8 @@ class Rig:
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        When it has to be measured, or ``anew``, the topology is taken down meanwhile, because a PMD would poll on the
-        CPU that the loop needs; ``live`` is deployed again afterwards.
+        To measure it, or ``anew``, the topology is removed, because a PMD would poll on the CPU that the loop needs;
+        ``live`` is deployed again afterwards.
         """
         ceilings = self._parts.ceilings
         known = ceilings.cached(traffic, directions)
@@ -321,7 +295,7 @@ class Rig:
         return error
 
     def interrupted(self) -> None:
-        """Take everything down: a signal's handler broke off what was done here, and nobody knows how far it came.
+        """Take everything down after a signal's handler broke off what was done here.
 
         The testbed did not break: it is built anew for the next test, however often.
         """

@@ -21,19 +21,14 @@ LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequ
 
 @dataclass(frozen=True, slots=True)
 class RigParts:
-    """The parts of a rig. Most are factories, because a broken rig is built anew.
+    """The parts of a rig. Most are factories, because a broken rig is built anew. None: the testbed does not have it.
 
-    ``pmd_cpus``: number of CPUs given to poll-mode threads, 0 if unknown.
-    ``polling_cpus``: of the DUT, whose distance from the generator's is looked at; ``round_trips``: seen before.
-    ``make_streams``: None where the testbed has no engine for streams. ``make_cpu_accounting``: None where nobody
-    accounts for the CPU time of the machine that they run on. ``make_requests``: None where nothing sends requests.
-    ``make_connects``: None where nothing measures TCP connects.
-    ``reachability``: watches what passes between namespaces; None where nobody does.
-    ``make_profiler``: of the CPUs that DUT and streams run on; None where nobody can look there.
-    ``vnfs``: starts VNFs that are processes; None where there is only the generator's loop.
-    ``beside``: the parts of one more rig by a name of its own, that shares this one's CPUs: while one of them works
-    the others are frozen. ``room_beside``: for how many more there is memory now; 0 where the testbed has but one DUT.
-    ``check_cabling``: raises TestbedError when cables are not where the testbed file says; None where there are none.
+    ``pmd_cpus``: number of CPUs of poll-mode threads, 0 if unknown. ``polling_cpus``: their distance from the
+    generator's is watched; ``round_trips``: seen before. ``make_profiler``: of the CPUs of DUT and streams. ``vnfs``:
+    starts VNFs that are processes; None where there is only the generator's loop. ``beside``: the parts of one more rig
+    that shares the CPUs: while one works the others are frozen. ``room_beside``: for how many more there is memory now;
+    0 where the testbed has but one DUT. ``check_cabling``: raises TestbedError when cables are not where the testbed
+    file says.
     """
 
     make_datapath: Callable[[Dut], Datapath]

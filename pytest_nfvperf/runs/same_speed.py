@@ -1,24 +1,7 @@
 """The ratio of two subjects at the same speed of the machine's cores. Pure.
 
-A shared host slows the cores of generator and DUT by up to a half, for milliseconds to seconds, and each window of a
-reading knows by how much (``Paced``). So the logarithm of a window's value is explained by which subject it is of and
-by how slow both cores were, in one robust linear regression over the windows of both: an analysis of covariance with
-Tukey's bisquare weights (Maronna, Martin, Yohai and Salibian-Barrera 2019, chapters 4 and 5). Turns are in random
-order, so what else the machine did meets both subjects alike.
-
-Much of what the machine does no witness sees, such as a neighbour that takes the memory's bandwidth. It only ever makes
-windows slower, for a tenth of a second or a block. So subjects are compared at their best: by an upper quantile of
-their windows, at the same speed of the cores. Where the middle of the windows contradicts that beyond its
-interval, one subject is slowed for a part of the time by something of its own, and the middle tells the ratio.
-
-A rig's processes stay for a whole comparison, and one rig of five was 7.5 % slower than the others throughout.
-Subjects change rigs from block to block, as in a Latin square: once each was on every rig often enough,
-the rig is one more thing that explains a window.
-
-Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: by their middle they differed by 0.6 % (root
-of the mean square); by 1.4 % where windows were compared with those of the same state (core shared or not), and by
-1.7 % where whole readings were compared. In seventy others, five builds in 30 s: by their middle 0.65 %, at their best
-0.32 %.
+One robust regression explains the logarithm of each window's value (``Paced``) by its subject, the slowdown of both
+cores and the rig: an analysis of covariance. Turns are in random order, so other disturbances meet both subjects alike.
 """
 
 from __future__ import annotations
@@ -78,7 +61,11 @@ _ROUNDS = 12
 
 
 def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
-    """Rigs whose own share in a value can be told: all, where each carried both often enough, else none."""
+    """Rigs to use as regression factors: all if each carried both subjects often enough, otherwise none.
+
+    A rig's processes stay for a whole comparison: seen, one rig of five was 7.5 % slower than the others throughout.
+    Subjects change rigs from block to block, as in a Latin square.
+    """
     carried = [Counter(rig for block in blocks for rig in {each.rig for each in block[side]}) for side in (0, 1)]
     rigs = {*carried[0], *carried[1]}
     known = sorted(rig for rig in rigs if rig is not None)
@@ -89,13 +76,8 @@ def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
 def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
     """B / a at the same speed of the cores, both at their best; of the middle, where the best is not known.
 
-    Args:
-        blocks: windows of both.
-        rigs: whose own share is taken out (``rigs_told_apart``).
-        best: quantile of the windows: AT_ITS_BEST of a rate, 1 less that of a time.
-
-    Returns:
-        None where either has fewer than FEWEST_WINDOWS windows, or the cores' speed was another with each.
+    ``rigs``: whose own share is taken out. ``best``: quantile: AT_ITS_BEST of a rate, 1 less that of a time. None below
+    FEWEST_WINDOWS windows of either, or where the cores' speed was another with each.
     """
     found = _log_ratios(blocks, rigs, best)
     return None if found is None else math.exp(found.at_best)
@@ -106,7 +88,8 @@ def speed_estimate(
 ) -> RatioEstimate | None:
     """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio.
 
-    Where the middle of the windows contradicts it (the intervals have nothing in common), that of the middle.
+    Where its interval and that of the middle do not meet, something of its own slows one subject for a part of the
+    time: then the middle gives the ratio.
     """
     rigs = rigs_told_apart(blocks)
     fitted = cache(lambda chosen: _log_ratios([blocks[at] for at in chosen], rigs, best))
@@ -147,7 +130,16 @@ def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> 
 
 @dataclass(frozen=True, slots=True)
 class _LogRatios:
-    """Logarithms of b / a at the same speed: of their best windows, as far as they are known, and of the middle."""
+    """Logarithms of b / a at the same speed: of their best windows, as far as they are known, and of the middle.
+
+    Much of what the machine does no witness sees, such as a neighbour that takes the memory's bandwidth. It only ever
+    makes windows slower, for a tenth of a second or a block. So subjects are compared at an upper quantile of their
+    windows.
+
+    Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: by their middle they differed by 0.6 %
+    (root of the mean square); by 1.4 % where windows of the same state (core shared or not) were compared, and by 1.7 %
+    where whole readings were. In seventy others, five builds in 30 s: by their middle 0.65 %, at their best 0.32 %.
+    """
 
     at_best: float
     middle: float
@@ -185,7 +177,10 @@ def _both(blocks: Sequence[PacedBlock], rigs: Sequence[int]) -> tuple[Vector, Ve
 
 
 def _fit(both: tuple[Vector, Vector]) -> Vector | None:
-    """Coefficients of the columns of ``_table``, the first one of being b; None where there is no ``speed_ratio``."""
+    """Coefficients of the columns of ``_table``, the first one of being b; None where there is no ``speed_ratio``.
+
+    A shared host slows the cores of generator and DUT by up to a half, for milliseconds to seconds.
+    """
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
     of_a, of_b = both
@@ -216,7 +211,7 @@ def _table(windows: Sequence[Paced], subject: int, rigs: Sequence[int]) -> Vecto
 
 
 def _robust(explaining: Vector, values: Vector) -> Vector:
-    """By least squares, again and again, each time with the weights that the deviations of the time before give."""
+    """Iterated least squares with Tukey's bisquare weights (Maronna and others 2019, chapters 4 and 5)."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
     weights = np.ones(len(values))

@@ -1,4 +1,4 @@
-"""One row of a soak's samples an interval: what the generator told, and what each sampler says."""
+"""One row of a soak's samples an interval: the counts of the generator, and the readings of each sampler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN_CPU = "collector.cpu_ns"
 
 @dataclass(slots=True)
 class _Source:
-    """A sampler and what it said last; ``silent_since``: since when, and why, it says nothing."""
+    """A sampler and its last reading; ``silent_since``: since when it gives none, and why."""
 
     sampler: Sampler
     last: SamplerReading
@@ -33,13 +33,7 @@ class _Source:
 class Rows:
     """Makes rows of intervals.
 
-    Args:
-        directions: of the trial.
-        samplers: read once a row; one that fails is asked again in the next, and the time between is a gap.
-
-    Attributes:
-        columns: of every row.
-        gaps: times in which a sampler said nothing, with its own words for why.
+    ``samplers`` are read once a row; one that fails is read again in the next, and the time between is one of ``gaps``.
     """
 
     directions: Sequence[Direction]
@@ -61,12 +55,7 @@ class Rows:
         self._own_cpu_ns = time.process_time_ns()
 
     def row(self, interval: IntervalCounts, late: str = "") -> dict[str, float]:
-        """The row of an interval.
-
-        Args:
-            interval: what the generator told.
-            late: why samplers are not read for this one: its end is too long ago. Empty when they are.
-        """
+        """The row of an interval; ``late``: why samplers are not read for it, as its end is too long ago."""
         at_s = interval.at_ns / 1e9
         row: dict[str, float] = {TIME: at_s, **self._generators(interval)}
         for source in self._sources:
@@ -76,7 +65,6 @@ class Rows:
         return row
 
     def end(self, at_s: float) -> None:
-        """No more rows: gaps that last end here."""
         for source in self._sources:
             self._close_gap(source, at_s)
 

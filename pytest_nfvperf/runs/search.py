@@ -1,7 +1,6 @@
 """What a test calls to measure: one method a kind of measurement, each returning an Outcome.
 
-Steps common to all: learning frames, an ignored warm-up trial at full load, the measurement,
-the confirmation, and the outcome into the evidence.
+All of them learn, warm up at full load, measure, confirm, and write the outcome into the evidence.
 """
 
 from __future__ import annotations
@@ -69,13 +68,9 @@ Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
 class Search:
     """The fixture ``search``: measurements of one test.
 
-    Args:
-        profile: durations, goals, repeats.
-        labels: what identifies the test in SLAs and reports (suite, test, parameters, datapath).
-        limits_of: the rig's ceiling and the line rate for a traffic.
-        estimate_of: how long an NDR/PDR search is expected to take, seconds.
-        limits_anew: as ``limits_of``, with a ceiling that is measured now; ``limits_of`` if not given.
-        repeats: how often NDR, PDR and throughput are searched; see ``over_repeats``.
+    ``labels``: identify the test in SLAs and reports (suite, test, parameters, datapath). ``limits_of``: the rig's
+    ceiling and the line rate for a traffic; ``limits_anew``: the same with a ceiling that is measured now.
+    ``estimate_of``: expected duration of an NDR/PDR search, s. ``repeats``: of searches, see ``over_repeats``.
     """
 
     def __init__(
@@ -260,7 +255,7 @@ class Search:
         return self._outcome(live, traffic, algorithm, measurer, limits, **found_more)
 
     def _warmed_up(self, measurer: LoadMeasurer, limits: Limits) -> tuple[Limits, float, tuple[PlateauPoint, ...]]:
-        """The limits, the maximum load, and the first reading; anew where the DUT does more than the rig's ceiling."""
+        """The limits, the maximum load and the first reading; once more where the DUT exceeds the rig's ceiling."""
         maximum, plateau = self._usable_maximum(measurer, limits), self._plateau(measurer, limits)
         for _ in range(_MOST_RAISES):
             raised = above_the_ceiling(limits, plateau, measurer.trials)
@@ -286,7 +281,7 @@ class Search:
         found: tuple[GoalOutcome, ...],
         find: Find,
     ) -> tuple[Limits, tuple[GoalOutcome, ...]]:
-        """A search that ended at the rig's ceiling, once more where that turns out to be higher than was kept."""
+        """Repeat a search that ended at the rig's ceiling, where that turns out to be higher than was kept."""
         anew = self._measured_anew(live, traffic, measurer)
         if (anew.ceiling_fps or 0.0) < HIGHER * (limits.ceiling_fps or 0.0):
             return limits, found
@@ -342,7 +337,6 @@ class Search:
         return load
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
-        """At shares of the last goal's load, the PDR's, as it is reported; none when it was not found."""
         name, load = goals[-1].goal.name, goals[-1].reported_fps
         if load is None:
             return ()

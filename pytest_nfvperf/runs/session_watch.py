@@ -1,8 +1,7 @@
-"""Routing sessions beside a search: up before each of its trials, and judged at the loads that held.
+"""Routing sessions beside a search: up before each of its trials, and judged at the loads that the DUT sustains.
 
-A search offers more than the datapath forwards, on purpose. BGP and BFD share the queue that overflows then, so a
-session may go down, and with it the routes: the next trial would lose every frame for want of a route. So each trial
-waits until the session is back, and a session that went down under overload is told, not judged.
+A search overloads the datapath on purpose. BGP and BFD share the queue that overflows then, so a session and its routes
+may go down. Each trial waits until it is back, and a flap under overload is reported, not judged.
 """
 
 from __future__ import annotations
@@ -40,12 +39,10 @@ class SessionWatch:
         self._seen: list[tuple[Trial, int | None]] = []
 
     def before(self) -> None:
-        """Before a trial: wait until the sessions are up."""
         self._sessions.await_ready()
         self._before = self._sessions.flaps()
 
     def after(self, trial: Trial) -> None:
-        """After it: count."""
         now = self._sessions.flaps()
         self._seen.append((trial, None if now is None or self._before is None else now - self._before))
 

@@ -1,9 +1,7 @@
 """Deploys the subjects of a comparison side by side, so that readings can alternate between them.
 
-Each subject has a DUT and a generator of its own. They share the CPUs: while one is measured the others' DUTs are
-frozen (SIGSTOP), and a frozen poll-mode thread costs nothing. To change from one to the next takes some
-milliseconds, where building anew takes tenths of a second. So two readings that are compared are taken in the same
-state of the machine.
+Each has a DUT and a generator of its own on the same CPUs; while one is measured the others' DUTs are frozen (SIGSTOP),
+and cost nothing. A change takes milliseconds, so two readings see the same state of the machine.
 """
 
 from __future__ import annotations
@@ -23,12 +21,7 @@ simulations of equal sides one in six comparisons told one where all blocks were
 
 
 class SideBySide:
-    """The run's own rig and those beside it, of which one works at a time.
-
-    Args:
-        own: the run's rig.
-        deploy: makes a rig carry a topology, built anew.
-    """
+    """The run's own rig and those beside it; one works at a time. ``deploy``: builds a topology anew on a rig."""
 
     def __init__(self, own: Rig, deploy: Callable[[Rig, Topology, Dut], LiveTopology]) -> None:
         self._rigs = [own]
@@ -39,9 +32,9 @@ class SideBySide:
 
     @staticmethod
     def possible(own: Rig, subjects: Sequence[DeployedOn]) -> bool:
-        """True where that many DUTs can be there at once, and none of them goes on when frozen.
+        """True where that many DUTs can be there at once, and all of them stand still when frozen.
 
-        The kernel's OVS does, of which a machine has one, and a third party's may; and VNFs that are processes poll on.
+        The kernel's OVS does not, and a third party's may not; VNFs that are processes poll on.
         """
         freeze = all(
             dut.kind != "system" and ":" not in (dut.kind or "") and own.loops_vnfs(topology)
@@ -53,13 +46,9 @@ class SideBySide:
     def begin_block(self, subjects: Sequence[DeployedOn], number: int) -> None:
         """Remove what the last block deployed; from now on ``run`` builds anew.
 
-        Which rig carries which subject changes from block to block where they want the same DUT, and every
-        BLOCKS_OF_A_START where they do not, because the DUTs are started anew then: what is peculiar to one rig or one
-        start, such as where its memory lies, then meets all subjects alike.
-
-        Args:
-            subjects: topology and DUT of each.
-            number: of the block, from 0.
+        Subjects change rigs from block to block where they want the same DUT, and every BLOCKS_OF_A_START where they do
+        not, because the DUTs are started anew then. So the peculiarities of a rig or a start, such as memory layout,
+        meet all subjects alike.
         """
         for count in range(len(self._rigs), len(subjects)):
             beside = self._rigs[0].beside(str(count))
@@ -75,11 +64,7 @@ class SideBySide:
         self._lives = [None] * len(subjects)
 
     def run(self, subject: int) -> LiveTopology:
-        """Let this one work, alone; it is built at its first call in a block.
-
-        Raises:
-            TestbedError: it could not be built, or died while it was frozen.
-        """
+        """Let this one work, alone; it is built at its first call in a block. TestbedError where it died."""
         rig = self._rigs[self._order[subject]]
         self._wake(rig)
         live = self._lives[subject]
@@ -101,11 +86,7 @@ class SideBySide:
         return len({dut for _, dut in self._subjects}) == 1
 
     def close(self) -> None:
-        """Close the rigs beside the run's own, and let that one go on. Can be called twice.
-
-        Raises:
-            TestbedError: one could not be closed; all the others are.
-        """
+        """Close the rigs beside the run's own, and let that one go on. TestbedError once all the others are closed."""
         for rig in self._rigs:
             rig.thaw()
         errors: list[TestbedError] = []
@@ -120,14 +101,10 @@ class SideBySide:
     def _wake(self, rig: Rig) -> None:
         for other in self._rigs:
             if other is not rig:
-                _freeze(other)
+                # A dead DUT takes no CPU either: whoever reads it next gets the error.
+                try:
+                    other.freeze()
+                except TestbedError:
+                    if not other.died():
+                        raise
         rig.thaw()
-
-
-def _freeze(rig: Rig) -> None:
-    """One that died takes no CPU either: whoever reads it next is told, and nobody else."""
-    try:
-        rig.freeze()
-    except TestbedError:
-        if not rig.died():
-            raise

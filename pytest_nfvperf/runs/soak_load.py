@@ -1,8 +1,8 @@
-"""At which load to soak: the one that was asked for, what this machine bears of S1's, or a share of the NDR."""
+"""At which load to soak: the requested one, the share of S1's that this machine sustains, or a share of the NDR."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError
@@ -26,13 +26,10 @@ _SHARE = 0.8
 
 
 def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Search) -> tuple[float, ...]:
-    """The load, and lower ones in turn for where the rig spoils a soak at it; frames/s per direction.
+    """The load, and lower ones to use in turn where the rig disturbs a soak at it; frames/s per direction.
 
-    Who asks for a load gets no other.
-
-    Raises:
-        InconclusiveError: the load is above what the rig itself bears, or the rig let no NDR be found.
-        DutFailure: the DUT has no NDR to take a share of.
+    Who asks for a load gets no other. InconclusiveError where the load is above what the rig itself sustains, or no NDR
+    could be found; DutFailure where the DUT has no NDR.
     """
     if load.fps is not None:
         _refuse_beyond_rig(load.fps, live, traffic, search)
@@ -43,24 +40,17 @@ def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Sea
             tried = _tried_at(fps, live, traffic, search)
             if _borne(tried):
                 return loads[number:]
-        if tried and not any(_lost_by_dut(result) for result in tried):
+        # A machine that others use may lose frames, too: a soak at a low load may sustain that.
+        if tried and not any(not result.says_nothing and result.own_lost > 0 for result in tried):
             return _LOADS[-1:]
     ndr = ndr_to_share(live, traffic, search, "give a load, --nfv-soak-load '1 Mpps'")
     return (min(ndr * _SHARE, _LOADS[-1]) if load.ndr_share is None else ndr * load.ndr_share,)
 
 
 def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: str) -> float:
-    """The NDR that a load is a share of, frames/s per direction.
+    """The NDR that a load is a share of, frames/s per direction; ``instead``: what to do where there is none.
 
-    Args:
-        live: the topology to measure on.
-        traffic: what to send.
-        search: finds it.
-        instead: what to do where there is none.
-
-    Raises:
-        InconclusiveError: the rig let none be found.
-        DutFailure: the DUT has none: it loses frames already at the lowest load.
+    InconclusiveError where the rig let none be found; DutFailure where the DUT loses frames already at the lowest load.
     """
     outcome = search.ndr_pdr(live, traffic)
     goal = outcome.goal("ndr")
@@ -82,16 +72,19 @@ def _tried(outcome: Outcome) -> str:
 
 
 def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> None:
-    """Above its own ceiling the rig loses frames itself, and no soak could tell them from the DUT's loss.
+    """Refuse a load above the rig's ceiling: there it loses frames itself, and nothing tells them from the DUT's loss.
 
-    A ceiling that was kept may be another day's. It is measured again where it speaks against the load, and where the
-    generator falls behind at the load although the ceiling does not.
+    A kept ceiling may be another day's. It is measured again where it speaks against the load, and where the generator
+    falls behind although the ceiling does not.
     """
     ceiling = search.ceiling_fps(live, traffic)
     if ceiling is None:
         return
-    if load_fps <= ceiling and not _falls_behind(_short_trials(load_fps, live, traffic)):
-        return
+    if load_fps <= ceiling:
+        # The generator falls behind at this load only if it says so in every trial.
+        trials = _short_trials(load_fps, live, traffic)
+        if not all(any(reason.code in OWN_LIMIT for reason in result.invalid) for result in trials):
+            return
     today = search.ceiling_fps(live, traffic, anew=True)
     if today is None or load_fps <= today:
         return
@@ -103,7 +96,7 @@ def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, se
 
 
 def _tried_at(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> list[TrialResult]:
-    """A few short trials, no more of them than tell that the load is too much; none above the rig's ceiling."""
+    """A few short trials below the rig's ceiling; they end once the load is known to be too much."""
     ceiling = search.ceiling_fps(live, traffic)
     tried: list[TrialResult] = []
     if ceiling is not None and load_fps > ceiling:
@@ -116,26 +109,12 @@ def _tried_at(load_fps: float, live: LiveTopology, traffic: Traffic, search: Sea
 
 
 def _borne(tried: Sequence[TrialResult]) -> bool:
-    """Most of the trials are without loss, in whatever state the machine was meanwhile.
-
-    A stall of the host in one is no reason for a lower load.
-    """
+    """True where most of the trials are without loss: a stall of the host in one is no reason for a lower load."""
     lossy = sum(result.lost > 0 or any(reason.code in OWN_LIMIT for reason in result.invalid) for result in tried)
     return bool(tried) and lossy <= _TRIES - _WITHOUT_LOSS
 
 
-def _lost_by_dut(result: TrialResult) -> bool:
-    """And not by a machine that others use, too: a soak at a low load may bear that."""
-    return not result.says_nothing and result.own_lost > 0
-
-
-def _falls_behind(results: Iterable[TrialResult]) -> bool:
-    """The generator cannot do the load: it says so in every trial."""
-    return all(any(reason.code in OWN_LIMIT for reason in result.invalid) for result in results)
-
-
 def _short_trials(load_fps: float, live: LiveTopology, traffic: Traffic) -> Iterator[TrialResult]:
-    """A few, each run when it is asked for."""
     live.learn(traffic)
     both = live.topology.directions
     spec = TrialSpec(

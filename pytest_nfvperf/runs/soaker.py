@@ -58,10 +58,9 @@ _LATE_SHARE = 0.5
 
 @dataclass(slots=True)
 class _Watched:
-    """What a running soak has collected.
+    """What a running soak has collected. ``interrupted``: why it ended early.
 
-    ``interrupted``: why it ended early. ``look_at``: from how many intervals on it is given up where too many are in
-    trouble; None: never.
+    ``look_at``: from how many intervals on it gives up where too many are in trouble; None: never.
     """
 
     plan: Plan
@@ -85,7 +84,6 @@ class _Watched:
         return self.given_up
 
     def elapsed_s(self) -> float:
-        """Seconds since the first frame was due; 0 before the first interval."""
         return self.table.column(TIME)[-1] if len(self.table) else 0.0
 
     def gaps(self) -> list[Gap]:
@@ -105,7 +103,6 @@ class _Watched:
         return self.lost
 
     def summary(self) -> Soak:
-        """As far as it came."""
         spent = self.table.total(OWN_CPU) / 1e9
         elapsed = self.elapsed_s()
         return summarise(
@@ -122,15 +119,9 @@ class _Watched:
 class Soaker:
     """The fixture ``soak``: soaks of one test.
 
-    Args:
-        profile: its length and interval.
-        labels: what identifies the test in SLAs and reports.
-        context: evidence, progress and time.
-        open_samples: opens where samples go; None for a plan: none are written, and the time passes in few steps.
-        take_signals: takes the process's signals while a soak runs.
-        interrupted: told when a signal ended a soak, for the run to end after the test.
-        loads: frames/s per direction, of what a test names or None: the load, and lower ones for where the rig spoils a
-            soak at it. It refuses a load that the rig cannot bear.
+    ``open_samples``: None for a plan: nothing is written, and the time passes in few steps. ``take_signals``: takes the
+    process's signals while a soak runs. ``interrupted``: called when a signal ended a soak. ``loads``: frames/s per
+    direction for the requested load or None, and lower ones for where the rig disturbs a soak.
     """
 
     def __init__(
@@ -172,13 +163,13 @@ class Soaker:
         Args:
             live: the topology to measure on.
             traffic: what to send.
-            load_fps: frames/s per direction; what the user asked for, or S1's, if not given: see ``find_loads``.
+            load_fps: frames/s per direction; the user's, or S1's, if not given: see ``find_loads``.
             duration_s: the profile's ``soak_s`` if not given.
             also: further samplers, such as those of routing sessions.
 
         Raises:
-            ConfigError: the generator cannot tell intervals, or the load is no number of frames.
-            InconclusiveError: the rig bears no such load, or let none be found.
+            ConfigError: the generator cannot report intervals, or the load is no number of frames.
+            InconclusiveError: the rig sustains no such load, or let none be found.
             DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
@@ -189,7 +180,8 @@ class Soaker:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
             watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
-            spoiled = _spoiled_by_rig(soak)
+            # Where the DUT itself lost frames no lower load may hide it.
+            spoiled = soak.spoiled_ratio > MOST_SPOILED and not soak.lossy_count
             in_vain = spoiled and len(loads) > 1 and spec.duration_s <= _SHORT_S
             if not (watched.given_up or in_vain):
                 break
@@ -212,7 +204,9 @@ class Soaker:
     ) -> tuple[_Watched, str]:
         """Soak at one load; what was seen, and the trial's id."""
         live.learn(spec.traffic)
-        live.runner.run_once(self._warm_up(spec), spec.duration_s)
+        live.runner.run_once(
+            replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up"), spec.duration_s
+        )
         live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end
         samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
         watched = self._prepare(live, spec, also, samples_name)
@@ -235,9 +229,6 @@ class Soaker:
             purpose="soak",
             window_s=max(WINDOW_S, duration_s / MOST_SOAK_WINDOWS),
         )
-
-    def _warm_up(self, spec: TrialSpec) -> TrialSpec:
-        return replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up")
 
     def _prepare(self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], name: str) -> _Watched:
         rows = Rows(spec.directions, (*live.deployment.samplers, *also))
@@ -286,7 +277,11 @@ class Soaker:
         try:
             self._take_rows(live, running, watched, signals)
         except TestbedError:
-            _end_quietly(running)
+            # The error that led here is the one to report.
+            with suppress(TestbedError):
+                running.stop()
+                while running.next_interval() is not None:
+                    pass
             raise
         result = running.result()
         return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_INTERVALS))
@@ -325,29 +320,15 @@ class _Lag:
         self._offset_s = math.inf
 
     def of(self, at_s: float, now_s: float) -> str:
-        """In words; empty when it is in time."""
         self._offset_s = min(self._offset_s, now_s - at_s)
         lag_s = now_s - at_s - self._offset_s
         return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
-
-
-def _spoiled_by_rig(soak: Soak) -> bool:
-    """It would say nothing at this load. Where the DUT itself lost frames no lower load may hide it."""
-    return soak.spoiled_ratio > MOST_SPOILED and not soak.lossy_count
 
 
 def _stop_quietly(running: RunningTrial) -> None:
     """Ask for the end; what is broken is told by who waits for the next interval."""
     with suppress(TestbedError):
         running.stop()
-
-
-def _end_quietly(running: RunningTrial) -> None:
-    """Let the generator finish; the error that led here is the one worth telling."""
-    with suppress(TestbedError):
-        running.stop()
-        while running.next_interval() is not None:
-            pass
 
 
 def _so_far(watched: _Watched) -> str:

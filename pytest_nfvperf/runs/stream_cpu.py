@@ -39,12 +39,7 @@ def datapath_cores(
 ) -> float | None:
     """CPUs that the datapath used; None where nobody counted.
 
-    Args:
-        cpu: who used the machine's CPUs, where somebody accounts for them.
-        vswitchd_ns: CPU time of the DUT's process, where it has one: for where nobody does.
-        datapath: what it is built on.
-        result: of the streams.
-        wall_s: from call to counts, s.
+    ``vswitchd_ns``: CPU time of the DUT's process, used where nobody accounts. ``wall_s``: from call to counts, s.
     """
     flowed = flowed_ns(result, wall_s)
     if flowed <= 0:

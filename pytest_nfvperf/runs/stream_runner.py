@@ -1,7 +1,7 @@
-"""Streams on live topologies: validity first, repeats of invalid runs, evidence of all; and TCP throughput as a figure.
+"""TCP and UDP streams on live topologies: validity first, repeats of invalid runs, evidence of all.
 
-A chain that ends in namespaces has no generator port: its figure is the goodput of TCP, and what it cost at
-both ends (S2: 1.0 core for the sender, 0.8 for the receiver).
+The figure of a chain that ends in namespaces is the goodput of TCP, and its cost at both ends (S2: 1.0 core for the
+sender, 0.8 for the receiver).
 """
 
 from __future__ import annotations
@@ -56,14 +56,9 @@ Cpus = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class StreamRun:
-    """A finished run with its place in the evidence.
+    """A finished run with its record. ``wall_s``: from call to counts, s.
 
-    Attributes:
-        id: of its record.
-        result: of the streams.
-        datapath_cores: CPUs that the datapath used, with softirq where it is in the kernel; None where nobody counted.
-        cpu: who used the machine's CPUs; None where nobody accounts for them.
-        wall_s: from call to counts, s.
+    ``datapath_cores``: CPUs that the datapath used, with softirq where it is in the kernel; None where nobody counted.
     """
 
     id: str
@@ -74,7 +69,7 @@ class StreamRun:
 
     @property
     def cpu_per_gigabit(self) -> float | None:
-        """CPU seconds that a gigabit of payload cost, over all that served it; None where nobody accounts."""
+        """CPU seconds a gigabit of payload, of all that served it; None where nobody accounts for CPUs."""
         return cost_values(self.cpu, self.result, self.wall_s).get("cpu_per_gigabit")
 
 
@@ -107,23 +102,15 @@ class Profiling(Protocol):
         """``name``: the record of the run; ``what``: was measured, for a person; ``work``: does the same again."""
         ...
 
-    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        """Set the profiles of subjects beside that of the first."""
-        ...
+    def compare(self, per: str, outcomes: Sequence[Outcome]) -> None: ...
 
 
 class StreamRunner:
     """The fixture ``streams``: runs streams between two namespaces of a live topology.
 
-    Args:
-        engine: makes the streams.
-        context: evidence, progress and time.
-        repeats: how often an invalid run is repeated.
-        cpus: that client and server may run on, where a spec does not say; empty: any.
-        accounting: accounts for the CPU time of the machine; None where nobody does.
-        make_requests: makes what sends requests; None where the testbed has nothing for it.
-        profile: does once more, under a profiler, what a run did, and compares such profiles; None: nobody asks.
-        make_connects: makes what measures TCP connects; None where the testbed has nothing for it.
+    ``repeats``: of an invalid run. ``cpus``: that client and server may run on, where a spec does not say; empty: any.
+    ``accounting``, ``make_requests``, ``make_connects``: None where the testbed has none. ``profile``: repeats a run
+    under a profiler, and compares the profiles; None: nobody asks.
     """
 
     def __init__(
@@ -153,19 +140,11 @@ class StreamRunner:
     def run(
         self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None, *, ends: Ends | None = None
     ) -> StreamRun:
-        """Run until one is valid.
+        """Run until one is valid; InvalidTrialsError where none was within the budget.
 
-        Args:
-            live: where.
-            spec: which streams.
-            remaining_s: of what it is part of, for the progress line.
-            ends: the client's and the server's namespace, by their names in the topology. None: the first one with an
-                address and the last.
-
-        Raises:
-            InvalidTrialsError: none was within the budget.
-            ConfigError: the topology has no such namespace, or it has no address.
-            TestbedError: the topology has no two namespaces, or the streams could not be had.
+        ``remaining_s``: for the progress line. ``ends``: the client's and the server's namespace; None: the first one
+        with an address and the last. ConfigError and TestbedError as of ``stream_ends``, or the streams could not be
+        had.
         """
         client, server = self._cpus
         spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
@@ -174,24 +153,18 @@ class StreamRunner:
         while True:
             run = self._once(live, spec, between, remaining_s, budget.last)
             if run.result.valid:
-                self._profile_once(run.id, live, spec, between)
+                # Once a kind of run: the same streams again under the profiler, without their counts.
+                sort = (live.topology, live.dut, spec)
+                if self._profile is not None and sort not in self._profiled:
+                    self._profiled.append(sort)
+                    what = f"{live.name} on {live.datapath_kind}"
+                    self._profile(run.id, what, lambda: self._engine.run(spec, *between))
                 return run
             budget.spend(run)
 
     def compare_profiles(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        """Of subjects whose runs were profiled, the baseline's first; nothing where nobody asked for profiles."""
         if self._profile is not None:
             self._profile.compare(per, outcomes)
-
-    def _profile_once(
-        self, run_id: str, live: LiveTopology, spec: StreamSpec, between: tuple[StreamEnd, StreamEnd]
-    ) -> None:
-        """After the first valid run of its sort, the same streams once more; their counts are thrown away."""
-        sort = (live.topology, live.dut, spec)
-        if self._profile is not None and sort not in self._profiled:
-            self._profiled.append(sort)
-            what = f"{live.name} on {live.datapath_kind}"
-            self._profile(run_id, what, lambda: self._engine.run(spec, *between))
 
     def _once(
         self,
@@ -225,10 +198,9 @@ class StreamRunner:
 
 @dataclass(frozen=True, slots=True)
 class TcpThroughput:
-    """Reads the goodput of TCP streams, and what they cost, on any topology with two namespaces.
+    """Reads the goodput of TCP streams, and their cost, on any topology with two namespaces.
 
-    ``spec``: which streams; its times are the profile's. ``ends``: between which namespaces, the client's first; None
-    for the topology's first one and its last.
+    ``ends``: the client's namespace first; None for the topology's first one and its last.
     """
 
     runner: StreamRunner
@@ -238,35 +210,28 @@ class TcpThroughput:
 
     @property
     def name(self) -> str:
-        """The outcome's algorithm."""
         return "tcp"
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Base units of the metrics."""
         return _STREAM_UNITS
 
     @property
     def reading_s(self) -> float:
-        """Whole seconds of streams, and what surrounds them."""
         return self.spec.run_s + _STREAM_OVERHEAD_S
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading; InvalidTrialsError when the machine spoiled it."""
         run = self.runner.run(live, self.spec, remaining_s, ends=self.ends)
         values = {name: value for name, value in _values(run).items() if value is not None}
         return Reading(values, run.id)
 
     def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        """Compare profiles, where there are some."""
         self.runner.compare_profiles(per, outcomes)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured."""
         return {"topology": live.name, "datapath": live.datapath_kind, "streams": str(self.spec.streams)}
 
     def facts(self) -> dict[str, Any]:
-        """Streams have no frame size."""
         return {"mean_frame_size": 0.0, "directions": 1}
 
 
@@ -294,7 +259,7 @@ class StreamSettings(TypedDict, total=False):
 
 
 def tcp_spec(profile: Profile, streams: int, settings: StreamSettings | None = None) -> StreamSpec:
-    """So many TCP streams for as long as the profile says, after slow start and the bridges' learning."""
+    """TCP streams for as long as the profile says, after slow start and the bridges' learning."""
     return StreamSpec(
         streams=streams,
         duration_s=profile.comparison_stream_s,

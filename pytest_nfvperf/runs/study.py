@@ -1,9 +1,8 @@
-"""Studies: one figure on several subjects, measured in interleaved rounds in one test.
+"""Studies: one figure on several subjects, measured in one test.
 
-Where the testbed can deploy all subjects side by side, readings alternate between them in short turns, in blocks of
-fresh builds (runs/alternate.py). Elsewhere each reading has a topology that is built anew, in rounds
-(runs/interleave.py). Either way what differs from build to build, such as where memory comes to lie, is within the
-samples; a study that built once would take it for a difference.
+Readings alternate in short turns where all subjects can be deployed at once (runs/alternate.py), else in rounds of
+fresh builds (runs/interleave.py). Either way what differs from build to build, such as memory layout, is within the
+samples.
 """
 
 from __future__ import annotations
@@ -66,14 +65,8 @@ _SUBJECTS = {
 class Study:
     """The fixture ``study``: comparisons of one test.
 
-    Args:
-        profile: repeats, durations and budget.
-        labels: what identifies the test in SLAs and reports.
-        deploy: deploys a topology.
-        limits_of: the rig's ceiling and the line rate for a traffic.
-        streams: makes what runs streams, when it is needed.
-        decided: whether the SLA's verdict on an outcome is carried.
-        context: evidence and time.
+    ``labels``: identify the test in SLAs and reports. ``limits_of``: the rig's ceiling and the line rate for a traffic.
+    ``streams``: makes what runs streams. ``decided``: whether the SLA's verdict on an outcome is carried.
     """
 
     def __init__(
@@ -249,7 +242,6 @@ class Study:
         return made
 
     def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
-        """In rounds, each reading on a topology that was built for it."""
         subjects = work.subjects
 
         def read(number: int, round_number: int, left: int) -> Reading:
@@ -311,7 +303,7 @@ class Study:
             # The baseline first: the rig's ceiling, where it is not known, needs the CPUs of DUTs that do not run yet.
             # Each traffic has a ceiling of its own, which is known from now on.
             first = rigs.run(0)
-            for figure in _distinct(figures):
+            for figure in {id(each): each for each in figures}.values():  # subjects without own traffic share one
                 figure.begin(first, None)
             self._grow(work, figures[0], rigs)
             ready.add((0, 0))
@@ -359,7 +351,6 @@ class Study:
 
     @contextmanager
     def _noting(self, collected: Collected) -> Iterator[None]:
-        """Whatever is measured meanwhile is this subject's."""
         known = self._runs()
         try:
             yield
@@ -381,7 +372,6 @@ class Study:
 
 
 def _check_frames(subjects: Sequence[Subject], figure: Figure) -> None:
-    """Refuse frames that a subject cannot carry, before anything is built."""
     for subject in subjects:
         traffic = subject.traffic or getattr(figure, "traffic", None)
         if isinstance(traffic, Traffic):
@@ -405,11 +395,5 @@ def _should_grow(figure: ShortFigure, work: Work, found: Alternated) -> TypeGuar
     return any(rig_is_the_limit(metric, found.readings(number)) for number in range(len(work.subjects)))
 
 
-def _distinct(figures: Sequence[ShortFigure]) -> list[ShortFigure]:
-    """In order: subjects without a traffic of their own share one."""
-    return list({id(figure): figure for figure in figures}.values())
-
-
 def _copies(subjects: Sequence[Subject]) -> list[tuple[Topology, Dut]]:
-    """What is deployed side by side: the subjects, and the baseline once more."""
     return [(subject.topology, subject.dut) for subject in (*subjects, subjects[0])]

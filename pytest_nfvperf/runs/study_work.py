@@ -13,10 +13,9 @@ from pytest_nfvperf.runs.rig import LiveTopology
 
 @dataclass(slots=True)
 class Collected:
-    """What is known of one subject.
+    """What is known of one subject. ``value``: of the label that subjects differ in.
 
-    ``value``: of the label that subjects differ in. ``trials``: ids of all its trials, warm-ups and spoiled ones too.
-    ``shares``: where flows were, after each reading. ``cores``: of the DUT's poll-mode threads.
+    ``trials``: ids of all, warm-ups and disturbed ones too. ``shares``: where flows were, after each reading.
     """
 
     value: str
@@ -26,7 +25,6 @@ class Collected:
     cores: int = 0
 
     def about(self, labels: dict[str, str], live: LiveTopology) -> None:
-        """Note what is measured, and on what."""
         self.labels = labels
         self.cores = live.datapath_info.cores
 
@@ -53,9 +51,7 @@ class Work:
 
     @property
     def values(self) -> list[str]:
-        """Of the label that the subjects differ in."""
         return [subject.value for subject in self.subjects]
 
     def elapsed_s(self) -> float:
-        """Since it began."""
         return self.clock.monotonic() - self.started

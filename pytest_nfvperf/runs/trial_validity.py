@@ -1,9 +1,8 @@
-"""Reasons for invalidity that only the testbed's own counters can give.
+"""Reasons for invalidity that only the testbed's own counters can give: what speaks against the DUT's side.
 
-The generator judges itself. This module judges the DUT's side: counters that fell, and poll-mode threads that the
-kernel, or the host below it, kept off their CPU. On a machine with shared cores, a PMD that is preempted for 4 ms at
-4 Mpps leaves 16,000 frames undrained. Neither OVS nor a NIC causes that. So a trial whose whole loss fits into the
-time that PMDs were kept off their CPU says nothing about the DUT, and is repeated.
+On shared cores a PMD that is preempted for 4 ms at 4 Mpps leaves 16,000 frames undrained. Neither OVS nor a NIC causes
+that. So a trial whose whole loss fits into the time that PMDs were kept off their CPU says nothing about the DUT, and
+is repeated.
 """
 
 from __future__ import annotations
@@ -44,13 +43,9 @@ def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSna
 
 
 def generator_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
-    """What the generator's own counts say against a trial, whichever generator it is.
+    """What any generator's own counts say against a trial; GeneratorError for one that is no whole number.
 
-    Engines judge themselves by what only they know. This holds for all, also for those of third parties: counts are
-    whole numbers that can be, and a trial that is judged as a whole was offered its load.
-
-    Raises:
-        GeneratorError: a count is no whole number.
+    Engines judge themselves by what only they know. This check holds for all, also for those of third parties.
     """
     reasons = [reason for counts in result.counts for reason in _impossible(counts)]
     known = {reason.code for reason in result.invalid}
@@ -146,11 +141,6 @@ def _dated_by_waits(result: TrialResult) -> bool:
     return result.dated is not None and windows is not None and all(seen.waited_ns for seen in windows.witnesses)
 
 
-def _witnesses_ns(result: TrialResult) -> int:
-    """What our own witnesses took of the PMDs' CPUs: some microseconds a window, which rings hold."""
-    return sum(witness.took_ns for witness in result.windows.witnesses) if result.windows is not None else 0
-
-
 def _holds(result: TrialResult) -> bool:
     """A goal that was met although PMDs were kept off their CPU is met."""
     goal, ratio = result.spec.give_up_loss, result.own_loss_ratio
@@ -158,8 +148,9 @@ def _holds(result: TrialResult) -> bool:
 
 
 def _loss_explained(result: TrialResult, changes: Sequence[CounterDelta]) -> InvalidReason | None:
-    kept_off_ns, lost = _kept_off_cpu_ns(changes) - _witnesses_ns(result), result.lost
-    offered_fps = result.offered_fps
+    # Our own witnesses take some microseconds a window of the PMDs' CPUs, which rings hold.
+    witnesses_ns = sum(witness.took_ns for witness in result.windows.witnesses) if result.windows is not None else 0
+    kept_off_ns, lost, offered_fps = _kept_off_cpu_ns(changes) - witnesses_ns, result.lost, result.offered_fps
     if _dated_by_waits(result):
         return None
     if lost <= 0 or kept_off_ns < KEPT_OFF_FLOOR_NS or offered_fps is None or _holds(result):

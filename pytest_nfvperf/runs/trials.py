@@ -32,20 +32,10 @@ from pytest_nfvperf.runs.vnf_processes import moved
 class Context:
     """What every run needs around it.
 
-    Attributes:
-        recorder: where evidence goes.
-        progress: who watches.
-        clock: the time.
-        trials: the running test's trials by id.
-        streams: the same of its runs of streams.
-        others: ids of the running test's other runs: of requests, of restarts.
-        profiles: of the running test's runs that were done once more under a profiler, by their ids.
-        places: on which topology each of these runs was measured.
-        place: of the topology that a runner of trials is for; None where nobody asks for the place of a trial.
-        placement: keeps trials to one band of CPU distance; None where the DUT's CPUs are not known.
-        dut: rests while it waits for the near one; None where it cannot, or the trials are no DUT's.
-        virtual: time is a count of instructions.
-        patience: of the run's searches.
+    ``trials``, ``streams``: the running test's, by id; ``others``: ids of its requests and restarts. ``profiles``: by
+    the id of the run that was done once more under a profiler. ``places``: the topology of each run. ``place``: of the
+    topology that a runner of trials is for. ``placement``: None where the DUT's CPUs are not known. ``dut``: rests
+    while ``placement`` waits; None where it cannot. ``virtual``: time is a count of instructions.
     """
 
     recorder: Recorder
@@ -63,7 +53,6 @@ class Context:
     patience: Patience = field(default_factory=Patience)
 
     def begin_test(self) -> None:
-        """Forget the runs of the test before."""
         for known in (self.trials, self.streams, self.others, self.profiles, self.places):
             known.clear()
 
@@ -86,15 +75,9 @@ class Trial:
 class TrialRunner:
     """Runs trials on one live topology.
 
-    Args:
-        generator: sends and receives.
-        collectors: read before and after each trial, never during it.
-        make_ledger: says where frames went; None when the datapath has no counters.
-        check_alive: raises TestbedError when the DUT died.
-        context: evidence, progress and time.
-        repeats: how often an invalid trial is repeated before InvalidTrialsError.
-        pmd_cpus: number of CPUs given to poll-mode threads, for Mpps per core; 0 if unknown.
-        vnf_counts: what VNFs counted so far that the generator does not run.
+    ``collectors`` are read before and after each trial, never during it. ``make_ledger``: None when the datapath has no
+    counters. ``check_alive``: raises TestbedError when the DUT died. ``repeats``: of an invalid trial. ``pmd_cpus``: of
+    poll-mode threads, for Mpps per core; 0 if unknown. ``vnf_counts``: of VNFs that are processes.
     """
 
     def __init__(
@@ -136,17 +119,9 @@ class TrialRunner:
     ) -> Trial:
         """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
 
-        Trials that were spoiled only because the host moved a CPU have a budget of their own (``RepeatBudget``).
-
-        Args:
-            spec: what to send.
-            remaining_s: for the progress line.
-            repeats: of an invalid trial.
-            before: called before each trial, the repeats too.
-
-        Raises:
-            InvalidTrialsError: none was within the budget.
-            TestbedError: the generator or the DUT broke.
+        Trials that were invalid only because the host moved a CPU have a budget of their own (``RepeatBudget``).
+        ``before`` is called before each trial, the repeats too. InvalidTrialsError for none within the budget;
+        TestbedError where the generator or the DUT broke.
         """
         budget = RepeatBudget(self._repeats if repeats is None else min(repeats, self._repeats))
         while True:
@@ -170,14 +145,9 @@ class TrialRunner:
     ) -> Trial:
         """Run one trial and record it, valid or not.
 
-        Args:
-            spec: what to send.
-            remaining_s: for the progress line.
-            repeat_of: id of the invalid trial that this one repeats.
-            execute: another way than the generator's ``run_trial``.
-            also: what else speaks against the trial, beside what the generator and the testbed's counters say.
-            begins: called when the generator is about to send: a trial may first wait for the host, for seconds.
-            anywhere: the load is borne wherever the CPUs are: nothing waits for the near band, and no move spoils it.
+        ``execute``: another way than ``run_trial``. ``also``: further reasons against the trial. ``begins``: called
+        when the generator is about to send: a trial may first wait for the host, for seconds. ``anywhere``: the load is
+        sustained wherever the CPUs are: nothing waits for the near band, and a move does not matter.
         """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, suspends = self.clock.monotonic(), SuspendWatch()
@@ -199,11 +169,12 @@ class TrialRunner:
         told = (*told, *(also(result, changes) if also else ()))
         result = replace(result, invalid=(*result.invalid, *told))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
+        moves = {change.name: change.delta for change in changes}
         trial = Trial(
             id=trial_id,
             result=result,
             ledger=ledger,
-            cost=replace(self._cost(result, changes, time.process_time() - own_cpu), trial_id=trial_id),
+            cost=replace(trial_cost(result, moves, self._pmd_cpus, time.process_time() - own_cpu), trial_id=trial_id),
             wall_s=self.clock.monotonic() - started,
         )
         self._trials[trial.id] = trial
@@ -215,7 +186,7 @@ class TrialRunner:
         return trial
 
     def _watch(self, spec: TrialSpec) -> None:
-        """Tell a generator that dates what happens to the DUT's polling threads which these are: they come and go."""
+        """Give a generator that dates disturbances the DUT's polling threads: they come and go."""
         if spec.window_s is None or not isinstance(self._generator, WatchesPollers):
             return
         known = (collector for collector in self._collectors if isinstance(collector, KnowsPollers))
@@ -245,9 +216,6 @@ class TrialRunner:
             for collector, early, snapshot in zip(self._collectors, before, after, strict=True)
         ]
         return self._make_ledger(result, before, late)
-
-    def _cost(self, result: TrialResult, changes: Sequence[CounterDelta], own_cpu_s: float) -> Cost:
-        return trial_cost(result, {change.name: change.delta for change in changes}, self._pmd_cpus, own_cpu_s)
 
     def _record(self, trial: Trial, repeat_of: str | None) -> None:
         data = trial_data(

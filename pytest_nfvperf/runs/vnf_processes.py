@@ -24,11 +24,7 @@ class PlannedVnf:
 
 
 def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) -> tuple[PlannedVnf, ...]:
-    """The topology's VNFs that do not run in the generator's own loop.
-
-    Raises:
-        TestbedError: a VNF asks for a process, and this testbed starts none.
-    """
+    """The topology's VNFs that need processes of their own; TestbedError where this testbed starts none."""
     owners: dict[str, list[Port]] = {}
     for port in topology.ports:
         if port.role is PortRole.FORWARDER:
@@ -72,11 +68,7 @@ class RunningVnfs:
     """The planned VNFs while they run. Owns their end."""
 
     def __init__(self, planned: Sequence[PlannedVnf] = (), maker: VnfMaker | None = None) -> None:
-        """Start them all; they come up side by side.
-
-        Raises:
-            TestbedError: one could not be started; none is left then.
-        """
+        """Start them all, side by side. TestbedError where one could not be started; none is left then."""
         self._vnfs: list[Vnf] = []
         self.kinds: Mapping[str, VnfKind] = {vnf.spec.name: vnf.kind for vnf in planned}
         """By the VNFs' names; those of the generator's loop are not among them."""
@@ -89,21 +81,18 @@ class RunningVnfs:
             raise
 
     def wait_ready(self) -> None:
-        """Wait until all forward."""
         for vnf in self._vnfs:
             vnf.wait_ready()
 
     def processes_beside(self, datapath: Datapath) -> dict[int, CpuRole]:
-        """Process ids of the VNFs and of the DUT, and what they are; of those that are processes of this machine."""
+        """Roles of the processes of VNFs and DUT on this machine, by process id."""
         owners = [owner for owner in (datapath, *self._vnfs) if isinstance(owner, HasProcesses)]
         return {pid: role for owner in owners for pid, role in owner.processes().items()}
 
     def counts(self) -> tuple[VnfCounts, ...]:
-        """Of all, since they were started."""
         return tuple(counts for vnf in self._vnfs for counts in vnf.counts())
 
     def check_alive(self) -> None:
-        """TestbedError when one died."""
         for vnf in self._vnfs:
             vnf.check_alive()
 

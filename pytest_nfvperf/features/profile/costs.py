@@ -14,12 +14,9 @@ _LEAST_TOLD = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FunctionProfile:
-    """What a DUT's functions executed while it forwarded packets.
+    """What a DUT's functions executed while it forwarded ``packets``.
 
-    Attributes:
-        name: of the version.
-        packets: that were forwarded.
-        folded: stacks, the outermost function first, each with the instructions that its last function executed.
+    ``folded``: stacks, the outermost function first, each with the instructions that its last function executed.
     """
 
     name: str
@@ -28,7 +25,6 @@ class FunctionProfile:
 
     @property
     def per_packet(self) -> float:
-        """Instructions a packet, of all functions."""
         return sum(count for _, count in self.folded) / self.packets
 
     @property

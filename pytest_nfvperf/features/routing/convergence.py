@@ -1,8 +1,7 @@
 """How long forwarding takes to follow routing, measured by the frames themselves.
 
-The generator sends at a constant rate, and meanwhile something happens: a route is withdrawn, a daemon dies. Each
-frame has a sequence number, which was due at a known time. So the last frame before the gap and the first one after it
-date the change in the datapath, to within one interval of the rate.
+The generator sends at a constant rate while a route is withdrawn or a daemon dies. Each frame was due at a known time,
+so the frames before and after the gap date the change in the datapath, to within one interval of the rate.
 """
 
 from __future__ import annotations
@@ -65,10 +64,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class ConvergenceReading:
-    """A trial and the events during it.
-
-    ``began_ns``: when each event's action was begun, by its name; CLOCK_MONOTONIC.
-    """
+    """A trial and its events. ``began_ns``: when each action began, by the event's name; CLOCK_MONOTONIC."""
 
     trial: Trial
     began_ns: Mapping[str, int]
@@ -91,7 +87,6 @@ class ConvergenceReading:
         return self._since(event, seen.gap_before_ns if seen is not None else None)
 
     def outage_s(self, tx: str) -> float:
-        """The longest gap in seconds; 0 for none."""
         seen = self.arrivals(tx)
         return seen.outage_ns / 1e9 if seen is not None else 0.0
 
@@ -103,12 +98,7 @@ class ConvergenceReading:
 
 
 class Convergence:
-    """The fixture ``convergence``: constant load with events meanwhile.
-
-    Args:
-        labels: what identifies the test in SLAs and reports.
-        simulated: for a plan: no event happens, and a reading has no arrivals.
-    """
+    """Readings of one test. ``simulated``: for a plan: no event happens, and a reading has no arrivals."""
 
     def __init__(self, labels: Mapping[str, str], *, simulated: bool = False) -> None:
         self._labels = dict(labels)
@@ -137,8 +127,7 @@ class Convergence:
     ) -> ConvergenceReading:
         """Send at a constant rate, and cause events during the trial.
 
-        A reading that the rig spoiled is taken again. One without events has its losses dated
-        (docs/explanation/noise.md).
+        A reading that the rig disturbed is taken again. One without events has its losses dated.
 
         Args:
             live: the topology to measure on.
@@ -147,10 +136,10 @@ class Convergence:
             duration_s: of the trial.
             fps: frames/s per direction.
             saturating: the load is meant to exceed what the DUT forwards.
-            ready: waits, before a reading is taken again, until the same events can happen again.
+            ready: waits, before a reading is repeated, until the same events can happen again.
 
         Raises:
-            InvalidTrialsError: the rig spoiled every reading.
+            InvalidTrialsError: the rig disturbed every reading.
             TestbedError: an event's action failed, or the rig broke.
         """
         check_live("convergence.read", live, traffic)
@@ -189,16 +178,10 @@ class Convergence:
         loss_of: Sequence[ConvergenceReading] = (),
         **found: Any,
     ) -> Outcome:
-        """Make an outcome of the times, and write it to the evidence.
+        """Make an outcome of the times (``seconds``, by metric), and write it to the evidence.
 
-        Args:
-            live: the topology to measure on.
-            traffic: what to send.
-            readings: what the times were read from.
-            seconds: by metric; those without a reading are left out.
-            at_least: why the times of a metric are lower bounds only, for those that are.
-            loss_of: readings whose loss is the outcome's loss curve.
-            found: what else the outcome has.
+        ``at_least``: why the times of a metric are lower bounds only. ``loss_of``: readings whose loss is the outcome's
+        loss curve. ``found``: what else the outcome has.
         """
         trials = tuple(reading.trial.id for reading in readings)
         outcome = Outcome(
@@ -220,17 +203,13 @@ class Convergence:
 
 
 def _borne(result: TrialResult) -> frozenset[Reason]:
-    """Reasons against a trial that the figures of a reading bear."""
+    """Invalidity reasons that do not change the figures of a reading."""
     gap = result.health.longest_gap_ns
     borne = _OF_EVENTS if gap is None or gap > _SHORT_GAP_NS else _OF_EVENTS | {Reason.SKIPPED_FRAMES}
-    if result.spec.saturating and _overloaded(result):
+    # The DUT was offered clearly more than it forwards, if less than was asked of the generator.
+    if result.spec.saturating and (result.offered_fps or 0.0) > _CLEARLY_MORE * (result.received_fps or 0.0):
         borne |= {Reason.FELL_BEHIND}
     return borne
-
-
-def _overloaded(result: TrialResult) -> bool:
-    """The DUT was offered clearly more than it forwards, if less than was asked of the generator."""
-    return (result.offered_fps or 0.0) > _CLEARLY_MORE * (result.received_fps or 0.0)
 
 
 def _absent(metric: str, values: Sequence[float], readings: Sequence[ConvergenceReading]) -> str:
@@ -257,10 +236,10 @@ def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_
 
 
 def _play(events: Sequence[Event], begun: Future[None], running: Future[Trial]) -> dict[str, int]:
-    """Run each event at its time; return when each began. In the main thread: what it starts ends with its thread.
+    """Run each event at its time in the main thread; return when each began.
 
-    Times count from when the trial is about to send: before that it may wait seconds for the host.
-    A trial that ends before its time was refused, and says why itself.
+    Times count from when the trial is about to send: before that it may wait seconds for the host. A trial that ends
+    before its time was refused, and says why itself.
     """
     either: list[Future[Any]] = [begun, running]
     wait(either, return_when=FIRST_COMPLETED)

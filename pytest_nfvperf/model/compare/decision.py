@@ -1,8 +1,7 @@
-"""What a ratio with its interval says of a side: faster, slower, same, or that nobody can tell. Pure.
+"""The decision on a ratio with its interval: faster, slower, same, or unknown (docs/reference/comparison.md). Pure.
 
-The words: a side is *different* where the interval of its ratio excludes 1, and the ratio is beyond
-the noise floor: the larger of 1 % and of what two builds of the baseline differ by. It is the *same* where it is not
-different, and the whole interval lies within the margin. Otherwise nobody can tell.
+A side is *different* where the interval excludes 1 and the ratio is beyond the noise floor: the larger of 1 % and the
+difference of two builds of the baseline. It is the *same* where it is not, and the interval lies within the margin.
 """
 
 from __future__ import annotations
@@ -51,10 +50,9 @@ whole or not have no ratio."""
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What equal sides differ by here.
+    """The difference of equal sides here: ``low``, ``high`` bound the baseline over itself; None: unbounded.
 
-    ``low``, ``high``: interval of the baseline over itself; None: unbounded. ``least``: differences below it are never
-    told.
+    Differences below ``least`` are never reported.
     """
 
     low: float | None
@@ -70,15 +68,11 @@ class Floor:
 
 
 def decide(low: float, high: float, ratio: float, better: str, floor: float | None, margin: float) -> Word:
-    """The word for a ratio.
+    """The word for a ratio, side over baseline.
 
-    Args:
-        low: end of its interval; 0 where nothing bounds it.
-        high: the other end; infinity where nothing bounds it.
-        ratio: side over baseline, above 0.
-        better: HIGHER or LOWER.
-        floor: how far from 1 it must be to count; None: no difference can be shown.
-        margin: how far from 1 the interval may reach for "same".
+    ``low``, ``high``: its interval; 0 and infinity where nothing bounds it. ``better``: HIGHER or LOWER. ``floor``: how
+    far from 1 it must be to count; None: no difference can be shown. ``margin``: how far the interval may reach for
+    "same".
     """
     beyond = floor is not None and max(ratio, 1 / ratio) - 1 > floor
     if beyond and (low > 1 or high < 1):
@@ -91,14 +85,9 @@ def decide(low: float, high: float, ratio: float, better: str, floor: float | No
 def compared(
     samples: Samples, relative: Relative | None, floor: Floor, margin: float, *, decides: bool
 ) -> MetricComparison:
-    """One metric of a side.
+    """One metric of a side; ``relative``: its ratio to the baseline, None without one.
 
-    Args:
-        samples: the side's readings.
-        relative: their ratio to the baseline's; None where there is none.
-        floor: what equal sides differ by.
-        margin: for "same".
-        decides: the test's result follows this metric.
+    ``decides``: the test's result follows this metric.
     """
     better = BETTER[samples.metric]
     if samples.metric in VIRTUAL_METRICS:

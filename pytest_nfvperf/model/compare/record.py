@@ -1,7 +1,6 @@
-"""What a comparison found, as it is written: the evidence record ``comparison``, and a part of ``comparison.json``.
+"""The result of a comparison as it is written: the evidence record, and a part of ``comparison.json``.
 
-The shape of ``comparison.json`` (docs/reference/comparison.md) is made by model/evidence/comparison.py:
-these classes as plain JSON.
+model/evidence/comparison.py makes ``comparison.json`` (docs/reference/comparison.md) of these classes as plain JSON.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ class Word(StrEnum):
 
 
 class SideState(StrEnum):
-    """What became of a side in one comparison.
+    """What became of a side: FAILED: it does not do what the test needs, such as forward frames.
 
-    FAILED: it does not do what the test needs, such as forward frames. BROKEN: it did not start, died or hung.
-    UNAVAILABLE: the machine lacks what it needs.
+    BROKEN: it did not start, died or hung. UNAVAILABLE: the machine lacks what it needs.
     """
 
     MEASURED = "measured"
@@ -44,23 +42,16 @@ class How(StrEnum):
 class MetricComparison:
     """One metric of a side, over that of the baseline.
 
-    Attributes:
-        metric: such as "forwarding_rate"; ``unit``: its base unit.
-        better: "higher" or "lower".
-        word: the decision; ``reason``: why, in a sentence, with the figures.
-        decides: True for the metric that the test's result and the exit status follow; one a side.
-        value, baseline_value: medians, in ``unit``; None where there are none.
-        ratio: side over baseline; ``low``, ``high``: its interval; None where nothing gives one, or bounds it.
-        confidence: level of the interval, 0..1; one of several planned looks.
-        noise_low, noise_high: interval of the baseline over a second build of itself, measured alike; None where
-            nothing bounds it.
-        noise_floor: how far from 1 a ratio must be to count, as a share: the larger of 1 % and what the noise interval
-            reaches; None where there is no noise interval, and so no difference can be shown.
-        smallest_detectable: smallest relative difference that these readings could have shown.
-        blocks: of fresh builds; ``pairs``: readings of both sides in the same turn; 0 where not alternating.
-        dropped: reasons for which readings of any side were dropped, each with how often.
-        block_ratios: side over baseline in each block; ``noise_ratios``: the baseline over its second build.
-        bound_reason: why an end of the interval is open though readings are many, such as "generator-limited".
+    ``better``: "higher" or "lower". ``word``: the decision; ``reason``: why, in a sentence, with the figures.
+    ``decides``: the test's result and the exit status follow it; one a side. ``value``, ``baseline_value``: medians.
+    ``ratio``: side over baseline; ``low``, ``high``: its interval; None where nothing bounds it. ``confidence``: its
+    level, of one of several planned looks. ``noise_low``, ``noise_high``: interval of the baseline over a second build
+    of itself. ``noise_floor``: how far from 1 a ratio must be to count, as a share: the larger of 1 % and the reach of
+    the noise interval; None without one: no difference can be shown. ``smallest_detectable``: that these readings could
+    have shown. ``blocks``: of fresh builds; ``pairs``: readings of both sides in the same turn; 0 where not
+    alternating. ``dropped``: reasons of dropped readings. ``block_ratios``: in each block; ``noise_ratios``: of the
+    second build. ``bound_reason``: why an end of the interval is open though readings are many, such as
+    "generator-limited".
     """
 
     metric: str
@@ -89,12 +80,9 @@ class MetricComparison:
 
 @dataclass(frozen=True, slots=True)
 class SideFigures:
-    """A side in one comparison; the baseline is not among them.
+    """A side in one comparison, not the baseline. ``metrics``: those that both have.
 
-    Attributes:
-        side: its name.
-        state: whether it was measured, or what kept it from that, with the ``reason``.
-        metrics: that both it and the baseline have.
+    ``state``: whether it was measured, or what kept it from that, with the ``reason``.
     """
 
     side: str
@@ -112,14 +100,8 @@ class SideFigures:
 class ComparisonData:
     """The sides on one topology with one traffic.
 
-    Attributes:
-        labels: what was measured, as of an Outcome, without the side.
-        algorithm: what was read: "frmol" is the forwarding rate at maximum offered load.
-        how: whether readings alternated.
-        baseline: name of the side that the others are compared with.
-        sides: the others, in the order of the command line.
-        elapsed_s: how long it took.
-        notes: what the reader must know.
+    ``labels``: as of an Outcome, without the side. ``algorithm``: "frmol" is the forwarding rate at maximum offered
+    load. ``baseline``: its name. ``sides``: the others, in the order of the command line.
     """
 
     labels: tuple[tuple[str, str], ...]

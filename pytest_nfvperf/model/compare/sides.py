@@ -20,10 +20,8 @@ COLUMN = "other_config"
 class Side:
     """One Open vSwitch of a comparison.
 
-    Attributes:
-        name: what reports call it; unlike those of the other sides.
-        where: "installed", a path, or the name of a kept version or of one that the testbed names.
-        settings: keys of Open_vSwitch other_config that this side has beside the testbed's.
+    ``where``: "installed", a path, or the name of a kept version or of one that the testbed names. ``settings``: keys
+    of Open_vSwitch other_config beside the testbed's.
     """
 
     name: str
@@ -33,11 +31,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """What a run compares.
+    """What a run compares: two or more sides, the baseline first.
 
-    Attributes:
-        sides: two or more, the baseline first.
-        margin: how far from 1 the interval of a ratio may reach for "same", as a share: 0.02 for 2 %.
+    ``margin``: how far from 1 the interval of a ratio may reach for "same", as a share: 0.02 for 2 %.
     """
 
     sides: tuple[Side, ...]
@@ -45,19 +41,14 @@ class Comparing:
 
     @property
     def baseline(self) -> Side:
-        """What the others are compared with."""
         return self.sides[0]
 
 
 def given_sides(given: Sequence[str], settings: Sequence[str] = ()) -> tuple[Side, ...]:
-    """The sides that a command line names.
+    """The sides that a command line names; ConfigError says what to write.
 
-    Args:
-        given: "WHERE" or "NAME=WHERE" each, the baseline first.
-        settings: "SIDE:other_config:KEY=VALUE", or without "SIDE:" for every side.
-
-    Raises:
-        ConfigError: fewer than two, a name twice, or a setting that is none; says what to write.
+    ``given``: "WHERE" or "NAME=WHERE" each, the baseline first. ``settings``: "SIDE:other_config:KEY=VALUE", or without
+    "SIDE:" for every side.
     """
     sides: dict[str, Side] = {}
     for text in given:
@@ -78,15 +69,10 @@ def given_sides(given: Sequence[str], settings: Sequence[str] = ()) -> tuple[Sid
 def _side(text: str) -> Side:
     name, equals, where = text.partition("=")
     if not equals or "/" in name:
-        name, where = _last_part(text), text
+        name, where = text.rstrip("/").rpartition("/")[2], text
     if not where or not name:
         raise ConfigError(f"{text!r} names no side: write NAME, or NAME=WHERE such as new=/opt/ovs-3.3.4")
     return Side(name if name == INSTALLED else checked_name(name), where)
-
-
-def _last_part(place: str) -> str:
-    """A path is called by its last part, as ``nfvperf ovs add`` calls it."""
-    return place.rstrip("/").rpartition("/")[2]
 
 
 def _set(sides: dict[str, Side], text: str) -> None:

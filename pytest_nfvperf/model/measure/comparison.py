@@ -16,14 +16,7 @@ FEWEST_FOR_A_SLOPE = 3
 def relative(
     samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...], confidence: float = CONFIDENCE
 ) -> Relative | None:
-    """The ratio of two samples; None where one has no value above 0 to divide by.
-
-    Args:
-        samples: the subject's.
-        baseline: of the same metric.
-        differing: the baseline's labels.
-        confidence: of the interval.
-    """
+    """The ratio of two samples of a metric; None without a value above 0. ``differing``: the baseline's labels."""
     if not _positive(samples) or not _positive(baseline):
         return None
     return bounded(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
@@ -55,15 +48,10 @@ def _positive(samples: Samples) -> bool:
 
 
 def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float = CONFIDENCE) -> Slope | None:
-    """The change for each one more; the first subject is what shares are of.
+    """The change for each one more; shares are of the first subject.
 
-    Args:
-        series: (how many, samples) of each subject, all of one metric.
-        per: the label that counts.
-        confidence: of the interval.
-
-    Returns:
-        None for fewer than three subjects, or a baseline with a median of 0.
+    ``series``: (how many, samples) of each subject, all of one metric. ``per``: the label that counts. None for fewer
+    than three subjects, or a baseline with a median of 0.
     """
     if len(series) < FEWEST_FOR_A_SLOPE or not all(samples.values for _, samples in series):
         return None

@@ -15,10 +15,8 @@ CONNECTS = (10, 25_000)
 class ConnectSpec:
     """TCP connections that are opened and closed without data. Raises ValueError for those that cannot be measured.
 
-    Attributes:
-        connects: how many, where the engine can count them.
-        duration_s: for how many whole seconds, where the engine can only do that.
-        client_cpus, server_cpus: CPUs that the two ends may run on; empty: any.
+    ``connects``: where the engine can count them; ``duration_s``: whole seconds, where it can only do that.
+    ``client_cpus``, ``server_cpus``: CPUs that the two ends may run on; empty: any.
     """
 
     connects: int = 5000
@@ -38,14 +36,8 @@ class ConnectSpec:
 class ConnectResult:
     """What became of the connects.
 
-    Attributes:
-        spec: what was asked for.
-        times: of those that succeeded, from the call of connect() to its return, by the client's clock.
-        mean_ns: of these times.
-        failed: connects that the client was refused, or that timed out.
-        accepted: connections that the server took over.
-        elapsed_ns: from the first that it took over to the last.
-        engine: what measured, with its version.
+    ``times``, ``mean_ns``: of those that succeeded, from the call of connect() to its return, by the client's clock.
+    ``failed``: refused, or timed out. ``accepted``: by the server. ``elapsed_ns``: from its first to its last.
     """
 
     spec: ConnectSpec

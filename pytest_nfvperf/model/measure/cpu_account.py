@@ -38,13 +38,9 @@ TOLERANCE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class CpuPart:
-    """CPU time of one thread or process, or of several of one name.
+    """CPU time (``ns``) of one thread or process, or of several of one name.
 
-    Attributes:
-        role: who it belongs to.
-        name: of the thread or process, as the kernel has it.
-        ns: CPU time, ns.
-        switches: context switches, voluntary ones and others; None where nobody counted them.
+    ``switches``: context switches, voluntary ones and others; None where nobody counted them.
     """
 
     role: CpuRole
@@ -55,18 +51,13 @@ class CpuPart:
 
 @dataclass(frozen=True, slots=True)
 class CpuAccount:
-    """CPU time of the whole machine over one stretch of time, and its parts.
+    """CPU time of the whole machine over one stretch of time, and its parts, the largest first.
 
-    Attributes:
-        elapsed_ns: of that time.
-        machine_ns: user, system, irq and softirq time of all CPUs, by the machine's own accounting (proc_stat(5)),
-            which counts in steps of 10 ms; and half of the time that passed and that it counted as nothing.
-        softirq_ns: softirq time of all CPUs by that accounting.
-        steal_ns: time that a hypervisor took; in none of the parts.
-        softirq_apart: the kernel leaves softirq time out of what it charges to tasks, so it is a part of its own. Where
-            not, it is in the parts of those whom it interrupted, and ``softirq_ns`` is *of which*.
-        parts: the largest first.
-        blind: what could not be looked at, for a person; empty when nothing.
+    ``machine_ns``: user, system, irq and softirq time of all CPUs, by the machine's own accounting (proc_stat(5)),
+    which counts in steps of 10 ms; and half of the time that passed and that it counted as nothing. ``softirq_ns``: by
+    the same. ``steal_ns``: time that a hypervisor took; in none of the parts. ``softirq_apart``: the kernel does not
+    charge softirq time to tasks, so it is a part of its own; otherwise ``softirq_ns`` is *of which*. ``blind``: what
+    could not be looked at, for a person.
     """
 
     elapsed_ns: int
@@ -78,12 +69,10 @@ class CpuAccount:
     blind: tuple[str, ...] = ()
 
     def of(self, *roles: CpuRole) -> int:
-        """CPU time of some roles, ns."""
         return sum(part.ns for part in self.parts if part.role in roles)
 
     @property
     def sum_ns(self) -> int:
-        """Of all parts."""
         return sum(part.ns for part in self.parts)
 
     @property
@@ -108,20 +97,19 @@ class CpuAccount:
         return f"{seen}, a difference of {-self.unexplained:+.1%}: {why}"
 
     def cores(self, flowed_ns: float, roles: Iterable[CpuRole]) -> float:
-        """CPUs that some roles used on average, ns over ns.
+        """CPUs that some roles used on average.
 
-        PMD threads poll at all times: theirs is over the whole time. The others worked while streams flowed, for
-        ``flowed_ns``.
+        PMD threads poll at all times: theirs is over the whole time. The others worked for ``flowed_ns``, while streams
+        flowed.
         """
         roles = frozenset(roles)
         polling, others = self.of(*roles & POLLING_ROLES), self.of(*roles - POLLING_ROLES)
         return polling / self.elapsed_ns + others / flowed_ns
 
     def datapath_cores(self, flowed_ns: float, *, in_kernel: bool) -> float:
-        """CPUs that forwarding took: vswitchd's threads.
+        """CPUs that forwarding took: vswitchd's threads, with softirq on a datapath in the kernel.
 
-        On a datapath in the kernel with softirq, where frames are forwarded there. On one in userspace without: what
-        vswitchd's own system calls raise is charged to it already, and the rest is the ends' receiving.
+        In userspace without: what vswitchd's system calls raise is charged to it, and the rest is the ends' receiving.
         """
         return self.cores(flowed_ns, DATAPATH_ROLES) + (self.softirq_ns / flowed_ns if in_kernel else 0.0)
 
@@ -137,9 +125,9 @@ class CpuAccount:
 
 
 def with_pmd_split(account: CpuAccount, busy: float | None) -> CpuAccount:
-    """The PMD threads' time parted by the cycles that they counted on packets and on empty polls.
+    """The PMD threads' time, parted by their cycles on packets (a share 0..1) and on empty polls.
 
-    ``busy``: the share of the former, 0..1; None where nobody tells, and nothing is parted.
+    ``busy`` None: nobody reports it, and nothing is parted.
     """
     if busy is None:
         return account

@@ -17,10 +17,8 @@ _MOST_IN_FAILURES = 5
 class CpuProfile:
     """Samples of call stacks.
 
-    Attributes:
-        event: what was sampled: "cycles", or "cpu-clock" where there is no performance counter.
-        cpus: that were looked at.
-        folded: stacks, the process's name first and the function that ran last, each with its number of samples.
+    ``event``: "cycles", or "cpu-clock" where there is no performance counter. ``cpus``: observed ones. ``folded``:
+    stacks, the process first and the function that ran last at the end, with their number of samples.
     """
 
     event: str
@@ -45,15 +43,14 @@ class CpuProfile:
     def changes(self, before: CpuProfile, most: int = 10) -> tuple[tuple[str, str, float, float], ...]:
         """The functions whose share of the samples changed most since another profile.
 
-        Returns:
-            Process, function, share before, share now; the largest change first, in either direction.
+        Process, function, share before, share now; the largest change first, in either direction.
         """
         old, new = (dict(_shares(profile)) for profile in (before, self))
         both = [(*name, old.get(name, 0.0), new.get(name, 0.0)) for name in dict.fromkeys([*new, *old])]
         return tuple(sorted(both, key=lambda one: -abs(one[3] - one[2]))[:most])
 
     def changes_text(self, before: CpuProfile, most: int = 10) -> str:
-        """The same for a person. A share says nothing of how much CPU time there was in all."""
+        """The changes for a person. A share says nothing of how much CPU time there was in all."""
         lines = [f"{before.samples} samples of {before.event} before, {self.samples} of {self.event} now"]
         lines += [
             f"{old:6.1%} -> {new:6.1%}  {process}: {name}" for process, name, old, new in self.changes(before, most)

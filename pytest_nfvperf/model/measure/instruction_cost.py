@@ -1,9 +1,7 @@
-"""What a packet costs in CPU instructions, counted where time is virtual.
+"""What a packet costs in CPU instructions, counted where time is virtual (QEMU's ``-icount``).
 
-In an emulated machine whose clock advances by a fixed time an instruction (QEMU's ``-icount``), busy time is a
-count of instructions. The count does not know of caches, contention or NUMA, and nothing of it is a rate on a
-real machine: the metric has a name and a unit of its own, and is never set beside wall-clock figures. What it is
-good for: it repeats to 0.1 % on a machine that others use too, so small changes of cost show.
+The count knows no caches, contention or NUMA: it has a metric and unit of its own, never beside wall-clock figures. It
+repeats to 0.1 % on a machine that others use too, so small changes of cost show.
 """
 
 from __future__ import annotations

@@ -7,10 +7,7 @@ from pytest_nfvperf.model.statistics import rule_of_three
 
 
 def loss_bound_text(loss_ratio: float | None, offered: int | None) -> str:
-    """What a loss ratio proves: ``0 lost of 40,000,000: loss ratio < 7.5e-08 at 95 %``.
-
-    See How we measure, rule 5.
-    """
+    """What a loss ratio proves: ``0 lost of 40,000,000: loss ratio < 7.5e-08 at 95 %`` (measuring method, rule 5)."""
     if loss_ratio is None:
         return "loss unknown"
     if offered is None or offered < 1:

@@ -8,10 +8,7 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 
 
 def notes_once(outcomes: Sequence[Outcome], per: str) -> list[tuple[str, str]]:
-    """What a reader must know, each note with the subjects that it is about: "" where it is about all.
-
-    ``per``: the label that the subjects differ in.
-    """
+    """Each note once, with its subjects, "" for all. ``per``: the label that the subjects differ in."""
     about: dict[str, list[str]] = {}
     for outcome in outcomes:
         for note in dict.fromkeys(outcome.notes):

@@ -1,7 +1,6 @@
 """From an outcome to the figures that an SLA can be about.
 
-Only what was measured is observed: a search that was aborted yields no figure, and
-:func:`unmeasured` says why, so that the verdict can.
+An aborted search yields no figure; :func:`unmeasured` says why, so that the verdict can.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ _RATE_UNITS = ("pps", "bps", "line_ratio")
 def observations(outcome: Outcome) -> tuple[Observation, ...]:
     """Every figure of the outcome, in base units.
 
-    A goal yields three observations of one metric: pps, bps (layer 2, with FCS) and, where
-    ports have a line rate, line_ratio; all per direction. Of nodes that share CPUs rates are lower bounds.
+    A goal has pps, bps (layer 2, with FCS) and, where ports have a line rate, line_ratio; all per direction. Of nodes
+    that share CPUs rates are lower bounds.
     """
     found = tuple(
         replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in _observed(outcome)
@@ -138,7 +137,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
 
 
 def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, float | None]:
-    """What one search found, frames/s per direction: its figure, and the lowest and highest that it leaves possible.
+    """A search's figure and the lowest and highest load that it leaves possible, frames/s per direction.
 
     None for the figure of a search that found nothing, and for an open upper end.
     """
@@ -152,7 +151,7 @@ def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, f
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
     """The forwarding rate beside a search: the median of its repeats, or the one and its own interval.
 
-    It is at least that where one was read while the CPUs were apart, or the generator was the limit.
+    A lower bound where one was read while the CPUs were apart, or the generator was the limit.
     """
     if not outcome.plateaus:
         return
@@ -182,8 +181,7 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
 def _over_repeats(goal: GoalOutcome) -> tuple[float | None, float | None]:
     """The interval of the median over repeats, frames/s per direction; Nones for a single search.
 
-    Each search is an interval itself: the low end of the median is that of the low ends, and the high end that of the
-    high ones, infinity where it is open.
+    Its low end is the median's of the searches' low ends, its high end that of the high ones, infinity where open.
     """
     found = [fps for fps in goal.repeated_fps if fps is not None]
     if len(found) < FEWEST_REPEATS:
@@ -229,8 +227,8 @@ def _known_too_high(goal: GoalOutcome) -> int | None:
 def _rig_limit(goal: GoalOutcome, load_fps: int, outcome: Outcome) -> str:
     """What kept the rig from asking the DUT for more than this load; empty when the DUT or the line was the limit.
 
-    A confirmation may be a little lower than the load that the search found, by the frames that the generator left out.
-    The rig's limit is that of the lower load, too, unless a valid trial between the two lost too much.
+    A confirmation may be a little below the search's load, by frames that the generator left out. The rig's limit is
+    its limit, too, unless a valid trial between the two lost too much.
     """
     refuted = goal.refuted_fps is not None and load_fps < goal.refuted_fps <= (goal.load_fps or 0)
     if refuted or _at_line_rate(load_fps, outcome):

@@ -12,12 +12,8 @@ from pytest_nfvperf.model.sla.rules import Limit, Rule
 class OffloadShare:
     """Flows of the datapath right after a measurement, by where they were handled.
 
-    Attributes:
-        full: in hardware, actions and all.
-        partial: matched in hardware, acted on in software.
-        software: in software: the fallback that says nothing.
-        examples: some that were not in hardware, as OVS writes them.
-        complaints: what OVS logged about offload.
+    ``partial``: matched in hardware, acted on in software. ``software``: the fallback that says nothing. ``examples``:
+    some that were not in hardware, as OVS writes them. ``complaints``: what OVS logged about offload.
     """
 
     full: int
@@ -28,7 +24,6 @@ class OffloadShare:
 
     @property
     def total(self) -> int:
-        """All flows."""
         return self.full + self.partial + self.software
 
     @property
@@ -54,15 +49,11 @@ _SILENT = (
 
 
 def worst_share(shares: Iterable[OffloadShare]) -> OffloadShare | None:
-    """Of several measurements the one with the most in software; None without any.
-
-    One without any flow says less than one with all in hardware.
-    """
+    """Of several measurements the one with the most in software; one without any flow says less than a full one."""
     return min(shares, key=_standing, default=None)
 
 
 def _standing(share: OffloadShare) -> tuple[int, float]:
-    """Fell back, by how much; not known; all in hardware."""
     if share.ratio is None:
         return 1, 0.0
     return (2, 1.0) if share.ratio == 1 else (0, share.ratio)

@@ -1,7 +1,7 @@
 """Profiles: how thoroughly is measured. All defaults of the measuring method are here.
 
-A profile is chosen with ``--nfv-profile``: *smoke* to see that it works here, *quick* while developing, *gate* before
-something is accepted, *full* for a report, *soak* for hours. Times are in seconds, ratios are 0..1.
+``--nfv-profile``: *smoke* to see that it works here, *quick* while developing, *gate* before something is accepted,
+*full* for a report, *soak* for hours. Times are in seconds, ratios are 0..1.
 """
 
 from __future__ import annotations
@@ -20,38 +20,20 @@ S1_SOAK_FPS = 4e6
 class Profile:
     """The fixture ``profile``: one set of measuring parameters.
 
-    Attributes:
-        name: smoke, quick, gate, full or soak.
-        pdr_loss_ratio: loss ratio of the partial drop rate; the NDR's is 0.
-        relative_width: a search ends when its bounds are this close, as a ratio of the load.
-        exceed_ratio: share of trials at a load that may exceed the goal's loss (MLRsearch).
-        initial_trial_s: first, short trials of a search, s.
-        final_trial_s: trials that decide, s.
-        duration_sum_s: sum of the deciding trials at one load, s.
-        search_timeout_s: a search that takes longer is aborted, s.
-        search_residual_s: wait for residual frames after a trial of a search, s.
-        confirmation_s: one full-length trial at the found load, s; 0 for none.
-        warmup_s: an ignored trial at full load before the first, s.
-        invalid_trial_budget: how often one trial is repeated because the rig spoiled it.
-        latency_loads: loads of the latency profile as ratios of the PDR.
-        latency_trial_s: each of them, s.
-        loss_curve_step: step of the frame-loss curve downwards from the maximum, a ratio.
-        loss_curve_trial_s: each point, s.
-        back_to_back_repeats: repeats of RFC 9004's burst search.
-        back_to_back_max_s: longest burst, s at the maximum rate.
-        rfc2544_trial_s: trials of the ``rfc2544`` binary search, s (RFC 2544 section 24: 60).
-        rfc2544_residual_s: wait for residual frames (RFC 2544 section 23: 2).
-        tst009_max_rejections: max(r) of ETSI TST 009's binary search with loss verification.
-        soak_s: length of a soak, s. ``soak_sample_s``: between samples.
-        soak_fps: load of a soak that nobody gave, frames/s per direction.
-        comparison_repeats: fewest repeats a side, interleaved, where each reading is built for.
-        comparison_turns: of each block of a comparison whose readings alternate, an even number; after the first look
-            at them twice as many.
-        comparison_turn_s: each of those readings, s: short, so that the machine is the same in two that are compared.
-        comparison_trial_s: each reading of a comparison, s.
-        comparison_stream_s, comparison_omit_s: each reading of TCP streams, and the time before it that is not
-            measured, s; together whole seconds.
-        comparison_budget_s: no further repeats are begun after this time, s.
+    ``pdr_loss_ratio``: of the partial drop rate; the NDR's is 0. ``relative_width``: bounds this close end a search, a
+    ratio of the load. ``exceed_ratio``: share of trials that may exceed the goal's loss (MLRsearch).
+    ``initial_trial_s``: short trials. ``final_trial_s``: trials that decide; ``duration_sum_s``: their sum at one load.
+    ``search_timeout_s``: aborts a search. ``search_residual_s``: wait for residual frames. ``confirmation_s``: one
+    full-length trial; 0 for none. ``warmup_s``: an ignored trial at full load. ``invalid_trial_budget``: repeats of a
+    trial that the rig disturbed. ``latency_loads``: ratios of the PDR, each for ``latency_trial_s``.
+    ``loss_curve_step``: downwards from the maximum, a ratio. ``back_to_back_repeats``: of RFC 9004's burst search;
+    ``back_to_back_max_s``: longest burst. ``rfc2544_trial_s``: RFC 2544 section 24: 60. ``rfc2544_residual_s``: section
+    23: 2. ``tst009_max_rejections``: max(r) of ETSI TST 009. ``soak_sample_s``: between samples. ``soak_fps``: default
+    load of a soak, frames/s per direction. ``comparison_repeats``: fewest a side, in rounds. ``comparison_turns``: of
+    each block, an even number; after the first look twice as many. ``comparison_turn_s``: so short that the machine is
+    the same in two compared readings. ``comparison_trial_s``: a reading in rounds. ``comparison_stream_s``,
+    ``comparison_omit_s``: a reading of TCP streams, and the unmeasured time before it; together whole seconds.
+    ``comparison_budget_s``: no further repeats begin after it.
     """
 
     name: str
@@ -88,17 +70,14 @@ class Profile:
 
     @property
     def ndr(self) -> Goal:
-        """The non-drop rate: no loss."""
         return self._goal("ndr", 0.0)
 
     @property
     def pdr(self) -> Goal:
-        """The partial drop rate."""
         return self._goal("pdr", self.pdr_loss_ratio)
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """NDR and PDR, searched in one pass."""
         return (self.ndr, self.pdr)
 
     def _goal(self, name: str, loss_ratio: float) -> Goal:
@@ -177,11 +156,10 @@ _FEWEST_TRIALS = 12
 
 
 def estimate_search_trials(goals: Sequence[Goal]) -> int:
-    """How many trials MLRsearch usually takes to find all goals in one pass.
+    """How many trials MLRsearch usually takes to find all goals in one pass; a test holds it against the real package.
 
-    A load is decided once more than half of the duration sum agrees (exceed ratio 0.5). Against a
-    DUT whose capacity wanders by 1 %, some four loads are decided for one goal and two more
-    for each further one; a steadier DUT needs fewer. Held against the real package by a test.
+    A load is decided once more than half of the duration sum agrees (exceed ratio 0.5). Against a DUT whose capacity
+    wanders by 1 %, some four loads are decided for one goal and two more for each further one.
     """
     if not goals:
         return 0

@@ -10,18 +10,12 @@ from pytest_nfvperf.model.traffic.windows import Paced
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one measurement of one subject gave.
+    """What one measurement of one subject gave; each field is by metric, values in its base unit.
 
-    Attributes:
-        values: metric to value, in the metric's base unit.
-        evidence: id of the trial.
-        at_least: metric to the reason why the value is only a lower bound.
-        at_most: metric to the reason why it is only an upper bound.
-        paced: metric to its values by window, each with how slow the cores were meanwhile
-            (model/traffic/windows.py): those of two subjects are compared at the same speed of the cores.
-        whole: metric to its value over the whole trial, disturbed or not: what a reading without windows, or one whose
-            windows tell nothing, is compared with.
-        missing: metrics that this reading should have told and could not, each with the reason.
+    ``evidence``: id of the trial. ``at_least``, ``at_most``: why the value is only a bound. ``paced``: values by
+    window, each with how slow the cores were meanwhile (model/traffic/windows.py): subjects are compared at the same
+    speed of the cores. ``whole``: the value over the whole trial, disturbed or not, for comparisons without windows.
+    ``missing``: why the reading lacks a metric.
     """
 
     values: Mapping[str, float]
@@ -33,7 +27,7 @@ class Reading:
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def on_rig(self, rig: int | None) -> Reading:
-        """The same, with its windows knowing which of the rigs side by side measured them."""
+        """The same, with its windows knowing the rig that measured them."""
         told = {metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.paced.items()}
         return replace(self, paced=told)
 

@@ -19,11 +19,8 @@ class Datagram:
 class Reconnection:
     """A restart, and when datagrams passed around it.
 
-    Attributes:
-        outage_ns: the longest time without one that arrived, from the restart's begin on.
-        restart_ns: from its begin until the DUT had taken its configuration again.
-        interval_ns: between the datagrams that were sent: shorter outages do not show.
-        sent, arrived: datagrams, from before the restart until some time after.
+    ``outage_ns``: the longest time without one that arrived, from the restart's begin on. ``restart_ns``: until the DUT
+    had taken its configuration again. ``interval_ns``: between the sent datagrams: shorter outages do not show.
     """
 
     outage_ns: int

@@ -15,12 +15,8 @@ MESSAGE_BYTES = (14, 65_000)
 class RequestSpec:
     """Requests over one TCP connection. Raises ValueError for those that cannot be measured.
 
-    Attributes:
-        message_bytes: of a request, and of its response.
-        duration_s: whole seconds.
-        load_per_s: requests a second, sent whether or not responses are due; None: the next one when the last one was
-            answered.
-        client_cpus, server_cpus: CPUs that the two processes may run on; empty: any.
+    ``duration_s``: whole seconds. ``load_per_s``: sent whether or not responses are due; None: the next one when the
+    last one was answered. ``client_cpus``, ``server_cpus``: CPUs that the two processes may run on; empty: any.
     """
 
     message_bytes: int = 64
@@ -43,12 +39,8 @@ class RequestSpec:
 class RequestResult:
     """What became of the requests.
 
-    Attributes:
-        spec: what was asked for.
-        times: from a request's sending to its response's arrival, by the client's clock.
-        unanswered: requests without a response.
-        elapsed_ns: from the first request to the last.
-        engine: what measured, with its version.
+    ``times``: from a request's sending to its response's arrival, by the client's clock. ``elapsed_ns``: from the first
+    request to the last.
     """
 
     spec: RequestSpec

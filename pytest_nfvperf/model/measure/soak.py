@@ -1,9 +1,7 @@
-"""What a soak found, as data.
+"""The result of a soak, one long trial that is looked at once an interval, as data.
 
-A soak is one long trial that is looked at once an interval. Each interval is judged by itself, as a trial is: where the
-generator was away for longer than it may, or a loss fits into the time that the host kept PMD threads off their
-CPU, the rig spoiled it, and it is neither a pass nor a loss. Only when more than a share of all intervals
-is spoiled the soak says nothing more than what it saw.
+Each interval is judged as a trial is. The rig disturbed it where the generator was away too long, or a loss fits into
+the time that PMDs were off their CPU; it is then neither a pass nor a loss.
 """
 
 from __future__ import annotations
@@ -22,12 +20,9 @@ this load."""
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time without samples of one source.
+    """A time without samples of one source ("generator", "ovs", "bgp"); seconds since the first frame was due.
 
-    Attributes:
-        source: "generator", "ovs", "bgp", ...
-        start_s, end_s: since the first frame was due.
-        reason: why, for a person; empty when nobody knows, which no soak passes with.
+    ``reason``: for a person; empty when nobody knows, which no soak passes with.
     """
 
     source: str
@@ -59,12 +54,8 @@ class Lossy:
 class Drift:
     """How a figure changed over the soak, by the Theil-Sen slope of its binned medians with Sen's interval.
 
-    Attributes:
-        metric: "rate_change", "latency_p99_change", "cycles_change", "memory_growth".
-        unit: "ratio" of the figure's median, or "bytes".
-        value, low, high: change from the first to the last bin.
-        p_value: two-sided Mann-Kendall: how rare so ordered a series would be without a trend.
-        points: bins that it rests on.
+    ``unit``: "ratio" of the figure's median, or "bytes". ``value``: from the first to the last bin. ``p_value``:
+    two-sided Mann-Kendall: how rare so ordered a series would be without a trend. ``points``: bins that it rests on.
     """
 
     metric: str
@@ -89,25 +80,12 @@ class Flap:
 class Soak:
     """The summary of a soak.
 
-    Attributes:
-        load_fps: intended, frames/s per direction.
-        planned_s, elapsed_s: how long frames were to be sent, and were.
-        interval_s: between samples.
-        intervals: rows that there are.
-        offered, lost: frames of the intervals that the rig did not spoil, all directions.
-            Where losses are dated (docs/explanation/noise.md), ``lost`` are those of undisturbed windows.
-        spoiled_offered, spoiled_lost: of those that it did.
-        disturbed_lost: of intervals that it did not, lost in windows that the machine disturbed.
-        skipped: frames that were due while the generator was not there.
-        spoiled, lossy, gaps, flaps: the first of them, at most MOST_NAMED each, and how many there are of each in
-            ``spoiled_count``, ...
-        unexplained: gaps, of any source, that nobody gave a reason for.
-        missing_intervals: intervals that were due and have no row.
-        drifts: trends.
-        interrupted: why it ended before its time; empty when it did not.
-        rig_faults: what else the rig said against the whole run.
-        sessions: names of the sessions that were watched.
-        sampling_cores: CPUs that collecting the samples took, on average; None when it is not known.
+    ``offered``, ``lost``: of undisturbed intervals, all directions, where losses are dated of
+    undisturbed windows; ``disturbed_lost``: in their other windows. ``spoiled_offered``, ``spoiled_lost``: of disturbed
+    intervals. ``skipped``: frames that were due while the generator was not there. ``spoiled``, ``lossy``, ``gaps``,
+    ``flaps``: the first MOST_NAMED; how many there are is in ``spoiled_count``, ... ``unexplained``: gaps without a
+    reason. ``missing_intervals``: intervals that were due and have no row. ``rig_faults``: what else the rig said
+    against the whole run. ``sampling_cores``: CPUs that collecting the samples took, on average.
     """
 
     load_fps: int
@@ -153,10 +131,9 @@ class Soak:
 
     @property
     def is_whole(self) -> bool:
-        """It ran its whole time and offered the load, though the rig may have spoiled most of it.
+        """It ran its whole time and offered the load, though the rig may have disturbed most of it.
 
-        Then what was counted is all that there was: a machine that disturbs adds losses, flaps and gaps, and takes none
-        away.
+        Then its counts are upper bounds: a machine that disturbs adds losses, flaps and gaps, and takes none away.
         """
         offered = self.offered + self.spoiled_offered
         enough = offered > 0 and offered >= LEAST_OFFERED * (offered + self.skipped)

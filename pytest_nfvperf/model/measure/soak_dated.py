@@ -16,10 +16,8 @@ from pytest_nfvperf.model.traffic.windows import LEAST_SHARE, State, lost_by_win
 class DatedInterval:
     """An interval of a soak by its windows.
 
-    Attributes:
-        lost: frames lost in its undisturbed windows: the DUT's own.
-        disturbed_lost: frames lost in the others.
-        spoiled: why nothing can be said of its loss; empty where nothing was lost, or enough of it was undisturbed.
+    ``lost``: in undisturbed windows: the DUT's own; ``disturbed_lost``: in the others. ``spoiled``: why nothing can be
+    said of its loss; empty where nothing was lost, or enough of it was undisturbed.
     """
 
     lost: int

@@ -1,8 +1,7 @@
 """From a soak to the figures that an SLA can be about.
 
-What a soak that ended early saw is a lower bound of what its whole time would have shown: frames lost are lost, and
-none lost so far proves nothing of the rest. Where the rig spoiled too many intervals of one that ran its whole time,
-the DUT's losses are between those of the other intervals and all that there were.
+The losses of a soak that ended early are a lower bound. Where the rig disturbed too many intervals of a whole soak, the
+DUT's losses are between those of the other intervals and all that there were.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -59,14 +59,18 @@ def series(table: SoakTable) -> tuple[Series, ...]:
         return ()
     table = table.head(len(table) - (1 if short_end_s(table) else 0))
     found = [*_generators(table), *_of_pmds(table), *_of_rates(table), *_of_gauges(table)]
-    return tuple(one for one in found if one.points and (_moves(one) or _alone(one, found)))
+    return tuple(
+        one
+        for one in found
+        if one.points and (_moves(one) or (not any(_moves(other) for other in found if other.panel == one.panel)))
+    )
 
 
 def short_end_s(table: SoakTable) -> float:
     """How long the last interval was, s, where it is shorter than the others; 0 where it is not.
 
-    It holds the end of the trial, when nothing is sent any more, and its samplers were read at another moment of it
-    than the generator's counts: a rate over so little would draw a cliff or a peak that nobody measured.
+    It holds the end of the trial, and its samplers were read at another moment than the generator's counts: a rate over
+    so little would draw a cliff or a peak that nobody measured.
     """
     if len(table) < 2:
         return 0.0
@@ -76,10 +80,6 @@ def short_end_s(table: SoakTable) -> float:
 
 def _moves(one: Series) -> bool:
     return any(value for _, value in one.points)
-
-
-def _alone(one: Series, found: Sequence[Series]) -> bool:
-    return not any(_moves(other) for other in found if other.panel == one.panel)
 
 
 def _curve(table: SoakTable, panel: str, name: str, unit: str, value: Callable[[int], float]) -> Series:

@@ -33,10 +33,7 @@ _LATE = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a soak was to be, as its summary needs it.
-
-    ``most_skipped``: share of an interval's frames that the generator may skip.
-    """
+    """What a soak was to be. ``most_skipped``: share of an interval's frames that the generator may skip."""
 
     load_fps: int
     directions: int
@@ -54,16 +51,10 @@ def summarise(
     sampling_cores: float | None = None,
     dated: Mapping[int, DatedInterval] | None = None,
 ) -> Soak:
-    """The summary.
+    """The summary of a soak.
 
-    Args:
-        table: all samples.
-        plan: what was asked for.
-        gaps: that the collector saw itself, with their reasons.
-        interrupted: why it ended early, or "".
-        rig_faults: what the rig says against the whole run.
-        sampling_cores: see Soak.
-        dated: rows whose losses are dated by windows; the others are judged by what was lost in all of them.
+    ``gaps``: that the collector saw itself. ``interrupted``: why it ended early, or "". ``rig_faults``: against the
+    whole run. ``dated``: rows whose losses are dated by windows; the others are judged by all of their loss.
     """
     dated = dated or {}
     spoiled = {row: reason for row in range(len(table)) if (reason := _spoiled(table, row, plan, dated))}
@@ -150,8 +141,8 @@ def _skipped(table: SoakTable, row: int, plan: Plan) -> str:
 def _kept_off_cpu(table: SoakTable, row: int, plan: Plan) -> str:
     """A loss that fits into the time that PMDs were kept off their CPU.
 
-    Their time is read a moment after the frames are counted, so a stall at the edge of an interval may appear in a
-    neighbour. So both neighbours count too, with what they lost: no stall explains two losses.
+    Their time is read a moment after the frames are counted, so a stall may appear in a neighbour. Both neighbours
+    count with their own loss: no stall explains two losses.
     """
     if _lost(table, row) <= 0 or KEPT_OFF_CPU not in table.columns:
         return ""
@@ -204,15 +195,14 @@ def _downs(session: str, table: SoakTable, *, counted: bool) -> Iterator[Flap]:
 def _drifts(table: SoakTable, valid: Sequence[int], plan: Plan, dated: Mapping[int, DatedInterval]) -> Iterator[Drift]:
     """Trends after the start.
 
-    Memory is what it is in spoiled intervals, too. So is the rate where it is known whose loss there was: what the
-    generator skipped is not in it.
+    Disturbed intervals count for memory, and for the rate where it is known whose loss there was.
     """
     start = table.column(TIME)[-1] * _SETTLING_SHARE if len(table) else 0.0
     everyone = [row for row in range(len(table)) if table.column(TIME)[row] > start]
     calm = [row for row in valid if table.column(TIME)[row] > start]
     quiet = set(calm)
     known = [row for row in everyone if row in quiet or row in dated or not _lost(table, row)]
-    memory = [table.column("vswitchd.rss")[row] for row in everyone] if _has_memory(table) else []
+    memory = [table.column("vswitchd.rss")[row] for row in everyone] if ("vswitchd.rss" in table.columns) else []
     for metric, unit, rows, values in (
         ("rate_change", "ratio", known, [own_rate(table, row, plan, dated.get(row)) for row in known]),
         ("latency_p99_change", "ratio", calm, latencies(table, calm, "p99")),
@@ -224,10 +214,6 @@ def _drifts(table: SoakTable, valid: Sequence[int], plan: Plan, dated: Mapping[i
             yield drift
 
 
-def _has_memory(table: SoakTable) -> bool:
-    return "vswitchd.rss" in table.columns
-
-
 def rates(table: SoakTable, rows: Sequence[int]) -> list[float]:
     """Received frames/s, all directions, of these rows."""
     return [table.total(".received", [row]) / table.span_s(row) for row in rows]
@@ -236,7 +222,7 @@ def rates(table: SoakTable, rows: Sequence[int]) -> list[float]:
 def own_rate(table: SoakTable, row: int, plan: Plan, dated: DatedInterval | None) -> float:
     """What the DUT forwards of the load, frames/s, all directions; NaN where nothing was offered.
 
-    What the generator skipped was never asked of it, and what was lost while the machine disturbed it is not its loss.
+    Neither the generator's skipped frames nor loss while the machine disturbed it are the DUT's.
     """
     offered = sum(table.total(suffix, [row]) for suffix in (".sent", ".refused"))
     forwarded = table.total(".received", [row]) + (dated.disturbed_lost if dated is not None else 0)

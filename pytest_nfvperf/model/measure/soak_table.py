@@ -1,7 +1,7 @@
 """The samples of a soak: one row an interval, one column a figure, in bounded memory.
 
-A row holds what happened within its interval: counts are differences, not sums. What a source did not tell is
-absent (NaN), never 0, and the next row of that source covers the time since its last.
+Counts are differences within the interval. What a source did not report is absent (NaN), never 0; its next row covers
+the time since its last.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ _VALUE_BYTES = 10
 
 
 class SoakTable:
-    """Columns of equal length; the first one is ``t``.
-
-    12 hours of 1 s in 100 columns take 35 MB.
-    """
+    """Columns of equal length; the first one is ``t``. 12 hours of 1 s in 100 columns take 35 MB."""
 
     def __init__(self, columns: Iterable[str]) -> None:
         self.columns = (TIME, *columns)
@@ -47,7 +44,6 @@ class SoakTable:
             values.append(row.get(name, ABSENT))
 
     def head(self, rows: int) -> SoakTable:
-        """The first rows."""
         shorter = SoakTable(self.columns[1:])
         shorter._values = {name: values[:rows] for name, values in self._values.items()}
         return shorter
@@ -75,11 +71,7 @@ class SoakTable:
 
 
 def thinned(times: Sequence[float], values: Sequence[float], most: int) -> tuple[tuple[float, float], ...]:
-    """At most so many points, each the median of equally many neighbours; absent values are left out.
-
-    Returns:
-        ``((t, value), ...)``: the middle of each group's times, its median.
-    """
+    """At most so many points, each the median of equally many neighbours, at the middle of their times; without NaN."""
     if most < 1:
         raise ValueError(f"at least one point, not {most}")
     present = [(t, value) for t, value in zip(times, values, strict=True) if not math.isnan(value)]

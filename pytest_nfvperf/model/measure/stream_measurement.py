@@ -1,11 +1,8 @@
-"""Streams: TCP or UDP between two namespaces, as fast as they go, and what that cost.
+"""Streams: TCP or UDP between two namespaces, as fast as they go, and their cost; not a trial (RFC 2544).
 
-A stream measurement is not a trial (RFC 2544): TCP adapts its load to the loss it sees, so there is no
-intended load, and a lost segment is a retransmit, not a lost frame. What is reported is *goodput*:
-bits of payload (RFC 2647 section 3.7 counts likewise: what the application received, no headers, no
-retransmitted bits) per second at the receiver.
-
-Results are integer counts and measured times; rates are computed from them and never stored.
+TCP adapts its load to loss: no intended load, and a lost segment is a retransmit. The figure is *goodput*: payload bits
+a second that the receiver's application read (RFC 2647 section 3.7). Rates are computed from integer counts, never
+stored.
 """
 
 from __future__ import annotations
@@ -60,21 +57,18 @@ _COUNT = optional(INTEGER)
 class StreamSpec:
     """Parameters of a stream measurement. Raises ValueError for those that cannot be measured.
 
-    Attributes:
+    Args:
         protocol: "tcp" or "udp".
         streams: parallel streams in each direction.
         duration_s: measured time in seconds, in steps of 0.1.
-        omit_s: warm-up before it, in seconds, not measured: slow start and the learning of bridges.
-            iperf3 runs whole seconds, so ``omit_s + duration_s`` is rounded up to them; what comes
-            after the measured time is not counted.
+        omit_s: warm-up before it, not measured: slow start and the learning of bridges. iperf3 runs whole seconds,
+            so ``omit_s + duration_s`` is rounded up to them; what comes after the measured time is not counted.
         direction: "forward" (the client sends), "reverse" (the server sends), "both" (at once).
-        window_bytes: socket buffers (SO_SNDBUF, SO_RCVBUF), which bound TCP's window; None: the
-            kernel tunes them.
+        window_bytes: socket buffers (SO_SNDBUF, SO_RCVBUF), which bound TCP's window; None: the kernel tunes them.
         mss_bytes: TCP's maximum segment size; None: from the MTU.
-        buffer_bytes: length of one read or write; for UDP the payload of one datagram. None: 128 KiB for
-            TCP; for UDP what fits the path's MTU.
-        bitrate_bps: UDP only: payload bits/s **of each stream**, as iperf3's ``-b`` counts; None: no
-            limit. TCP finds its own rate.
+        buffer_bytes: length of one read or write; for UDP the payload of one datagram. None: 128 KiB for TCP; for
+            UDP what fits the path's MTU.
+        bitrate_bps: UDP only: payload bits/s **of each stream**, as iperf3's ``-b`` counts; None: no limit.
         congestion: TCP's congestion control by the kernel's name ("cubic"); None: the namespace's default.
         client_cpus, server_cpus: CPUs that the two processes may run on; empty: any.
     """
@@ -96,17 +90,14 @@ class StreamSpec:
         _one_of("protocol", self.protocol, PROTOCOLS)
         _one_of("direction", self.direction, DIRECTIONS)
         _within("streams", self.streams, 1, MAX_STREAMS)
-        self._check_times()
-        self._check_sizes()
-        self._check_protocol()
-
-    def _check_times(self) -> None:
         if not (math.isfinite(self.duration_s) and self.duration_s >= MIN_DURATION_S):
             raise ArgumentError(f"duration_s must be at least {MIN_DURATION_S} s, not {self.duration_s}")
         if not (math.isfinite(self.omit_s) and self.omit_s >= 0):
             raise ArgumentError(f"omit_s must be 0 s or more, not {self.omit_s}")
         if self.run_s > MAX_RUN_S:
             raise ArgumentError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
+        self._check_sizes()
+        self._check_protocol()
 
     def _check_sizes(self) -> None:
         if self.window_bytes is not None:
@@ -155,11 +146,8 @@ def _within(name: str, value: int, lowest: int, highest: int) -> None:
 class StreamCounts:
     """One stream over the measured time. None: not offered by the engine, the kernel or the protocol.
 
-    Attributes:
-        received_bytes: payload that the receiver's application read.
-        sent_bytes: payload that the sender's application wrote, over the same time by the sender's clock.
-        retransmits: TCP segments sent again.
-        datagrams, lost_datagrams: UDP: expected at the receiver by the highest number seen; missing among them.
+    Payload bytes are what the applications read and wrote, each by its own clock. ``retransmits``: TCP segments.
+    ``datagrams``, ``lost_datagrams``: UDP: expected by the highest number seen; missing among them.
     """
 
     received_bytes: int
@@ -171,12 +159,10 @@ class StreamCounts:
 
 @dataclass(frozen=True, slots=True)
 class WayCounts:
-    """All streams of one direction.
+    """All streams of one direction (``way``): "forward" or "reverse".
 
-    Attributes:
-        way: "forward" or "reverse".
-        elapsed_ns: the measured time, by the receiver's clock.
-        sender_elapsed_ns: the same by the sender's; None when it did not report.
+    ``elapsed_ns``: the measured time by the receiver's clock, ``sender_elapsed_ns`` by the sender's, None without
+    report.
     """
 
     way: Way
@@ -186,7 +172,6 @@ class WayCounts:
 
     @property
     def received_bytes(self) -> int:
-        """Payload received over all streams."""
         return sum(stream.received_bytes for stream in self.streams)
 
     @property
@@ -218,15 +203,11 @@ def _total(values: Iterable[int | None]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SideCpu:
-    """What one end's process used over the **whole** run, warm-up included.
+    """What one end's process used over the **whole** run, warm-up included (wait4(2), all threads).
 
-    What the kernel does for it in softirqs of its own system calls is in it (a veth delivers in the
-    sender's context); what ksoftirqd and a datapath's threads do is not: see the evidence ``cpu``.
-
-    Attributes:
-        user_ns, system_ns: by the kernel's accounting of the process, all its threads included (wait4(2)).
-        elapsed_ns: for how long the streams flowed.
-        iperf3_percent: as iperf3 says: user + system time over wall-clock time, in % of one CPU.
+    What the kernel does for it in softirqs of its own system calls is in it (a veth delivers in the sender's context);
+    what ksoftirqd and a datapath's threads do is not: see the evidence ``cpu``. ``iperf3_percent``: of one CPU, as
+    iperf3 says: user + system time over wall-clock time.
     """
 
     user_ns: int
@@ -236,7 +217,6 @@ class SideCpu:
 
     @property
     def seconds(self) -> float:
-        """CPU seconds, user and system."""
         return (self.user_ns + self.system_ns) / 1e9
 
     @property
@@ -263,12 +243,10 @@ class StreamEvidence:
 
     @property
     def source(self) -> str:
-        """Which counters."""
         return self.before.source
 
     @property
     def deltas(self) -> tuple[CounterDelta, ...]:
-        """What the counters did."""
         return deltas(self.before, self.after)
 
 
@@ -276,12 +254,9 @@ class StreamEvidence:
 class StreamResult:
     """What the streams did. An invalid one says nothing about the DUT, and may hold no counts at all.
 
-    Attributes:
-        ways: one entry a direction, in the order of ``spec.ways``; empty when nothing could be read.
-        client_cpu, server_cpu: None when the process's end was not seen.
-        facts: what was found, not asked for: congestion control, MSS, socket buffers.
-        evidence: counters around the run.
-        invalid: why it says nothing about the DUT; empty when it does.
+    ``ways``: one entry a direction, in the order of ``spec.ways``. ``client_cpu``, ``server_cpu``: None when the
+    process's end was not seen. ``facts``: real congestion control, MSS, socket buffers. ``evidence``: counters around
+    the run.
     """
 
     spec: StreamSpec
