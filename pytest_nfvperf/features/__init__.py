@@ -1,7 +1,7 @@
-"""What there is beside the core: features, what each has for the core, and which other features it may import.
+"""The table of features: what each offers to the core, and which other features it may import.
 
-The core imports no feature. Where it has room for parts of features it declares a Point, which looks them up in PARTS,
-and imports them when they are asked for. This module imports nothing of the package: all layers may import it.
+The core imports no feature. It declares a Point where features can add parts; the Point finds them in PARTS and imports
+them on demand. This module imports nothing of the package, so all layers may import it.
 """
 
 from __future__ import annotations

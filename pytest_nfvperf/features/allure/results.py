@@ -1,7 +1,7 @@
-"""Allure: what became of a test in its result, results that nobody wrote, and the files beside them.
+"""Allure: the status of a test's result, results that nobody wrote, and the files beside them.
 
-Allure's "failed" is a FAIL (an SLA or an assertion); what says nothing about the DUT is "broken". By itself it would go
-by the exception's class, and call an assertion of a fixture a failure.
+Allure's "failed" is a FAIL (an SLA or an assertion); "broken" says nothing about the DUT. Allure itself decides by the
+exception's class, and calls an assertion of a fixture a failure.
 """
 
 from __future__ import annotations

@@ -58,8 +58,7 @@ from pytest_nfvperf.ports.evidence import Sink
 
 # Records as Allure steps, labels and attachments, through allure-pytest's public API.
 #
-# Without ``--alluredir`` that API does nothing, and neither does the sink: leave it out then, because drawing
-# the pictures takes time.
+# Without ``--alluredir`` that API does nothing, but drawing the pictures takes time: then no sink is made.
 
 # allure-python-commons says py.typed, but half of its API has no annotations.
 _attach: Any = allure.attach
@@ -270,7 +269,7 @@ def _step_ending_in(title: str, ending: BaseException) -> None:
         raise ending
 
 
-# ``--alluredir``: what the run asks of Allure. Light: the rest is imported when there is something to write.
+# The option. It imports the rest only when there is something to write.
 
 _MISSING = "results for Allure are missing"
 

@@ -1,4 +1,4 @@
-"""A bisection in words: what is measured, what was seen, and the verdict."""
+"""A bisection in words: what is measured, what was observed, and the verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a bisection is: each version's chance to be the first bad one, and what a measurement tells of it."""
+"""How sure a bisection is: each version's chance to be the first bad one, and what a measurement would add."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from enum import IntEnum
 from pytest_nfvperf.features.bisect.events import Estimate
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
 
-# Probabilities over candidates: which version the change came in with, and how much a measurement would tell.
+# Probabilities of candidates, and the information that a measurement would give.
 
 _POINTS, _REACH = 160, 6.0
 """Of the integral over what a measurement could show: steps, and how many standard deviations on either side."""
@@ -110,7 +110,7 @@ def told_by_outcome(chance: float, fails_without: float, fails_with: float) -> f
     return max(0.0, entropy((chance, 1 - chance)) - left)
 
 
-# What a run says of the version it ran on, in the words of ``git bisect run``: good, bad, or nothing.
+# Judgement of one run in the terms of ``git bisect run``: good, bad, or no answer.
 
 _VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
 
@@ -159,7 +159,7 @@ def passed(test: TestConclusion) -> bool:
     return test.fate is Fate.PASSED and not test.tolerated
 
 
-# Versions that differ in a rate: those before the change are at one level, those from it on at another.
+# Bisection by rates: one level before the change, another one since.
 
 JITTER = 0.1
 """Of the change: by how much a version's own level differs from its neighbours' (code layout), standard deviation."""

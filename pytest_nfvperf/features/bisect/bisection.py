@@ -23,8 +23,7 @@ from pytest_nfvperf.features.bisect.events import (
     unusable,
 )
 
-# Versions that pass or fail a test: it fails seldom before the change and often from it on; how often is
-# learned.
+# Bisection by outcomes. A test fails seldom before the change and often since; the runs teach how often.
 
 _MOST_FAILURE_RUNS = 12
 """Of one version. One that still could be either is left open."""
@@ -80,8 +79,7 @@ def _log_evidence(runs: Runs, fails: float, passes: float) -> float:
     )
 
 
-# The ends come first: in what do they differ? Without a difference that is beyond the noise there is no
-# bisection.
+# First the ends are measured: without a difference beyond the noise there is no bisection.
 
 LOOKS = (8, 16, 32)
 """Blocks of the ends after which it is decided whether to go on."""
@@ -276,9 +274,8 @@ def _of_ends(question: Question, events: Sequence[Event]) -> list[VersionCompari
     ]
 
 
-# What to measure next, or the verdict: a function of the question and of all that was seen so far.
-#
-# So a bisection that was killed goes on by being asked again.
+# The next measurement or the verdict depends only on the question and the events,
+# so a bisection that was killed continues when it is started again.
 
 _LEAST_TOLD = 1e-3
 """Bits. A measurement that is expected to tell less is not made."""

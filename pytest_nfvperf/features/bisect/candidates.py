@@ -17,7 +17,7 @@ from pytest_nfvperf.features.versions.registry import Registry, resolved
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 
-# The versions that a bisection is about, in order: as the user lists them, or the commits of a git tree.
+# Listing the candidates in order: the user's list, or the commits of a git tree.
 
 _GIT_DEADLINE_S = 120.0
 _SHORT = 12
@@ -120,10 +120,9 @@ def _git(tree: Path, *arguments: str) -> str:
         raise ConfigError(f"git cannot tell the commits of {tree}: {said}") from error
 
 
-# From a candidate to an Open vSwitch on this machine: commits are built when they are asked for.
+# Installing a candidate. A commit is built only when it is measured.
 #
-# Two bisections can share commits, and then share builds. Each holds what it uses (``Registry.hold``), and the
-# last one that used a build removes it.
+# Two bisections can share builds. Each holds its builds (``Registry.hold``), and the last user removes them.
 
 _OURS = "bisect-"
 """Begins the names of versions that a bisection built, and removes."""

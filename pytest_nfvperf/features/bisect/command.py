@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.features.bisect.candidates import Candidate
 
 
-# How a bisection goes on, for a person: a line a step, the verdict, and a page with a picture.
+# Output for a person: a line for each step, the verdict, and a page with a picture.
 
 
 class BisectAccount:
@@ -88,7 +88,7 @@ def _culprit(question: Question, found: BisectionState) -> str:
     return question.versions[step.candidates.first]
 
 
-# ``nfvperf bisect``: which of an ordered row of versions brought a change in?
+# ``nfvperf bisect``.
 
 FOUND, REFUSED, OPEN = 0, 1, EXIT_STATUS[RunFate.INCONCLUSIVE]
 """One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
@@ -256,12 +256,12 @@ def _status(verdict: BisectionVerdict) -> int:
     return FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else OPEN
 
 
-# ``nfvperf judge``: a run as good, bad, or no answer, by the exit statuses of ``git bisect run``.
+# ``nfvperf judge``, with the exit statuses of ``git bisect run``.
 
 _SHORT = 12
 
 
-def _add_parser_of_judge(commands: Commands) -> None:
+def _add_judge_parser(commands: Commands) -> None:
     text = "a run as good (0), bad (1) or no answer (125), for git bisect run"
     usage = "nfvperf judge RUN-DIR\n       nfvperf judge [--source DIR] [--results DIR] -- PYTEST-ARGUMENTS"
     parser = commands.add_parser("judge", help=text, description=text, usage=usage)
@@ -276,7 +276,7 @@ def _add_parser_of_judge(commands: Commands) -> None:
     parser.set_defaults(command=_judge)
 
 
-JUDGE = Command(_add_parser_of_judge, usage_status=int(Judged.CANNOT_TELL), takes_tests=True)
+JUDGE = Command(_add_judge_parser, usage_status=int(Judged.CANNOT_TELL), takes_tests=True)
 
 
 def _judge(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,6 @@
-"""The log of a bisection: JSON lines, the question first, then all that was seen. Whoever has it can go on.
+"""The log of a bisection as JSON lines: the question, then all events. A later process continues from it.
 
-Each line is on the disk before the next measurement begins. A line that was cut off when the process was killed is
-taken away by the next.
+Each line is on the disk before the next measurement begins. The next process removes a line that a kill cut off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was asked of a bisection, and what was seen so far.
+"""The question of a bisection, and the events so far.
 
 Versions have numbers: 0 is the good end, the last one the bad end.
 """

@@ -33,7 +33,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunConclusion, RunFate
 from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
 
-# What a bisection needs from the world: a measurement of a version, and a place to keep what was seen.
+# What the loop needs: measurements, a log, and output.
 
 
 class VersionTrials(Protocol):
@@ -72,7 +72,7 @@ class Account(Protocol):
         """This was seen and kept, and the bisection stands so."""
 
 
-# A run of pytest, or of nfvperf itself, as a child that ends in good order whatever becomes of us.
+# Running a child that ends in good order, however this process ends.
 
 _END_S = 90.0
 """A run that is asked to end takes its testbed down and writes its report."""
@@ -111,7 +111,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-# One run of pytest in a child, read back from its evidence.
+# One run of pytest, read back from its evidence.
 
 OUTPUT = "output.txt"
 NO_PAGE = ("--nfv-report", "none")
@@ -142,7 +142,7 @@ def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
     return conclude(read_run(found[0]))
 
 
-# ``nfvperf compare`` of two versions, as figures of a bisection.
+# ``nfvperf compare`` of two versions.
 
 DOCUMENT = "comparison.json"
 BASE, VERSION = "base", "version"
@@ -250,7 +250,7 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDiffere
                 yield MetricDifference(test, metric["metric"], math.log(ratio), error, metric["better"] == "higher")
 
 
-# Measures what a bisection asks for: by ``nfvperf compare``, or by one run of the tests on a version.
+# Measurements by ``nfvperf compare``, or by one run of the tests.
 
 _INTERRUPTED = "the tests were interrupted"
 
@@ -333,7 +333,7 @@ class MeasuredVersions:
         return self.results / f"{number:03}-{name}"
 
 
-# The loop of a bisection: ask what to measure, measure it, keep it, until there is a verdict.
+# The loop: measure and record until there is a verdict.
 
 
 def bisect(question: Question, trials: VersionTrials, seen: Seen, account: Account) -> BisectionState:

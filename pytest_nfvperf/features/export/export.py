@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# Evidence for other tools: flat tables as CSV, or Parquet by pyarrow, and OpenMetrics text by
-# prometheus_client.
-#
-# docs/reference/export.md lists the columns and the metrics; tests hold the page and these tables together.
+# docs/reference/export.md lists the columns and the metrics. Tests compare that page with these tables.
 
 NO_PYARROW = "Parquet files need pyarrow: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"
 NO_CLIENT = "OpenMetrics need prometheus_client: pip install 'pytest-nfvperf[export]', or write CSV (--format csv)"
@@ -415,7 +412,7 @@ class _Runs:
             yield family
 
 
-# ``nfvperf export``: evidence as flat tables, for other programs.
+# The command.
 
 
 def _add_parser(commands: Commands) -> None:

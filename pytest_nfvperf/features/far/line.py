@@ -1,6 +1,6 @@
-"""This end's line to another machine: one question at a time over execnet and ssh.
+"""The line to another machine: one question at a time over execnet and ssh.
 
-It ends with an error that has ssh's own words, whoever closed it. What the far end made it then removes by itself.
+When the line ends, for whatever reason, the error has ssh's own words. The far end then removes what it made.
 """
 
 from __future__ import annotations

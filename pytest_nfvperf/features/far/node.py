@@ -21,7 +21,7 @@ from pytest_nfvperf.model.topology.topology import Topology, standing_on
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector
 
-# This end's view of a node's OVS on another machine: asks for everything over a line.
+# A remote node's OVS: each call is a question over the line.
 
 
 class FarCounters:
@@ -205,7 +205,7 @@ class FarOvs:
             self._ended()
 
 
-# Nodes of the testbed that are on other machines: what is looked for before a run, and how they are started.
+# The testbed's remote nodes: the checks before a run, and the start.
 
 
 class FarNodes:

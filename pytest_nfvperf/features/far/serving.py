@@ -1,10 +1,7 @@
-"""The far end: this package on another machine makes a node's OVS there, and answers until the channel closes.
+"""The far end: this package makes a node's OVS on another machine, and answers until the channel closes.
 
-What it makes it notes in a journal of that machine. It removes all of it when it is asked to, when the channel closes,
-when nothing was heard for ``LEASE_S`` (a cable that was pulled closes no channel), and when a next run starts there, or
-``nfvperf clean``, where it was killed.
-
-Questions are pickled: whoever may ask may run anything here anyway. Answers are builtin types, which execnet checks.
+It journals what it makes. It removes all of it on request, when the channel closes, and after ``LEASE_S`` of silence (a
+pulled cable closes no channel). After a kill, the next run or ``nfvperf clean`` removes it.
 """
 
 from __future__ import annotations

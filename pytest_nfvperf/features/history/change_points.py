@@ -1,6 +1,6 @@
-"""Change points of a series: ruptures proposes them, a test of both sides keeps those that chance does not explain.
+"""Change points of a series: ruptures proposes them, and tests keep those that chance does not explain.
 
-Everything is done with logarithms, so that a step is a share of the level it starts from.
+All values are logarithms, so that a step is a share of the level before it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# A run on its way into a history, and what a history says.
+# Reading a run for a history.
 
 _VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")
 _MOST_SHOWN = 12
@@ -162,7 +162,7 @@ def _wanted_series(history: History, wanted: Wanted) -> list[FigureSeries]:
     return found
 
 
-# ``nfvperf history``: figures of many runs, and the changes in them.
+# The command.
 
 NOTHING_NEW, WORSE = 0, 1
 USAGE, TOO_FEW = EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.INCONCLUSIVE]

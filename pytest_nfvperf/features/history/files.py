@@ -1,4 +1,4 @@
-"""The directory of a history: one file a run, one an acknowledgement, so that two branches of it merge."""
+"""The directory of a history: one file a run, one an acknowledgement, so that branches of it merge without conflict."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from pytest_nfvperf.features.history.series import (
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import ConfigError
 
-# A history as a table for a terminal, and its changes in words.
+# The table for a terminal, and the changes in words.
 
 _STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
 
@@ -134,7 +134,7 @@ def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color:
     return rendered([table], width=width, color=color)
 
 
-# A history as one HTML page: what changed, and a chart a series.
+# The HTML page: the changes, and a chart for each series.
 
 _COLOURS = {ChangeMeaning.WORSE: VERMILION, ChangeMeaning.BETTER: GREEN, ChangeMeaning.CHANGED: ORANGE}
 _BOUNDS = (("", "circle"), (AT_LEAST, "triangle-up-open"), (AT_MOST, "triangle-down-open"), (ABOUT, "diamond-open"))

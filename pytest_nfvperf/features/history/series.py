@@ -1,6 +1,6 @@
-"""Many runs of the same tests: the entry of each run, series of their figures, and the changes in them. Pure.
+"""The entry of each run, series of their figures, and the changes in them.
 
-``HistoryEntry`` and ``Acknowledgement`` are the shapes of the files of a history (docs/how-to/history.md).
+``HistoryEntry`` and ``Acknowledgement`` define the files of a history (docs/how-to/history.md).
 """
 
 from __future__ import annotations

@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest_nfvperf
 from pytest_nfvperf.model.errors import ConfigError
 
-# Holds one place of a labgrid coordinator until the process that started it ends, however it ends.
+# The process that holds a place of a labgrid coordinator until its parent ends, also by kill -9.
 #
-# ``python -m pytest_nfvperf.features.labgrid.place CLIENT KEY=VALUE...`` reserves a place that has these tags,
-# waits for its turn, acquires it, writes its name as a line of JSON, and releases it at the end of its standard
-# input. A kill -9 of the parent ends that, too. It calls labgrid's own client: the pytest plugin that comes
-# with labgrid is never loaded.
+# ``python -m pytest_nfvperf.features.labgrid.place CLIENT KEY=VALUE...`` reserves a place with these tags, waits for
+# its turn, acquires it, and writes its name as a line of JSON. At the end of its standard input it releases the place.
+# It calls labgrid's client; labgrid's own pytest plugin is never loaded.
 
 WAITING, PLACE, REFUSED = "waiting", "place", "refused"
 """Keys of its lines: it waits for a place; it has this one; it cannot get one, and why."""
@@ -104,7 +103,7 @@ def _say(word: str, what: str) -> None:
         return  # the parent is gone: its input has ended, too
 
 
-# A lease of a place of a labgrid coordinator, by its tags.
+# The lease, as the run sees it.
 
 CLIENT = "labgrid-client"
 _MODULE = "pytest_nfvperf.features.labgrid.place"

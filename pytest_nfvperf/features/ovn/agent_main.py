@@ -1,8 +1,7 @@
-"""Starts ovn-bgp-agent where one is root already. Run by the Python of the agent's own environment.
+"""Starts ovn-bgp-agent as root, under the Python of the agent's environment.
 
-The agent has three helpers with privileges of their own. By itself it has sudo start each as a new Python, which
-imports all of OpenStack's libraries again. Here oslo.privsep forks them (Method.FORK, for processes that have the
-privileges): a second less, and most of a minute in an emulated guest. Else the agent is as it is installed.
+Normally sudo starts each of its three privileged helpers as a new Python, which imports all of OpenStack's libraries.
+Here oslo.privsep forks them (Method.FORK): a second less, and most of a minute less in an emulated guest.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from pytest_nfvperf.features.routing.daemons import Daemon, Daemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
-# Where ovn-bgp-agent is: in a virtual environment of its own, because its dependencies are many and none of
-# ours.
+# Finding ovn-bgp-agent. Its many dependencies stay in a virtual environment of its own.
 
 VARIABLE = "NFVPERF_OVN_BGP_AGENT"
 """Names the environment's directory where it is not in the cache."""
@@ -63,15 +62,15 @@ def agent_version(directory: Path) -> str:
     return "unknown"
 
 
-# ovn-bgp-agent itself (OpenStack, PyPI) with its northbound driver, on a private OVN, OVS and FRR.
+# The agent (OpenStack, PyPI) with its northbound driver.
 #
-# It watches OVN's northbound database. For each address of a logical port on a provider network it puts the
-# address on a dummy interface in a VRF, whose connected routes FRR leaks into the default table and announces;
-# and a rule that leads what comes for it to the provider bridge. All in the network namespace of the private
-# OVS, where FRR has to be, too.
+# It watches OVN's northbound database. For each address of a logical port on a provider network it does two things:
+# - It adds the address to a dummy interface in a VRF, whose connected routes FRR leaks into the default table and
+#   announces.
+# - It adds a rule that leads packets for the address to the provider bridge.
 #
-# The agent has paths built in: /run/frr for vtysh, /etc/iproute2/rt_tables for the tables that it numbers. It
-# sees its own of both, and no other /run.
+# It works in the network namespace of the private OVS, so FRR has to be there, too. Its paths are fixed: /run/frr
+# (vtysh) and /etc/iproute2/rt_tables (its tables). So it gets private copies of both, and no other /run.
 
 _MAIN = Path(__file__).with_name("agent_main.py")
 _RUN = Path("/run")
@@ -236,7 +235,7 @@ def _view(directory: Path, run_directory: Path, frr: Path) -> dict[str, str]:
     return {**binds, str(tables): str(_ROUTING_TABLES), str(own_run): str(_RUN)}
 
 
-# What doctor says of OVN and ovn-bgp-agent.
+# Checks for doctor.
 
 
 def ovn_checks(testbed: Testbed | None = None) -> list[Check]:  # noqa: ARG001 - of any testbed

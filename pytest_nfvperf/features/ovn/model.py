@@ -12,7 +12,7 @@ from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import namespace
 from pytest_nfvperf.model.topology.topology import Topology
 
-# OVN's logical network as data, in the words of ovn-nb(5). Pure: makes nothing.
+# OVN's logical network, in the terms of ovn-nb(5).
 
 INTEGRATION_BRIDGE = "br-int"
 """The bridge that ovn-controller writes its flows to (ovn-architecture(7))."""
@@ -74,9 +74,7 @@ class LogicalSwitch:
             raise ArgumentError(f"logical switch {self.name!r} has a port twice: {', '.join(names)}")
 
 
-# S1 as OpenStack has it: a VM on an OVN provider network, whose address ovn-bgp-agent has FRR announce.
-#
-# ::
+# S1 as OpenStack has it: ovn-bgp-agent makes FRR announce the address of a VM on an OVN provider network::
 #
 #     BIRD -- br-bgp -- FRR and the kernel's routes -- br-ex -- br-int -- VM
 #                       (the namespace of the private OVS)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     pass
 
 
-# Starts the path of ovn-bgp-agent on a deployed topology: OVN, FRR, BIRD and the agent.
+# Start of the daemons on a deployed topology: OVN, FRR, BIRD and ovn-bgp-agent.
 
 _ESTABLISHED_WITHIN_S = 10.0
 
@@ -157,7 +157,7 @@ def start_ovn_path(journal: Journal, built: BuiltOvsTopology, binaries: OvsBinar
     return OvnPath(plan, ovn, frr, bird, agent)
 
 
-# OVN for plans: nothing is started.
+# For plans: nothing is started.
 
 _NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
 
@@ -198,7 +198,7 @@ class SimulatedOvn:
         raise UnavailableError(_NO_AGENT)
 
 
-# ``private_ovn`` and ``ovn_bgp_agent``: topologies with OVN over them; or a skip that says why not.
+# The fixtures' side: deploy the topology with OVN, or skip with the reason.
 
 
 def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> OvnDaemons:

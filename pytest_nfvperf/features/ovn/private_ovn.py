@@ -24,7 +24,7 @@ from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, Localnet, Logi
 from pytest_nfvperf.features.routing.daemons import Daemon, Daemons
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
-# Finding OVN: the distribution's packages, or what was installed under /usr/local.
+# Finding OVN: the distribution's packages, or an installation under /usr/local.
 
 _PROGRAMS = ("ovn-northd", "ovn-controller")
 _SHARES = (Path("/usr/share/ovn"), Path("/usr/local/share/ovn"))
@@ -90,7 +90,7 @@ def _missing(name: str, where: str) -> TestbedError:
     return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
 
 
-# Changes of the northbound database as arguments of ovn-nbctl(8): several commands in one transaction.
+# Arguments of ovn-nbctl(8): one transaction of several commands.
 
 Command = Sequence[str]
 
@@ -136,7 +136,7 @@ def _settings(column: str, values: Mapping[str, str]) -> Iterator[str]:
         yield f"{column}:{json.dumps(key)}={json.dumps(value)}"
 
 
-# A topology's OVS as an OVN chassis: what ovn-controller(8) reads from and writes into OVS's own database.
+# The topology's OVS as a chassis: what ovn-controller(8) reads from and writes into OVS's database.
 
 _PROTOCOL = "OpenFlow15"  # what ovn-controller speaks
 _IFACE_ID = "iface-id"
@@ -242,11 +242,10 @@ def _remove_patch_ports(bridge: Row | None) -> None:
         bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
 
 
-# A private OVN over a deployed topology: two databases, northd, and a controller on the topology's OVS.
+# OVN itself: two databases, northd, and a controller. There is one chassis.
 #
-# One chassis. Logical ports are bound to ports of the topology's integration bridge, whose flows are OVN's from
-# then on. OVN makes br-int's pipeline from what the northbound database says; nothing of it needs a kernel
-# module where the datapath is the userspace one.
+# Logical ports are bound to ports of the topology's integration bridge, and from then on OVN owns its flows. With the
+# userspace datapath OVN needs no kernel module.
 
 _COMMAND_S = 10
 _UP_DEADLINE_S = 20.0

@@ -1,13 +1,7 @@
 """Counts the instructions of each function of a program, by valgrind's callgrind.
 
-Callgrind executes the program on a CPU that it emulates. So neither the machine's load nor other tenants are in the
-count; nor are the kernel, caches and stalls.
-
-What callgrind writes, as call stacks (valgrind's manual, "Callgrind Format Specification").
-
-With --separate-callers a function's name has those of its callers behind it, parted by ``'``: each such context is a
-stack. A line of two numbers is a cost of the function named last; the one after ``calls=`` is the inclusive cost of
-what was called, which is counted where it was executed.
+Callgrind executes the program on an emulated CPU. So the count does not depend on the machine's load or other tenants,
+and it does not include the kernel, caches and stalls.
 """
 
 from __future__ import annotations
@@ -34,7 +28,12 @@ _ASK_DEADLINE_S = 30.0
 
 
 def stacks(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Each context's stack, the outermost function first, with the instructions of a line in it."""
+    """Each context's stack, the outermost function first, with the instructions of a line in it.
+
+    The format is in valgrind's manual, "Callgrind Format Specification". With --separate-callers a function's name has
+    its callers behind it, separated by ``'``: each such context is a stack. A line of two numbers is a cost of the
+    function named last. The one after ``calls=`` is the inclusive cost of the callee, which is counted there.
+    """
     stack: tuple[str, ...] = ()
     called = False
     for line in lines:

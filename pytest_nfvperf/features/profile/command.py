@@ -39,11 +39,8 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# ``nfvperf profile``: a version of Open vSwitch forwards frames under callgrind, which counts each function's
-# part.
-#
-# OVS's userspace datapath without DPDK, on veth pairs: its main thread forwards. What is told is below the
-# function that reads a port's frames, so what OVS does beside forwarding is not in it.
+# Counting under callgrind. OVS's userspace datapath without DPDK runs on veth pairs, so its main thread forwards.
+# The profile holds only what is below the function that reads a port's frames.
 
 READS_FRAMES = "dp_netdev_process_rxq_port"
 """The function of lib/dpif-netdev.c that reads a burst of a port and forwards it, in all versions since OVS 2.5."""
@@ -147,9 +144,8 @@ def _sender(live: LiveTopology, profiled: Profiled) -> Callable[[int], None]:
     return send
 
 
-# ``--nfv-profile-cpu``: an extra, unmeasured run of what was measured, with a profile of where the cycles went.
-#
-# Where subjects were compared, each gets a differential flame graph against the baseline's profile.
+# ``--nfv-profile-cpu``: repeat a measurement under a profiler, without measuring.
+# In a comparison each subject gets a differential flame graph against the baseline.
 
 FOLDER = "profiles"
 
@@ -221,8 +217,7 @@ def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
     return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
 
 
-# ``nfvperf profile``: which functions of Open vSwitch spend a packet's instructions, and where two versions
-# differ.
+# The command.
 
 _TEXT = (
     "Which functions of Open vSwitch's userspace datapath spend a packet's instructions, counted by valgrind's "
@@ -262,7 +257,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     names: list[str] = arguments.versions
     if len(names) > 2 or len(set(names)) < len(names):
         raise ConfigError(f"name one version, or two that differ, not {', '.join(names)}")
-    registry, profiled = Registry(), _profiled_of_profile(arguments)
+    registry, profiled = Registry(), _profile_setup(arguments)
     places = [resolved(NamedOvs(name, name), registry).prefix for name in names]
     found = [profile_functions(name, place, profiled) for name, place in zip(names, places, strict=True)]
     if len(found) == 1:
@@ -275,7 +270,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _profiled_of_profile(arguments: argparse.Namespace) -> Profiled:
+def _profile_setup(arguments: argparse.Namespace) -> Profiled:
     """ConfigError for what cannot be sent."""
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
     from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy  # noqa: PLC0415

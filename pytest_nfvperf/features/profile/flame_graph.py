@@ -1,9 +1,7 @@
 """A profile as a flame graph: one box a function, as wide as its share, callers below.
 
-Brendan Gregg's layout (https://www.brendangregg.com/flamegraphs.html), as plain SVG that needs no script: a box has
-its name and figure as far as they fit, and shows both whole when it is pointed at. Of two versions the boxes are as
-wide as in the second; red ones, with all that they call, cost more than in the first, blue ones less, grey ones as
-much.
+Brendan Gregg's layout (https://www.brendangregg.com/flamegraphs.html), as plain SVG without scripts. For two versions,
+boxes are as wide as in the second; red ones, with their callees, cost more than in the first, blue ones less.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Samples call stacks by perf while something else goes on (perf-record(1)).
-
-What ``perf script`` prints, as call stacks (perf-script(1)): a line of a sample, a line of each caller, a blank.
-"""
+"""Samples call stacks by perf while other work runs (perf-record(1))."""
 
 from __future__ import annotations
 
@@ -32,8 +29,8 @@ _START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 5.0, 20.0, 60.0
 def stacks(text: str) -> Iterator[tuple[str, ...]]:
     """Each sample's stack: the process's name, then functions from the outermost to the one that ran.
 
-    Functions without a name that call one another are one: what walks the stack of a program built without frame
-    pointers finds up to 127 of them, and none is true.
+    ``text`` is from perf-script(1): a line for a sample, one for each caller, and an empty one. Adjacent functions
+    without a name become one: in a program without frame pointers perf finds up to 127 of them, and none is true.
     """
     comm, frames = "", list[str]()
     for line in [*text.splitlines(), ""]:

@@ -36,8 +36,8 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 # BIRD's control socket, as birdc uses it.
 #
-# A command is a line; the answer is lines with four-digit codes, of which 0xxx ends it, and 8xxx and 9xxx
-# refuse (BIRD 2 programmer's guide, doc/reply_codes).
+# A command is a line. The answer is lines with four-digit codes: 0xxx ends it, 8xxx and 9xxx refuse (BIRD 2
+# programmer's guide, doc/reply_codes).
 
 
 class BirdControl:
@@ -111,7 +111,7 @@ def _lines(text: str) -> list[tuple[str, str]]:
     return lines
 
 
-# What BIRD says of a session (``show protocols all NAME``), which is text for people.
+# A session's state from ``show protocols all NAME``, which prints text for people.
 
 _STATES = {status.value.lower(): status for status in SessionStatus}
 _ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) exported")
@@ -180,7 +180,7 @@ def bfd_status(neighbor: Neighbor, lines: Sequence[str]) -> BfdStatus | None:
     return BfdStatus.DOWN
 
 
-# BIRD 2's configuration from a SpeakerConfig. Routes that it originates are in files of their own, included.
+# Configuration files. The originated routes are in files of their own, which the main one includes.
 
 ROUTES = {family: f"routes-{family}.conf" for family in Family}
 """Names of the files with routes, by family."""
@@ -268,7 +268,7 @@ def _filter(policy: Policy, family: Family, candidates: str) -> str:
     return f"filter {{ if {passes} then {{ {sets}accept; }} reject; }}"
 
 
-# BIRD 2 as a ports.routing.BgpSpeaker.
+# The speaker.
 
 DIRECTORIES = PROGRAMS["bird"].directories
 

@@ -1,7 +1,7 @@
 """How long forwarding takes to follow routing, measured by the frames themselves.
 
-The generator sends at a constant rate while a route is withdrawn or a daemon dies. Each frame was due at a known time,
-so the frames before and after the gap date the change in the datapath, to within one interval of the rate.
+The generator sends at a constant rate while a route is withdrawn or a daemon dies. Each frame's sequence number was due
+at a known time, so the frames on both sides of the gap date the change to within one interval of the rate.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pytest_nfvperf.features.routing.ports import BgpSpeaker
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.ports.datapath import SamplerReading
 
-# Waiting for a session, alike for every speaker.
+# Waiting for a session of any speaker.
 
 _INTERVAL_S = 0.02
 
@@ -230,7 +230,7 @@ def executable(name: str, directories: Sequence[str]) -> str:
     raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): {install_hint(name)}")
 
 
-# Why sessions went down, which daemons forget once they are up again, and keep in their logs.
+# Why sessions went down, from the daemons' logs: once a session is up again its daemon has forgotten the reason.
 
 _BIRD = re.compile(r"<(?:TRACE|RMT|ERR|WARN|BUG)> (\w+): (.+)")
 _BIRD_CLOSED = "BGP session closed"
@@ -298,7 +298,7 @@ class FrrLog:
         return self._reasons.get(neighbor, "")
 
 
-# Routing sessions seen once a second while a soak runs.
+# A monitor that reads the sessions once a second during a soak.
 
 
 class SessionSampler:

@@ -36,10 +36,10 @@ from pytest_nfvperf.features.routing.model import (
 )
 from pytest_nfvperf.model.errors import TestbedError
 
-# A daemon's vty socket, as vtysh uses it, without starting vtysh each time.
+# A daemon's vty socket, used directly: starting vtysh takes 10 ms, and ten times that beside a polling PMD.
 #
-# vtysh(1) sends a command and a zero byte; the answer is text, three zero bytes and a status (FRR developer's
-# guide, "VTYSH"). Starting vtysh takes 10 ms, and ten times that beside a polling PMD.
+# vtysh(1) sends a command and a zero byte. The answer is text, three zero bytes and a status (FRR developer's
+# guide, "VTYSH").
 
 _END = b"\0\0\0"
 _SUCCESS = (0, 4)  # CMD_SUCCESS, CMD_SUCCESS_DAEMON, lib/command.h
@@ -105,7 +105,7 @@ class Vty:
             self._socket = None
 
 
-# What bgpd says of a session, as JSON (``show bgp neighbors A json``).
+# A session's state from ``show bgp neighbors A json``.
 
 _STATUS = {status.value: status for status in SessionStatus}
 _BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Admin Down": BfdStatus.ADMIN_DOWN}
@@ -150,7 +150,7 @@ def _bfd(neighbor: Neighbor, told: Mapping[str, Any]) -> BfdStatus | None:
     return _BFD.get(str(told.get("peerBfdInfo", {}).get("status", "")), BfdStatus.DOWN)
 
 
-# FRR's configuration files from a SpeakerConfig: one for each daemon.
+# Configuration files, one for each daemon.
 
 _COMMON = ("hostname nfvperf", "log timestamp precision 3")
 _IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
@@ -260,11 +260,10 @@ def _label(neighbor: Neighbor) -> str:
     return neighbor.address.replace(":", "-")
 
 
-# FRR as a ports.routing.BgpSpeaker: zebra, bgpd and, where BFD is asked for, bfdd.
+# The speaker: zebra, bgpd and, with BFD, bfdd.
 #
-# What it announces is a ``network`` of bgpd's, beside a route to nowhere in the kernel, which the DUT's agent
-# follows. Not FRR's own static routes: since FRR 9 staticd takes them from mgmtd only, whose files and sockets
-# are the machine's.
+# It announces a prefix by bgpd's ``network`` and a blackhole route in the kernel, which the DUT's agent follows. FRR's
+# own static routes do not work here: since FRR 9 staticd needs mgmtd, whose files and sockets are the machine's.
 
 DIRECTORIES = PROGRAMS["bgpd"].directories
 _REFUSED = "on config line"

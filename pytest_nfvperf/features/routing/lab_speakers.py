@@ -28,7 +28,7 @@ from pytest_nfvperf.features.routing.model import (
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 
-# The process behind a socket that somebody else's daemon listens on.
+# Which process listens on the socket of a lab's daemon.
 
 _DYING_S = 0.5
 _CREDENTIALS = struct.Struct("=3i")  # struct ucred, unix(7): pid, uid, gid
@@ -96,9 +96,7 @@ def _listener(path: Path) -> int:
     return int(pid)
 
 
-# What somebody else's daemon was told to announce, taken back by the journal's entry: after kill -9, too.
-#
-# It was told so at run time only: a daemon that was restarted since has forgotten it by itself.
+# Withdrawal by the journal's entry, also after kill -9. A daemon that restarted since has forgotten the prefix itself.
 
 
 def note_announcement(journal: Journal, prefix: str, daemon: str, socket: Path, undo: Sequence[str]) -> Entry:
@@ -158,11 +156,8 @@ class Announced:
         self._entries.pop(prefix, None)
 
 
-# An FRR that runs already and is somebody else's.
-#
-# What it announces for us is a ``network`` statement of bgpd and a blackhole route, because bgpd announces only
-# what is in its table (``bgp network import-check``). The route is staticd's, or mgmtd's where that runs (FRR 9
-# and newer).
+# FRR announces a prefix by a ``network`` statement and a blackhole route: bgpd announces only what is in its table
+# (``bgp network import-check``). The route goes to staticd, or to mgmtd where that runs (FRR 9 and newer).
 
 
 class LabFrr:
@@ -262,11 +257,8 @@ def _bfd(told: Mapping[str, Any]) -> BfdTimers | None:
     return BfdTimers(found.get("txMinInterval", BfdTimers().interval_ms), found.get("detectMultiplier", 3))
 
 
-# A BIRD that runs already and is somebody else's.
-#
-# BIRD takes no routes at run time; it can enable and disable protocols. So what it can announce are the
-# prefixes of static protocols that its own configuration has, and the testbed file names (``announces``). Each
-# is left as it was.
+# BIRD takes no routes at run time, but it can enable and disable protocols. So it can announce only the prefixes of
+# static protocols in its own configuration, which the testbed file names (``announces``).
 
 _FIELD = re.compile(r"^\s+(Neighbor address|Neighbor AS|Local AS):\s+(\S+)")
 _SCOPE = "%"
@@ -387,10 +379,8 @@ class LabBird:
         self._control.close()
 
 
-# A routing daemon that runs already and is somebody else's, as a ports.routing.BgpSpeaker.
-#
-# It is looked at, and asked to announce. It is neither started, stopped nor restarted, and its files are not
-# touched. What it announces for us is given at run time, journaled before, and taken back.
+# The speaker. It never starts, stops or restarts the lab's daemon, nor touches its files.
+# Each announcement is journaled first, made at run time, and withdrawn at the end.
 
 
 class LabEngine(Protocol):

@@ -16,10 +16,7 @@ from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 
-# BGP speakers as data: what one is configured with, and what its sessions are seen to be.
-#
-# Words are those of RFC 4271 (BGP-4), RFC 2385 (MD5 signatures), RFC 4724 (graceful restart), RFC 4760 (address
-# families) and RFC 5880 (BFD).
+# Names follow RFC 4271 (BGP-4), 2385 (MD5 signatures), 4724 (graceful restart), 4760 (address families), 5880 (BFD).
 
 _LAST_ASN = 2**32 - 1
 _SHORTEST_HOLD_S = 3  # RFC 4271, 4.2: a hold time is 0 or at least 3 s
@@ -249,11 +246,9 @@ class SpeakerInfo:
     daemons: tuple[str, ...] = field(default=())
 
 
-# Scenario S1 as data: a bridge whose flows BGP decides, a VM behind it, and a neighbour behind the generator's
-# port.
+# Scenario S1: BGP decides the flows of a bridge. A VM is behind the bridge, a neighbour behind the generator's port.
 #
-# Data is untagged on the generator's port (the flat provider network), BGP and BFD are in a VLAN of the same
-# port::
+# Data is untagged on the generator's port (the flat provider network). BGP and BFD use a VLAN of the same port::
 #
 #     generator and BIRD -- dpdk2 -- br-ex -- vm0 -- VM
 #                                      |

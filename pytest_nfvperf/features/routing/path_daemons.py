@@ -27,7 +27,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
-# A link that is set down and up, as by somebody who pulls its cable: a fault that tests make on purpose.
+# A link that a test cuts and restores, as if somebody pulled its cable.
 
 
 class LinkSwitch:
@@ -74,7 +74,7 @@ class LinkSwitch:
             netlink.send([change(index=index, name=self._interface)])
 
 
-# Starts S1's path on a deployed topology: FRR, BIRD, and the agent that turns routes into flows.
+# Start of S1's daemons on a deployed topology: FRR, BIRD and the route agent.
 
 
 class LocalBgp:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.adapters.journal.journal import Journal
 
 
-# S1's path as it runs: waits for its session and its flows, and says whether it is healthy.
+# The running path of S1: it waits for its session and flows, and checks its health.
 
 ESTABLISHED_WITHIN_S = 5.0
 _INSTALLED_WITHIN_S = 5.0
@@ -92,7 +92,7 @@ class BgpPath:
                 stack.callback(part.close)
 
 
-# What routing daemons did not do in time is the DUT's result, unless the machine did not let them run.
+# Whose fault a routing timeout is: the DUT's, unless the machine did not let the daemons run.
 
 MOST_WAITED = 0.1
 """Share of the time until the deadline that a daemon may have been ready and without a CPU. BFD ends a session after
@@ -125,7 +125,7 @@ def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
         raise DutFailure(error.message, evidence=error.evidence) from error
 
 
-# ``bgp``: from a plan of S1 to the deployed path, with its daemons; or to a skip that says why not.
+# The fixture's side: deploy S1 with its daemons, or skip with the reason.
 
 BACK_WITHIN_S = 15.0
 """A session that an overload took down: BGP's and BFD's own timers, and a retry or two."""

@@ -27,9 +27,8 @@ from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProc
 from pytest_nfvperf.features.routing.daemons import NICE
 from pytest_nfvperf.model.errors import TestbedError
 
-# When BGP UPDATE messages passed an interface: by the kernel's own time of each packet (packet(7), socket(7)).
-#
-# A packet socket keeps what passed until it is read, so nobody has to run meanwhile and nothing is late.
+# When BGP UPDATE messages passed an interface, by the kernel's time of each packet (packet(7), socket(7)).
+# A packet socket keeps the packets until they are read, so a late reader does not falsify the times.
 
 _BGP = 179
 _ETH_P_ALL, _ETH_P_IP = 0x0003, 0x0800  # linux/if_ether.h
@@ -171,11 +170,10 @@ def _prefixes(data: bytes) -> Iterator[str]:
         data = data[1 + size :]
 
 
-# What a routing daemon put into the kernel's table of its namespace, as it changes (rtnetlink(7)).
+# Changes of the kernel's routing table in a daemon's namespace (rtnetlink(7)).
 #
-# Only what this needs of a message is parsed: pyroute2 takes a tenth of a millisecond for each, and there are
-# 100,000. Of routes that go with their interface, when it is set down, the kernel says nothing: then its table
-# is to be looked at.
+# This parses only the needed part of a message: pyroute2 takes 0.1 ms for each of 100,000 messages. The kernel
+# does not report routes that go away with their interface, so the table is read again when a link goes down.
 
 _HEADER = struct.Struct("=IHHII")
 _ROUTE = struct.Struct("=8BI")  # family, prefix lengths, tos, table, protocol, scope, type, flags: rtmsg
@@ -330,16 +328,15 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-# What the route agent does, in a process of its own: what FRR put into its kernel's table becomes flows of the
-# bridge.
+# The agent's process: it turns changes of the kernel's table into flows of the bridge.
 #
-# Of its own, with the daemons' priority: as a thread of pytest it waited 80 ms for the CPU that it shares with
-# the generator each time that there was something to do. Started by ``agent.RouteAgent`` as::
+# It needs its own process with the daemons' priority: as a thread of pytest it waited 80 ms for each turn on the
+# CPU that it shares with the generator. ``RouteAgent`` starts it as::
 #
 #     python -m pytest_nfvperf.features.routing.route_agent NAMESPACE SOCKET
 #
-# with what it has to know beside routes as a line of JSON on its standard input. It writes one for each batch
-# of changes, once the bridge has them::
+# and writes the remaining settings as a line of JSON to its standard input. The agent answers with one line for
+# each batch of changes, after the bridge has the flows::
 #
 #     {"anew": false, "routes": {"198.18.0.0/15": "12.12.12.2"}, "gone": [], "added": ["198.18.0.0/15"], "removed": [],
 #      "read_ns": 1, "done_ns": 2}
@@ -463,7 +460,7 @@ def main(namespace: str, management_socket: str) -> None:
         print(json.dumps(asdict(batch)), flush=True)
 
 
-# The steps between a speaker's being told of a route and the bridge's having its flow, each with its time.
+# The time of each step from the UPDATE message to the flow in the bridge.
 
 SENT, RECEIVED, ROUTED, FLOW = "sent", "received", "routed", "flow"
 """The UPDATE left the neighbour; it came to FRR; the agent read it from the kernel's table; the bridge had the flow."""
@@ -512,11 +509,10 @@ def _first(after_ns: int, times_ns: Iterable[int]) -> int | None:
     return min((at_ns for at_ns in times_ns if at_ns >= after_ns), default=None)
 
 
-# The route-to-flow agent: what FRR put into its kernel's table becomes flows of the bridge.
+# The agent as its parent sees it. It stands in for ovn-bgp-agent, which does the same through OVN.
 #
-# A stand-in for ovn-bgp-agent, which does the same by way of OVN: BGP decides, OVS forwards, and the kernel's
-# table is only how one tells the other. Routes by a gateway lead to the port that the gateway is behind; routes
-# to nowhere, which FRR announces for addresses of ours, lead to the port of the network that they are in.
+# A route with a gateway becomes a flow to the gateway's port. A blackhole route, by which FRR announces one of our
+# addresses, becomes a flow to the port of that address's network.
 
 _MODULE = "pytest_nfvperf.features.routing.route_agent"
 _PIPE_BYTES = 1 << 20

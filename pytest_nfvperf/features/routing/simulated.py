@@ -20,8 +20,7 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
-# A speaker without daemons, for tests of what is built on speakers: two of them in one ``FakeWire`` talk at
-# once.
+# Two speakers on one ``FakeWire`` establish their session at once.
 
 
 class FakeWire:
@@ -189,7 +188,7 @@ class NoSteps:
         """Nothing to close."""
 
 
-# BGP for plans: speakers without daemons, and nothing that follows their routes.
+# For plans: nothing follows the routes of these speakers.
 
 
 class SimulatedBgp:

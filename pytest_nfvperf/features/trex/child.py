@@ -1,14 +1,4 @@
-"""The child process with the client library that fits the server.
-
-Where TRex's client libraries are looked for. Which fits the server, the handshake says.
-
-Under which name we hold ports, so that a later run can tell its own dead ones from other people.
-
-After a client was killed with SIGKILL its traffic goes on and its ports stay taken. The name says which
-process took them: where that one is gone, nobody is robbed.
-
-What a refused TRex means for the user, and what to do about it.
-"""
+"""Starts the child process with the TRex client library that fits the server, and explains its refusals."""
 
 from __future__ import annotations
 
@@ -67,7 +57,8 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 _NAME = re.compile(r"nfvperf-(?P<host>.+)-(?P<boot>[0-9a-f]{8})-(?P<pid>\d+)-(?P<ticks>\d+)")
-
+"""The name under which we hold ports. After a SIGKILL the client's traffic goes on and its ports stay taken; the name
+tells which process took them. If that process is gone, a later run may take its ports."""
 
 _MACHINE_ID = Path("/etc/machine-id")
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
-# What the child answers when something cannot be done: a stable code, and a text for a person.
+# Errors in an answer: a stable code, and a text for a person.
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TAKEN = re.compile(r"already (?:taken by|owned by another session of) '(?P<owner>[^']*)'")
@@ -71,9 +71,7 @@ def failure_of(error: BaseException) -> Failure:
     return Failure("refused", text)
 
 
-# From the parent's plan of streams to the client library's objects.
-#
-# From the library's statistics, whose keys are numbers and texts by turns, to plain JSON.
+# Streams from the parent's plan, and plain JSON from the library's statistics (their keys are numbers or texts).
 
 MAC_OF_PACKET = 1
 """STLStreamDstMAC_PKT: the frame's own MAC addresses are sent, whatever the port has learnt."""
@@ -199,12 +197,10 @@ def _by_port(counter: Mapping[Any, int]) -> dict[int, int]:
     return {int(port): int(frames) for port, frames in counter.items() if str(port).isdigit()}
 
 
-# What the child can do with a TRex server: one method a command. docs/reference/trex.md describes the protocol.
+# The commands, one method each. docs/reference/trex.md describes the protocol.
 #
-# Finds and imports one of TRex's client libraries; which one, the parent says.
-#
-# Importing one puts old copies of yaml, scapy and zmq at the front of ``sys.path``, so a process can hold one
-# library only, and nothing else that needs those.
+# Importing a client library of TRex puts old copies of yaml, scapy and zmq at the front of ``sys.path``. So a process
+# can hold only one such library, and nothing else that needs those. The parent names the library.
 
 _PLACES = ("", "automation/trex_control_plane/interactive", "interactive", "trex_client/interactive")
 _OLD_PLACES = ("automation/trex_control_plane/stl", "stl", "trex_client/stl")
@@ -465,12 +461,10 @@ def refused(error: BaseException) -> dict[str, Any]:
     return {"ok": False, "code": failure.code, "error": failure.message, **failure.facts}
 
 
-# ``python -m pytest_nfvperf.features.trex.child_process``: JSON lines in, JSON lines out.
+# The entry point. It releases the ports and ends when the parent is gone.
 #
-# Ends this process when nobody is left who would release its ports.
-#
-# The process that the parent starts only waits: PyPI's client library answers a fault of its subscriber with
-# SIGTERM to its parent's process group, which must not be pytest's. The worker below it does the work.
+# The process that the parent starts only waits, and a worker below it does the work: PyPI's client library answers a
+# fault of its subscriber with SIGTERM to its parent's process group, which must not be pytest's.
 
 RELEASE_DEADLINE_S = 12.0
 """How long a worker may try to stop its traffic and release its ports before it ends all the same."""

@@ -1,7 +1,4 @@
-"""Cisco TRex (STL) as a Generator: its client library works in a child process of ours.
-
-What a TRex server can send, measured on its own ports without asking what becomes of the frames.
-"""
+"""Cisco TRex (STL) as a Generator, and the ceiling of a TRex server."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""A TRex server that we start on this machine, journaled like every process of ours.
+"""A TRex server that we start on this machine, and what it needs there.
 
-It makes its interfaces promiscuous, and leaves them so: how they were is journaled before, and put back after.
-
-What a TRex that we start needs on this machine: its program, the namespace, interfaces that are there and up.
+It is journaled like every process of ours. So is the state of its interfaces, which it makes promiscuous and leaves so.
 """
 
 from __future__ import annotations

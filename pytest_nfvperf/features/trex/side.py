@@ -32,8 +32,7 @@ from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips
 
-# What doctor says of TRex: can a server be started, does one that runs take connections, and is its client its
-# own.
+# Checks for doctor: can the server start, does a running one accept connections, does its client fit.
 
 _CONNECT_S = 2.0
 _SERVER, _CLIENT = "TRex server", "TRex client"
@@ -138,7 +137,7 @@ def _refused(error: NfvperfError) -> Check:
     return Check(_CLIENT, CheckState.MISSING, what.removeprefix(key), advice, needed=True)
 
 
-# TRex as the generator of a lab: a server that runs already, or one that the run starts.
+# The generator's side of a lab: an existing server, or one that the run starts.
 
 
 class TrexSide:

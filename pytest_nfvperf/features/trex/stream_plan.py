@@ -1,10 +1,7 @@
-"""From a trial to TRex streams: which frames, how many, how fast, counted under which number.
+"""The streams of a trial on TRex: which frames, how many, how fast, and by which counter.
 
-Each direction is one stream a frame size, and one more stream of latency frames, which are part of the
-load: the streams' frames add up to the frames due, and their rates to the load, exactly. Each stream goes
-through the flows where the one before it ended, so that no flow has more than one frame more than another.
-
-What a TRex server says of itself and of a port, and what follows from it for a trial.
+Each direction has one stream for each frame size, and one of latency frames, which are part of the load: the frames and
+the rates of all streams add up exactly. Each stream continues with the flow where the one before it ended.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""From the child's answer to a trial to the model's TrialResult, and what speaks against it.
+"""The model's TrialResult from the child's answer, and the reasons against it.
 
-A direction's frames are counted by its streams' own counters; the ports' counters say what was lost
-between the two, which is the tester's: sent by the server and never put on the wire, or arrived and
-dropped before the server looked at them.
-
-TRex's latency histograms: buckets of one significant digit, in microseconds.
+The streams' counters count a direction's frames. The ports' counters show what the tester lost: frames that the server
+counted as sent and did not put on the wire, or dropped on arrival before it looked at them.
 """
 
 from __future__ import annotations
@@ -30,6 +27,7 @@ from pytest_nfvperf.model.traffic.trial import (
 _NS_PER_US = 1000
 _SHORTEST = "0"
 SIGNIFICANT_DIGITS = 1
+"""Of the buckets in TRex's latency histograms, which are in microseconds."""
 _STRETCH = 1.25
 _STRETCH_S = 1.0
 _STREAM = ("sent", "received", "sent_bytes", "received_bytes")

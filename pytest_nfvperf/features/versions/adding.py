@@ -20,8 +20,7 @@ from pytest_nfvperf.features.versions.registry import Registry, checksum, files_
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, can_name, checked_name
 
-# Workshops of git trees that are gone: nothing can be built in them any more, and each takes hundreds of
-# megabytes.
+# Cleaning: a workshop whose git tree is gone can build nothing more, and takes hundreds of megabytes.
 
 _GOING = ".going-"
 
@@ -86,10 +85,7 @@ def _tree_of(workshop: Path) -> Path | None:
         return None
 
 
-# A root with the Open vSwitch of a Debian release: its packages and all that they depend on, unpacked, not
-# installed.
-#
-# No maintainer script runs.
+# A root from a Debian release: the packages and their dependencies, unpacked. No maintainer script runs.
 
 PACKAGES = (
     *("openvswitch-switch-dpdk", "openvswitch-switch", "openvswitch-common"),
@@ -176,8 +172,7 @@ def _unpack(package: Path, directory: Path) -> None:
         )
 
 
-# ``nfvperf ovs add``: keeps a Debian release's version, a revision of a tree, or a prefix or root of the
-# user's.
+# Adding a version.
 
 DEBIAN, GIT = "debian:", "git:"
 _PREFIX = "prefix"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# ``nfvperf ovs verify``: starts a kept version privately, passes frames through it, and says what it lacks.
+# ``nfvperf ovs verify``: start a version privately, pass frames through it, and report what it lacks.
 
 _DATAPATHS = ("dpdk", "netdev")
 _SETTINGS = (Tuning(smc=True), Tuning(auto_lb=True), Tuning(rxq_assign="group"), Tuning(pmd_sleep_max_us=1))
@@ -140,7 +140,7 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-# ``nfvperf ovs``: versions of Open vSwitch beside the installed one.
+# The command.
 
 
 def _add_parser(commands: Commands) -> None:
@@ -238,11 +238,11 @@ def _verified_lines(found: Verified) -> list[str]:
     lines = [_described(found.version)]
     lines += [f"  {_passed_text(each)}" for each in found.passed]
     lines += [f"  lacks {what}" for what in found.lacks]
-    lines += [f"  NOT usable: {problem}" for problem in _problems_of_ovs(found)]
+    lines += [f"  NOT usable: {problem}" for problem in _shown_problems(found)]
     return lines
 
 
-def _problems_of_ovs(found: Verified) -> Sequence[str]:
+def _shown_problems(found: Verified) -> Sequence[str]:
     none = all(each.problem for each in found.passed)
     return (*found.problems, *(["frames pass on none of its datapaths"] if none else []))
 

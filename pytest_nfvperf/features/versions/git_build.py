@@ -1,11 +1,8 @@
 """Open vSwitch built from a git tree at a revision.
 
-The user's tree is only read: a clone of our own shares its objects, and stays with a build directory beside it, so that
-autoconf and configure run once, and a revision further only compiles what changed (ccache too, where it is installed).
-What is installed goes to a prefix of each revision's own.
-
-Layout of a workshop, below ``~/.cache/nfvperf/ovs-builds/<key>``: ``tree`` (the clone), ``build`` (out of tree),
-``configured`` (the options, once configure has ended well).
+The user's tree is only read. A workshop below ``~/.cache/nfvperf/ovs-builds/<key>`` keeps ``tree`` (a clone that shares
+its objects), ``build`` (out of tree) and ``configured`` (the options of a successful configure), so that the next
+revision compiles only its changes (by ccache, if installed). Each revision is installed to a prefix of its own.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, KeptVersion, NamedOvs, checked_name, given_versions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
-# One checksum for the files of an installation: tells whether a version is still the one that was added.
+# A checksum of an installation's files, to detect changes since it was added.
 
 _LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
 
@@ -49,17 +49,15 @@ def checksum(files: Iterable[Path], base: Path) -> str:
     return digest.hexdigest()
 
 
-# Which versions are kept, and where: one directory a version below ``~/.cache/nfvperf/ovs``.
-#
-# Layout::
+# The directory of versions, below ``~/.cache/nfvperf/ovs``::
 #
 #     lock                  held by whoever adds or removes
-#     <name>/version.json   what is known of it
-#     <name>/root/          its files, where they are ours; a prefix of the user's stays where it is
+#     <name>/version.json   its description
+#     <name>/root/          its files, if they are ours; a prefix of the user's stays in place
 #
-# A directory of a version appears by rename, so it is always whole: what a killed ``add`` left half made is
-# removed by the next. Whoever uses a version for long holds its directory by a lock (flock(2)), which the
-# kernel drops with the process: until then nobody removes it.
+# A version's directory appears by rename, so it is always complete. The next ``add`` removes what a killed one left.
+# A long-time user of a version holds a lock on its directory (flock(2)). Nobody removes it before the lock ends, and
+# the kernel drops the lock with the process.
 
 VERSION_FILE = "version.json"
 _PARTIAL, _GOING = ".partial-", ".going-"
@@ -223,7 +221,7 @@ def _read(path: Path) -> KeptVersion:
         ) from error
 
 
-# From what a user wrote for a version of Open vSwitch to the path that it is on this machine.
+# From the user's name for a version to its path on this machine.
 
 
 def with_versions(ovs: OvsSpec, given: Sequence[str] = ()) -> OvsSpec:

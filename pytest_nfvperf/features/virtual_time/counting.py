@@ -29,11 +29,11 @@ from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, Generator
 from pytest_nfvperf.runs.ceilings import NoCeilings
 from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
 
-# The embedded generator where instructions are counted: the DUT gets frames burst by burst, over rings.
+# The embedded generator for counted instructions: it puts frames into the DUT's rings burst by burst.
 #
-# A burst is a trial of its own whose frames are all due at once: they are in the DUT's ring before one of its
-# threads looks. So a PMD reads a burst as one batch (NETDEV_MAX_BURST), in every run. Whether the generator was
-# there all the time does not matter: what counts is what the DUT's threads spent.
+# All frames of a burst are due at once, so they are in the ring before a thread of the DUT looks. So a PMD reads each
+# burst as one batch (NETDEV_MAX_BURST) in every run. A pause of the generator does not matter: only the
+# instructions of the DUT's threads count.
 
 BURST_FRAMES = 32
 """What a PMD reads at once (NETDEV_MAX_BURST)."""
@@ -201,10 +201,8 @@ def _frames(spec: TrialSpec) -> int:
     return frames
 
 
-# The generator of virtual time: packet sockets on kernel interfaces, the embedded one on DPDK's rings.
-#
-# Which of them sends is the ports' affair: OVS without DPDK, and the kernel's datapath, have veth pairs; OVS
-# with DPDK has vhost-user ports.
+# Choosing by port: packet sockets on kernel interfaces (OVS without DPDK and the kernel datapath have veth pairs),
+# the embedded generator on the vhost-user ports of OVS with DPDK.
 
 _RING = "net_virtio_user,"
 
@@ -284,10 +282,7 @@ class CountingGenerator:
         return self._rings if over_rings and self._rings is not None else self._sockets
 
 
-# The generator's side where instructions are counted, in virtual time in a guest.
-#
-# Frames go by packet sockets of the guest's kernel, and over the rings of OVS with DPDK by the embedded
-# generator.
+# The backend's side. Nothing polls here, so all threads may share the one CPU of virtual time.
 
 # Nothing polls here, so all may share the one CPU of virtual time.
 VIRTUAL_TESTBED = Testbed(

@@ -30,7 +30,7 @@ from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.plugin.options import read_options
 from pytest_nfvperf.plugin.report_later import NOTE, write_noted
 
-# What the guest is made of, and the two kinds of time it can live in. Pure data.
+# The guest's hardware and boot parameters, and the two kinds of time that it can have.
 
 _CPU = "max,-erms,-fsrm,model-id=QEMU TCG CPU without ERMS"
 """The emulator executes a copy by "rep movsb" byte by byte, and counts each; a processor with ERMS moves a cache line
@@ -143,11 +143,10 @@ def _accelerator(machine: GuestMachine) -> list[str]:
     return ["-accel", "tcg,thread=multi"]
 
 
-# Runs one command in a guest that sees this machine's files and has Debian's kernel.
+# Running one command in a guest that has this machine's files and Debian's kernel.
 #
-# The guest boots, runs the command, and ends; a boot takes a few seconds. The host's root is read-only in it,
-# under a layer in memory. One folder is shared, in which results come back; others can be written where they
-# are. QEMU is a child of this run like any other: journaled, tagged and killed with its parent.
+# A boot takes a few seconds. The guest mounts the host's root read-only under a layer in memory. It returns results
+# in one shared folder, and can write some others in place. QEMU is journaled, tagged, and killed with its parent.
 
 BOOT_DEADLINE_S = 60.0
 SHARED = Path("/guest")
@@ -353,10 +352,8 @@ def _ended(process: ManagedProcess, within_s: float) -> bool:
     return True
 
 
-# ``--nfv-virtual-time``: the same pytest, in a guest whose clock counts instructions.
-#
-# The guest sees this machine's files. What the run writes, results and the files of other plugins' options, it
-# writes to this machine. Its output appears here as it comes, and its exit status is ours.
+# ``--nfv-virtual-time``: run the same pytest in the guest. Its results and the files that other options name appear on
+# this machine, its output appears at once, and its exit status becomes ours.
 
 DEADLINE_S = 7200.0
 """Of the host. The guest is emulated: some ten times slower than this machine."""
