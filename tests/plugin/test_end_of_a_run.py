@@ -148,7 +148,7 @@ EARLY_ALLURE = {
         "refuse_file('-attachment.csv.tmp', errno.ENOSPC)",
         f"results for Allure are missing: {NO_SPACE}*",
     ),
-    "its renderer": ("breaks('plugin.allure_sink', '_outcome_step')", f"steps for Allure are missing: {BROKEN}"),
+    "its renderer": ("breaks('features.allure.sink', '_outcome_step')", f"steps for Allure are missing: {BROKEN}"),
 }
 OF_A_TEST = {
     "the line": (
@@ -168,7 +168,7 @@ OF_A_TEST = {
 
 ALLURE = {
     "results that nobody wrote": (
-        "breaks('adapters.report.allure_results', 'write_missing_results')",
+        "breaks('features.allure.results', 'write_missing_results')",
         f"results for Allure are missing: {BROKEN}",
     ),
 }
