@@ -21,11 +21,9 @@ class BridgeCollector:
     """``<port>.rx_packets`` and the others of every port; rx is what came in to the bridge by it."""
 
     def __init__(self, topologies: Callable[[], Sequence[BuiltBridgeTopology]]) -> None:
-        """``topologies``: those that are deployed."""
         self._topologies = topologies
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError when the bridges' namespace is gone."""
         counters: dict[str, int] = {}
         for built in self._topologies():
             ports = {port for _, port in all_ports(built.topology)}

@@ -26,11 +26,7 @@ class BridgeDatapath:
     """Topologies of the kernel's bridges and veth pairs, each in a namespace of its own."""
 
     def __init__(self, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "bridge") -> None:
-        """Start nothing; two in one run need two names.
-
-        Raises:
-            ConfigError: userspace TSO, which is OVS's.
-        """
+        """Start nothing; two in one run need two names."""
         if dut.userspace_tso:
             raise ConfigError("userspace TSO is a setting of OVS's userspace datapath: a Linux bridge has none")
         self._journal = journal
@@ -44,7 +40,6 @@ class BridgeDatapath:
 
     @staticmethod
     def lacks(dut: Dut) -> str | None:
-        """What this machine lacks for it, and what to do about it; None when it has all."""
         if dut.userspace_tso:
             return "a Linux bridge has no userspace TSO: leave it out for this datapath"
         try:
@@ -59,31 +54,25 @@ class BridgeDatapath:
         return DatapathInfo(KIND, os.uname().release, None, detail)
 
     def build(self, topology: Topology) -> BuiltBridgeTopology:
-        """Build bridges, veth pairs and namespaces in a few netlink batches."""
         built = BuiltBridgeTopology(self._journal, f"{self._name}{next(self._numbers)}", topology)
         self._built.append(built)
         return built
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Counters of the ports ("linux-bridge"), and how often a veth pair lost its link ("links")."""
         return self._collectors
 
     def check_alive(self) -> None:
-        """TestbedError that names the namespace or link that somebody removed or set down."""
         for built in self._live_topologies():
             built.check()
 
     def logs(self) -> Mapping[str, str]:
-        """None: the kernel's bridge writes no log of its own."""
         return {}
 
     def remove_topologies(self) -> None:
-        """Close every topology that is still deployed, the newest first."""
         for built in reversed(self._live_topologies()):
             built.close()
 
     def close(self) -> None:
-        """Remove all. Can be called twice."""
         self.remove_topologies()
 
     def _live_topologies(self) -> list[BuiltBridgeTopology]:

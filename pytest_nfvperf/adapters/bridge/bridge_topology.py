@@ -27,12 +27,7 @@ class BuiltBridgeTopology:
     """A live topology of Linux bridges. Owns its teardown."""
 
     def __init__(self, journal: Journal, name: str, topology: Topology) -> None:
-        """Build it in a new namespace of this name, so that it goes with that.
-
-        Raises:
-            ConfigError: what a Linux bridge cannot do.
-            TestbedError: the kernel refused.
-        """
+        """Build it in a new namespace of this name, which removes it when it goes."""
         refuse_impossible(topology)
         self.topology = topology
         self.closed = False
@@ -89,7 +84,6 @@ class BuiltBridgeTopology:
         return {name: vlan for name, vlan in named if vlan is not None}
 
     def attachments(self) -> tuple[Attachment, ...]:
-        """The far ends of the generator's ports, in the topology's order."""
         return tuple(Attachment(port.name, self._devices[port.name]) for port in self.topology.ports)
 
     def netns(self, namespace: str) -> str:
@@ -98,15 +92,12 @@ class BuiltBridgeTopology:
         return self._cabling.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
-        """What filters frames in its namespaces and in the bridges' own, by namespace; empty where nothing does."""
         return active_in([*(self.netns(spec.name) for spec in self.topology.namespaces), self.home.name])
 
     def not_offloaded(self) -> str | None:
-        """A Linux bridge has no flows."""
         return "a Linux bridge has no flows that a NIC could take"
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Wait until the kernel sends on every interface; DeadlineError names those that it does not."""
         wait_until(
             lambda: not self._cabling.not_running(),
             f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
@@ -115,7 +106,6 @@ class BuiltBridgeTopology:
         )
 
     def configuration(self) -> str:
-        """Bridges and their ports as text, for evidence."""
         states = self._cabling.states()
         lines = ["# Linux bridges: no spanning tree, no multicast snooping"]
         vlans = self._vlans()
@@ -127,17 +117,14 @@ class BuiltBridgeTopology:
         return "\n".join([*lines, "", *self._cabling.offload_lines()]) + "\n"
 
     def check(self) -> None:
-        """TestbedError when a namespace or link was removed or set down since it was made."""
         if not self.home.is_there():
             raise TestbedError(f"namespace {self.home.name} of the Linux bridges is gone: somebody removed it")
         self._cabling.check()
 
     def losses(self) -> dict[str, int]:
-        """How often each port lost its link since it was made."""
         return self._cabling.losses()
 
     def close(self) -> None:
-        """Remove bridges, links and namespaces. Can be called twice."""
         if not self.closed:
             self.closed = True
             self._cabling.close()

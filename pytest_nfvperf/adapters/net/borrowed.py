@@ -8,7 +8,6 @@ address may be the one by which the machine is reached.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,12 +47,8 @@ class Borrowed:
     def take(self, interface: str, who: str, *, key: str, namespace: Path = OURS, mtu: int | None = None) -> None:
         """Bring an interface up, quiet, and in this namespace. One that is borrowed already is left as it is.
 
-        Args:
-            interface: its name in the namespace that we run in.
-            who: what wants it, for messages: "port 'dpdk0'".
-            key: where the testbed file names it: "dut.ports".
-            namespace: where it shall be, as a file.
-            mtu: bytes without Ethernet header and FCS; None leaves it.
+        ``who``: wants it, for messages: "port 'dpdk0'". ``key``: where the testbed file names it: "dut.ports".
+        ``mtu``: bytes without Ethernet header and FCS; None leaves it.
 
         Raises:
             ConfigError: there is none of this name, or somebody needs it.
@@ -61,7 +56,9 @@ class Borrowed:
         """
         if interface in self._entries:
             return
-        found = _found(interface, who, key, namespace)
+        found = check_free(interface, who, key)
+        if namespace != OURS and inside(namespace, partial(exists, interface)):
+            raise TestbedError(f"{who}: there is another interface {interface!r} in {namespace}")
         details = {"flags": found.flags, "mtu": found.mtu, "ipv6": found.ipv6, "namespace": str(namespace)}
         self._entries[interface] = self._journal.note(Kind.BORROWED, interface, **details)
         try:
@@ -72,11 +69,7 @@ class Borrowed:
             raise TestbedError(f"{who}: cannot take interface {interface!r}: {error}") from error
 
     def close(self) -> None:
-        """Give all back. Can be called twice.
-
-        Raises:
-            TestbedError: one could not be restored.
-        """
+        """Give all back; TestbedError names an interface that could not be restored."""
         for name, entry in reversed(tuple(self._entries.items())):
             try:
                 give_back(entry)
@@ -87,16 +80,13 @@ class Borrowed:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Those not given back yet."""
         return tuple(self._entries)
 
 
 def give_back(entry: Entry) -> bool:
-    """Put an interface back as the journal says that it was; False when it is gone, or was not changed yet.
+    """Restore an interface as journaled; False when it is gone, or was not changed yet.
 
-    Raises:
-        TestbedError: there is another one of its name by now.
-        OSError: the kernel refused.
+    TestbedError when another interface has its name by now.
     """
     namespace = Path(entry.details["namespace"])
     if namespace != OURS and namespace.exists() and inside(namespace, partial(exists, entry.name)):
@@ -108,7 +98,13 @@ def give_back(entry: Entry) -> bool:
         _move(entry.name, namespace, OURS)
     if not exists(entry.name):
         return False
-    _restore(entry.name, entry.details)
+    details = entry.details
+    with Netlink() as netlink:
+        index = socket.if_nametoindex(entry.name)
+        flags, mtu = int(details["flags"]), int(details["mtu"])
+        netlink.send([rtnetlink.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
+    if details["ipv6"] is not None:
+        _write_ipv6(entry.name, str(details["ipv6"]))
     return True
 
 
@@ -124,13 +120,6 @@ def check_free(interface: str, who: str, key: str) -> Usage:
             "Name another one, or free it first",
             key=key,
         )
-    return found
-
-
-def _found(interface: str, who: str, key: str, namespace: Path) -> Usage:
-    found = check_free(interface, who, key)
-    if namespace != OURS and inside(namespace, partial(exists, interface)):
-        raise TestbedError(f"{who}: there is another interface {interface!r} in {namespace}")
     return found
 
 
@@ -164,14 +153,6 @@ def _prepare(interface: str, mtu: int | None) -> None:
         netlink.send([rtnetlink.set_up(index=socket.if_nametoindex(interface), name=interface, **changes)])
 
 
-def _restore(interface: str, was: Mapping[str, Any]) -> None:
-    with Netlink() as netlink:
-        index = socket.if_nametoindex(interface)
-        netlink.send([rtnetlink.set_flags(index, interface, int(was["flags"]), _KEPT_FLAGS, mtu=int(was["mtu"]))])
-    if was["ipv6"] is not None:
-        _write_ipv6(interface, str(was["ipv6"]))
-
-
 def _write_ipv6(interface: str, value: str) -> None:
     switch = _IPV6 / interface / "disable_ipv6"
     if switch.exists():
@@ -179,7 +160,6 @@ def _write_ipv6(interface: str, value: str) -> None:
 
 
 def _move(interface: str, source: Path, target: Path) -> None:
-    """From one namespace to another."""
     handles = Handles()
     try:
         handle = handles.of(target)

@@ -29,8 +29,9 @@ class Datagrams:
 
     @contextmanager
     def watch(self, client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
-        """Send while the context lasts; see the port."""
-        with _receiver(server) as there, _sender(client, there.getsockname()) as here:
+        with _bound_socket(server) as there, _bound_socket(client) as here:
+            there.settimeout(_LOOK_S)
+            _at(here.connect, client, there.getsockname())
             watch = _Watch(here, there)
             watch.start()
             try:
@@ -56,17 +57,14 @@ class _Watch:
             thread.start()
 
     def stop(self) -> None:
-        """Can be called twice."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
     def arrived(self) -> Sequence[Datagram]:
-        """Those that arrived so far."""
         return tuple(self._arrived)
 
     def await_one(self, deadline_s: float) -> bool:
-        """Wait for one that is sent from now on."""
         now = time.monotonic_ns()
         try:
             wait_until(lambda: bool(self._arrived) and self._arrived[-1].sent_ns > now, "a datagram", deadline_s)
@@ -89,23 +87,11 @@ class _Watch:
 
 
 @contextmanager
-def _receiver(end: StreamEnd) -> Iterator[socket.socket]:
-    with inside_named(end.namespace, partial(_socket, end.address)) as made:
+def _bound_socket(end: StreamEnd) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in end.address else socket.AF_INET
+    with inside_named(end.namespace, partial(socket.socket, family, socket.SOCK_DGRAM)) as made:
         _at(made.bind, end, (end.address, 0))
-        made.settimeout(_LOOK_S)
         yield made
-
-
-@contextmanager
-def _sender(end: StreamEnd, to: tuple[object, ...]) -> Iterator[socket.socket]:
-    with inside_named(end.namespace, partial(_socket, end.address)) as made:
-        _at(made.bind, end, (end.address, 0))
-        _at(made.connect, end, to)
-        yield made
-
-
-def _socket(address: str) -> socket.socket:
-    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
 
 
 def _at(act: object, end: StreamEnd, address: tuple[object, ...]) -> None:

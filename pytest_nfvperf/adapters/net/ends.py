@@ -41,7 +41,7 @@ class End:
 
     @property
     def needs_more(self) -> bool:
-        """False for a near end that being up is enough for, which it is from the start."""
+        """False for a local end that being up is enough for, which it is from the start."""
         return bool(self.addresses) or self.offloads != AS_IT_IS
 
 
@@ -70,11 +70,7 @@ class Pair:
 def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[End, int] | None = None) -> None:
     """Bring interfaces up, give them addresses and offloads, then make routes, by the namespaces' files.
 
-    ``mtus``: of those that have not got theirs and their MAC when they were made.
-
-    Raises:
-        TestbedError: the kernel refused; names the interface or route.
-        OSError: no such interface or namespace.
+    ``mtus``: of interfaces that did not get their MTU and MAC when they were made.
     """
     by_namespace: dict[Path, list[End]] = defaultdict(list)
     for end in ends:
@@ -91,9 +87,15 @@ def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[E
 def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus: Mapping[End, int]) -> None:
     requests = []
     for end in ends:
-        _switch_ipv6(end.name, on=any(":" in address for address in end.addresses))
+        # IPv6 is on only where it has an address: else the kernel's own MLD and RS frames are in the trial.
+        switch = _IPV6 / end.name / "disable_ipv6"
+        if switch.exists():
+            switch.write_text("0" if any(":" in address for address in end.addresses) else "1", encoding="utf-8")
         index = socket.if_nametoindex(end.name)
-        requests.append(rtnetlink.set_up(index=index, name=end.name, **_late(end, mtus)))
+        late: dict[str, Any] = {"mtu": mtus[end]} if end in mtus else {}
+        if end in mtus and end.mac is not None:
+            late["address"] = end.mac
+        requests.append(rtnetlink.set_up(index=index, name=end.name, **late))
         requests += [rtnetlink.address(index, end.name, address) for address in end.addresses]
     requests += [rtnetlink.route(destination, gateway) for destination, gateway in routes]
     with Netlink() as netlink:
@@ -103,19 +105,6 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
         with closing(Ethtool()) as ethtool:
             for end in changed:
                 ethtool.apply(end.name, end.offloads)
-
-
-def _late(end: End, mtus: Mapping[End, int]) -> dict[str, Any]:
-    if end not in mtus:
-        return {}
-    return {"mtu": mtus[end]} | ({"address": end.mac} if end.mac is not None else {})
-
-
-def _switch_ipv6(interface: str, *, on: bool) -> None:
-    """On only where it has an address: else the kernel's own MLD and RS frames are in the trial."""
-    switch = _IPV6 / interface / "disable_ipv6"
-    if switch.exists():
-        switch.write_text("0" if on else "1", encoding="utf-8")
 
 
 def exists(name: str) -> bool:

@@ -24,11 +24,7 @@ _EVERY_FAMILY = 0  # NFPROTO_UNSPEC
 
 
 def active_firewall(namespace: str) -> list[str]:
-    """What filters frames in a network namespace, a line each; empty where nothing does.
-
-    Raises:
-        TestbedError: there is no such namespace.
-    """
+    """What filters frames in a network namespace, a line each; empty where nothing does."""
     return inside_named(namespace, lambda: [*_legacy(), *_nftables()])
 
 
@@ -50,7 +46,7 @@ def _nftables() -> list[str]:
     try:
         with NFTables(nfgen_family=_EVERY_FAMILY) as kernel:
             chains = [chain for chain in kernel.get_chains() if chain.get_attr("NFTA_CHAIN_HOOK") is not None]
-            return [*(_chain(chain) for chain in chains), *(_rule(rule) for rule in kernel.get_rules())]
+            return [*map(_chain, chains), *map(_rule, kernel.get_rules())]
     except NetlinkError as error:
         if error.code in _WITHOUT_NFTABLES:
             return []  # a kernel without nf_tables has no rule of it

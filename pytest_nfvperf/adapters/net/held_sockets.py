@@ -26,11 +26,9 @@ class HeldSockets:
     """Duplicates of the packet sockets that a process has on some interfaces. ``close()`` closes them."""
 
     def __init__(self, pid: int, interfaces: Collection[str]) -> None:
-        """Take them. Where the kernel does not let us (ptrace(2), access mode) none is held, which only costs time.
+        """Duplicate the process's packet sockets on these interfaces, named as in its own namespace.
 
-        Args:
-            pid: of the process.
-            interfaces: by name, in the sockets' own namespace.
+        Where the kernel does not let us (ptrace(2), access mode) none is held, which only costs time.
         """
         self._held: list[socket.socket] = []
         if interfaces:
@@ -50,7 +48,7 @@ class HeldSockets:
                 found.close()
 
     def close(self) -> None:
-        """Close them all at once. Can be called twice."""
+        """Close all at once."""
         if not self._held:
             return
         with ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close") as closers:

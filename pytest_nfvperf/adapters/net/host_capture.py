@@ -23,13 +23,7 @@ _DRAINED_MS = 50
 
 
 class HostCapture:
-    """Receives what comes to an interface. Fulfils ports.generator.Capture.
-
-    Args:
-        namespace: its name under /run/netns.
-        interface: its name in there.
-        keep: frames kept whole; all are counted.
-    """
+    """Receives what comes to an interface. ``keep``: frames kept whole; all are counted."""
 
     def __init__(self, namespace: str, interface: str, *, keep: int = 100_000) -> None:
         self._namespace = Path("/run/netns") / namespace
@@ -43,11 +37,6 @@ class HostCapture:
         self._failure: OSError | None = None
 
     def start(self) -> None:
-        """Receive from now on.
-
-        Raises:
-            TestbedError: there is no such interface.
-        """
         self.close()
         self._frames, self._samples, self._failure = 0, [], None
         self._stopping.clear()
@@ -59,11 +48,6 @@ class HostCapture:
         self._reader.start()
 
     def stop(self) -> Captured:
-        """Take what has arrived, and close the socket.
-
-        Raises:
-            TestbedError: it was not started, or the interface went.
-        """
         if self._socket is None:
             raise TestbedError(f"the capture on {self._interface} was not started")
         self._join()
@@ -99,21 +83,17 @@ class HostCapture:
         return made
 
     def _read(self, own: socket.socket) -> None:
-        try:
-            self._read_until_stopped(own)
-        except OSError as error:
-            self._failure = error
-
-    def _read_until_stopped(self, own: socket.socket) -> None:
         poller = select.poll()
         poller.register(own, select.POLLIN)
-        while True:
-            stopping = self._stopping.is_set()
-            if not poller.poll(_DRAINED_MS if stopping else _POLL_MS):
-                if stopping:
+        try:
+            while True:
+                stopping = self._stopping.is_set()
+                if poller.poll(_DRAINED_MS if stopping else _POLL_MS):
+                    self._take(own)
+                elif stopping:
                     return
-                continue
-            self._take(own)
+        except OSError as error:
+            self._failure = error
 
     def _take(self, own: socket.socket) -> None:
         frame, (_, _, kind, *_) = own.recvfrom(_LONGEST_FRAME)

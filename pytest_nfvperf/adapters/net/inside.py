@@ -17,14 +17,18 @@ PROC_NET = Path("/proc/thread-self/net")
 
 
 def inside_named(namespace: str, look: Callable[[], T]) -> T:
-    """What ``look`` returns when called inside the namespace.
-
-    Raises:
-        TestbedError: there is no namespace of this name, or we may not enter it.
-    """
+    """What ``look`` returns when called inside the namespace; TestbedError when it cannot be entered."""
 
     def entered() -> T:
-        _enter_named(namespace)
+        path = NETNS_DIRECTORY / namespace
+        try:
+            enter(path)
+        except FileNotFoundError as error:
+            raise TestbedError(f"there is no network namespace {namespace!r} ({path})") from error
+        except OSError as error:
+            raise TestbedError(
+                f"cannot enter network namespace {namespace!r}: {error.strerror}; this needs root"
+            ) from error
         return look()
 
     return in_own_thread(entered)
@@ -36,15 +40,3 @@ def namespace_id(namespace: str) -> int | None:
         return (NETNS_DIRECTORY / namespace).stat().st_ino
     except FileNotFoundError:
         return None
-
-
-def _enter_named(namespace: str) -> None:
-    path = NETNS_DIRECTORY / namespace
-    try:
-        enter(path)
-    except FileNotFoundError as error:
-        raise TestbedError(f"there is no network namespace {namespace!r} ({path})") from error
-    except OSError as error:
-        raise TestbedError(
-            f"cannot enter network namespace {namespace!r}: {error.strerror}; this needs root"
-        ) from error

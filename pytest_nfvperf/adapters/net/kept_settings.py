@@ -24,7 +24,7 @@ _KEPT_FLAGS = 0x100 | 0x200  # IFF_PROMISC, IFF_ALLMULTI, linux/if.h
 
 def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) -> list[Entry]:
     """Journal how interfaces are. OSError when one is not there."""
-    settings = inside(namespace, partial(_read_all, interfaces))
+    settings = inside(namespace, lambda: {name: _read(name) for name in interfaces})
     return [
         journal.note(Kind.SETTINGS, name, namespace=str(namespace), flags=flags, mtu=mtu)
         for name, (flags, mtu) in settings.items()
@@ -32,17 +32,9 @@ def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) ->
 
 
 def put_back(entry: Entry) -> bool:
-    """Make an interface what the journal says that it was; False when it is that, or gone.
-
-    Raises:
-        OSError: the kernel refused.
-    """
+    """Restore an interface as journaled; False when nothing differs, or it is gone."""
     namespace = Path(entry.details["namespace"])
     return namespace.exists() and inside(namespace, partial(_restore, entry))
-
-
-def _read_all(interfaces: Sequence[str]) -> dict[str, tuple[int, int]]:
-    return {name: _read(name) for name in interfaces}
 
 
 def _read(interface: str) -> tuple[int, int]:

@@ -20,6 +20,5 @@ class LinkCollector:
         self._losses = losses
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now. A port that is gone is absent."""
         counters = {f"{port}.{LOSSES}": count for of_one in self._losses() for port, count in of_one.items()}
         return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))

@@ -19,7 +19,7 @@ class LinkState:
 
     Attributes:
         carrier: its other end is there and up.
-        running: and the kernel has taken note of that, so that what is sent is no longer dropped.
+        running: the kernel has noticed the carrier too, so it no longer drops what is sent.
         losses: how often its link went away since it was made.
     """
 

@@ -19,7 +19,6 @@ from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import rtnetlink
 from pytest_nfvperf.adapters.net.ends import (
     OURS,
-    End,
     Moved,
     Pair,
     Routes,
@@ -63,7 +62,6 @@ class Cabling:
         self._namespaces.update(zip(plans, made, strict=True))
 
     def namespace(self, name: str) -> Namespace:
-        """A namespace by its plan's name; KeyError for an unknown one."""
         return self._namespaces[name]
 
     def name_in_ours(self) -> str:
@@ -75,43 +73,24 @@ class Cabling:
         return name
 
     def join(self, pairs: Sequence[Pair], routes: Routes | None = None) -> None:
-        """Make pairs and bring both ends up, with addresses, offloads and the namespaces' routes.
-
-        Raises:
-            TestbedError: the kernel refused; names the interface, and says so where the name is taken.
-        """
+        """Make pairs and bring both ends up, with addresses, offloads and the namespaces' routes."""
         try:
-            self._note_near_ends(pairs)
+            if self._home.journaled:  # in a namespace that stays, a killed run's pairs would stay, too
+                names = [pair.near.name for pair in pairs]
+                self._near += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
             in_own_thread(partial(self._make, pairs))
             self._pairs += pairs
-            configure(
-                [end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or self._needs_more(end)],
-                routes,
-            )
+            every = self._home.journaled
+            ends = [
+                end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or end.needs_more or every
+            ]
+            configure(ends, routes)
         except OSError as error:
             raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
         self._links.update(self.states())
 
-    def _needs_more(self, end: End) -> bool:
-        return end.needs_more or self._home.journaled
-
-    def _note_near_ends(self, pairs: Sequence[Pair]) -> None:
-        """In a namespace that stays, a killed run's pairs would stay, too."""
-        if self._home.journaled:
-            names = [pair.near.name for pair in pairs]
-            self._near += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
-
     def move_out(self, moved: Sequence[Moved], ours: Sequence[Moved] = (), routes: Routes | None = None) -> None:
-        """Move interfaces to where they belong and bring them up there, as ``join`` does.
-
-        Args:
-            moved: those at home.
-            ours: those in our own namespace.
-            routes: of the namespaces.
-
-        Raises:
-            TestbedError: the kernel refused; names the interface.
-        """
+        """Move interfaces, from home and from our own namespace, to where they belong, and bring them up there."""
         try:
             for namespace, those in ((self._home.path, moved), (OURS, ours)):
                 if those:
@@ -154,11 +133,7 @@ class Cabling:
         return self._index, self._index + 1
 
     def check(self) -> None:
-        """Look whether all is as it was made.
-
-        Raises:
-            TestbedError: names the namespace that is gone, the interface that is gone, has no link, or another MTU.
-        """
+        """TestbedError names the namespace or interface that is gone, has no link, or another MTU."""
         for name, namespace in self._namespaces.items():
             if not namespace.is_there():
                 raise TestbedError(
@@ -216,7 +191,7 @@ class Cabling:
         return in_own_thread(partial(offload_lines, changed))
 
     def close(self) -> None:
-        """Remove all of it. Can be called twice. The names are free again when it returns."""
+        """Remove all of it. The names are free again when it returns."""
         if self._owns_home:
             # Two hundred bridges' ports leave one after the other, each waiting for RCU; a namespace goes at once.
             self._delete_ours()
@@ -237,11 +212,7 @@ class Cabling:
         self._namespaces.clear()
 
     def remove(self, interfaces: Sequence[str]) -> None:
-        """Remove interfaces at home, whoever made them, with one request that waits for RCU once.
-
-        Raises:
-            TestbedError: the kernel refused.
-        """
+        """Remove interfaces at home, whoever made them, with one request that waits for RCU once."""
         try:
             inside(self._home.path, partial(self._remove_here, interfaces))
         except OSError as error:

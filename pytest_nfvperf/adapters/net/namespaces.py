@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -42,14 +41,10 @@ class Home(Protocol):
     """The namespace that a datapath is in: one that the run owns, or somebody else's."""
 
     @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def path(self) -> Path:
-        """Its file."""
-        ...
+    def path(self) -> Path: ...
 
     @property
     def journaled(self) -> bool:
@@ -77,11 +72,7 @@ class Namespace:
     """A network namespace with loopback up. ``close()`` removes it and all links in it."""
 
     def __init__(self, journal: Journal, role: str) -> None:
-        """Make one, with IPv6 off.
-
-        Raises:
-            TestbedError: not root, or the kernel refused.
-        """
+        """Make one, with IPv6 off; TestbedError when not root, or the kernel refused."""
         plan = NamespacePlan(role)
         (entry,) = _noted(journal, [plan])
         self._take(journal, entry)
@@ -89,11 +80,7 @@ class Namespace:
 
     @classmethod
     def several(cls, journal: Journal, plans: Sequence[NamespacePlan]) -> list[Namespace]:
-        """Make many at once; all or none.
-
-        Raises:
-            TestbedError: not root, or the kernel refused.
-        """
+        """Make many at once; all or none."""
         made = []
         for entry in _noted(journal, plans):
             namespace = cls.__new__(cls)
@@ -113,7 +100,6 @@ class Namespace:
 
     @property
     def path(self) -> Path:
-        """The file that names it."""
         return NETNS_DIRECTORY / self.name
 
     def run(self, argv: list[str], *, deadline_s: float = 10.0) -> str:
@@ -130,12 +116,11 @@ class Namespace:
             return False
 
     def close(self) -> None:
-        """Remove it. Can be called twice."""
         Namespace.close_all(self._journal, [self])
 
     @staticmethod
     def close_all(journal: Journal, namespaces: Sequence[Namespace]) -> None:
-        """Remove many. Can be called twice. The kernel takes what is in them apart a little later."""
+        """Remove many. The kernel takes what is in them apart a little later."""
         for namespace in namespaces:
             if namespace.is_there():
                 remove_name(namespace.name)
@@ -156,9 +141,13 @@ def _noted(journal: Journal, plans: Sequence[NamespacePlan]) -> list[Entry]:
 
 
 def _make_all(namespaces: Sequence[Namespace], plans: Sequence[NamespacePlan]) -> None:
+    def make_each() -> None:
+        for namespace, plan in zip(namespaces, plans, strict=True):
+            namespace.make(plan)
+
     try:
         NETNS_DIRECTORY.mkdir(mode=0o755, exist_ok=True)
-        in_own_thread(partial(_make_each, namespaces, plans))
+        in_own_thread(make_each)
     except (OSError, KernelRefusedError) as error:
         for namespace in namespaces:
             namespace.close()
@@ -167,11 +156,6 @@ def _make_all(namespaces: Sequence[Namespace], plans: Sequence[NamespacePlan]) -
         for namespace in namespaces:
             namespace.close()
         raise
-
-
-def _make_each(namespaces: Sequence[Namespace], plans: Sequence[NamespacePlan]) -> None:
-    for namespace, plan in zip(namespaces, plans, strict=True):
-        namespace.make(plan)
 
 
 def _why_not(namespaces: Sequence[Namespace], error: OSError | KernelRefusedError) -> str:

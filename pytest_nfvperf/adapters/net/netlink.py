@@ -76,15 +76,10 @@ class Netlink:
         self.close()
 
     def close(self) -> None:
-        """Close the socket. Can be called twice."""
         self._socket.close()
 
     def send(self, requests: Sequence[Request]) -> None:
-        """Send all and wait until the kernel has answered each. One that is refused does not stop the others.
-
-        Raises:
-            KernelRefusedError: the first that was refused.
-        """
+        """Send all and await each answer. A refused request does not stop the others; the first refusal is raised."""
         for start in range(0, len(requests), _AT_ONCE):
             self._send_some(requests[start : start + _AT_ONCE], start)
 
@@ -105,11 +100,7 @@ class Netlink:
             raise refused
 
     def ask(self, request: Request, *, dump: bool = False) -> list[bytes]:
-        """Send one request and return the payloads of its answers, without netlink headers.
-
-        Raises:
-            KernelRefusedError: it was refused.
-        """
+        """Send one request and return the payloads of its answers, without netlink headers."""
         self._socket.send(self._encoded(request.message, DUMP if dump else ACK))
         answers: list[bytes] = []
         while True:

@@ -43,11 +43,9 @@ class _Mount:
 
 
 def remove_name(name: str) -> bool:
-    """Remove a namespace's name, and the namespace with it where nobody else holds it; False when it was gone.
+    """Remove a namespace's name, and the namespace unless somebody else holds it; False when it was gone.
 
-    Raises:
-        OSError: the kernel refused.
-        TestbedError: something else than /run/netns itself hides it.
+    TestbedError when something else than /run/netns itself hides it.
     """
     path = NETNS_DIRECTORY / name
     if not path.exists() and not _mounts_at(path):
@@ -59,20 +57,16 @@ def remove_name(name: str) -> bool:
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
-        _remove_hidden(path)
+        with _uncovered(path):
+            while _mounts_at(path):
+                _unmount(path)
+            path.unlink()
     return True
 
 
 def is_named(name: str, inode: int) -> bool:
     """True while this very namespace has the name, hidden or not."""
     return any(mount.root == f"net:[{inode}]" for mount in _mounts_at(NETNS_DIRECTORY / name))
-
-
-def _remove_hidden(path: Path) -> None:
-    with _uncovered(path):
-        while _mounts_at(path):
-            _unmount(path)
-        path.unlink()
 
 
 @contextmanager

@@ -85,15 +85,10 @@ class Ethtool:
             raise
 
     def close(self) -> None:
-        """Close the socket. Can be called twice."""
         self._netlink.close()
 
     def apply(self, interface: str, wanted: Offloads) -> None:
-        """Set what is not None, and look at whether the kernel did so.
-
-        Raises:
-            TestbedError: names the interface, the offload that did not change, and why.
-        """
+        """Set what is not None, and check it; TestbedError names the offload that did not change, and why."""
         switches = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
         switches = {name: on for name, on in switches.items() if on is not None}
         if not switches:

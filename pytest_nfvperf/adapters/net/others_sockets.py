@@ -17,11 +17,7 @@ _PIDFD_GETFD = 438  # asm-generic/unistd.h; the same on every architecture
 
 
 def packet_sockets(pid: int) -> Iterator[socket.socket]:
-    """The packet sockets of a process, each as a duplicate that the caller closes.
-
-    Raises:
-        OSError: the process is gone, or not ours to look into.
-    """
+    """The packet sockets of a process, each as a duplicate that the caller closes; OSError if we may not look."""
     handle = os.pidfd_open(pid)
     try:
         for number in _numbers(pid):

@@ -73,7 +73,6 @@ class Handles:
         return self._open[namespace]
 
     def close(self) -> None:
-        """Close all."""
         for handle in self._open.values():
             os.close(handle)
         self._open.clear()

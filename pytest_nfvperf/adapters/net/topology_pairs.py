@@ -50,11 +50,7 @@ def interface_of(device: str) -> str:
 
 
 def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
-    """A generator's port by a veth pair, and the DPDK device that the generator takes the far end by.
-
-    Raises:
-        ConfigError: the port's name is too long for an interface.
-    """
+    """A generator's port by a veth pair, and the DPDK device by which the generator takes the far end."""
     if len(port.name.encode()) > LONGEST_KERNEL_NAME:
         raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
     pair = Pair(End(port.name, home), End(far, OURS, mac=port.mac), port.mtu, port.queues)

@@ -48,14 +48,7 @@ def is_there(name: str) -> bool:
 
 
 def attach(name: str) -> str:
-    """Put a device on the vDPA bus; returns the name of the interface that it is then.
-
-    Args:
-        name: of a device that a process serves.
-
-    Raises:
-        TestbedError: nobody serves it, the kernel refused, or another driver than ``virtio_vdpa`` took it.
-    """
+    """Put a served device on the vDPA bus; returns the name of the interface that it becomes."""
     wait_until(
         lambda: is_there(name),
         f"{DEVICES / name}, which OVS makes",
@@ -92,9 +85,6 @@ def detach(names: Sequence[str]) -> None:
     """Take devices off the vDPA bus, and their interfaces away, wherever those are; others are passed over.
 
     While the process that serves a device lives, it must not be frozen: the kernel awaits its answer.
-
-    Raises:
-        TestbedError: the kernel refused.
     """
     for name in names:
         if (_BUS / "devices" / name).exists():
@@ -102,11 +92,7 @@ def detach(names: Sequence[str]) -> None:
 
 
 def wait_gone(names: Sequence[str]) -> None:
-    """Wait until the process that served them has let go of devices that are off the bus.
-
-    Raises:
-        DeadlineError: names those that are still there.
-    """
+    """Wait until the serving process has let go of devices that are off the bus; DeadlineError names the rest."""
 
     def there() -> list[str]:
         return [name for name in names if is_there(name)]
@@ -115,12 +101,7 @@ def wait_gone(names: Sequence[str]) -> None:
 
 
 def remove(name: str) -> bool:
-    """Remove a device that nobody serves any more, and its interface; False when there is none.
-
-    Raises:
-        OSError: the kernel refused; EBUSY where a process still has it open.
-        TestbedError: it could not be taken off the bus.
-    """
+    """Remove a device that nobody serves any more, and its interface; False when there is none."""
     if not is_there(name):
         return False
     # The kernel tells whoever serves the device that it goes. Nobody does: let it not wait for half a minute.

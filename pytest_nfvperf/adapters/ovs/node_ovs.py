@@ -18,9 +18,7 @@ from pytest_nfvperf.ports.datapath import Collector
 class NodeOvs(Protocol):
     """One node's OVS."""
 
-    def info(self) -> DatapathInfo:
-        """Kind and versions."""
-        ...
+    def info(self) -> DatapathInfo: ...
 
     def processes(self) -> Mapping[int, CpuRole]:
         """Its daemons on this machine, by id."""
@@ -38,21 +36,13 @@ class NodeOvs(Protocol):
         """TestbedError when a daemon died, a namespace or link went, or the host does not answer."""
         ...
 
-    def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs."""
-        ...
+    def logs(self) -> Mapping[str, str]: ...
 
-    def freeze(self) -> None:
-        """Stop it where it is."""
-        ...
+    def freeze(self) -> None: ...
 
-    def thaw(self) -> None:
-        """Let it go on."""
-        ...
+    def thaw(self) -> None: ...
 
-    def close(self) -> None:
-        """Stop it and remove all that was made. Can be called twice."""
-        ...
+    def close(self) -> None: ...
 
 
 class FarStarter(Protocol):

@@ -64,7 +64,6 @@ class NodesDatapath:
 
     @staticmethod
     def lacks(testbed: Testbed, dut: Dut) -> str | None:
-        """Why nodes cannot be on this testbed, and what to do; None where they can."""
         if testbed.ovs.instance == "system":
             return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
         unknown = unknown_node(testbed, dut)
@@ -123,11 +122,10 @@ class NodesDatapath:
         return NodesDatapath(started, cpus, testbed, turns)
 
     def processes(self) -> Mapping[int, CpuRole]:
-        """Vswitchd of every node, by its id."""
         return {pid: role for node in self._nodes.values() for pid, role in node.processes().items()}
 
     def info(self) -> DatapathInfo:
-        """Kinds and versions, once where the nodes are alike, and on which CPUs the nodes are."""
+        """Kinds and versions, once where the nodes are alike, and the CPUs of the nodes."""
         found = joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
         return replace(found, short_turns=self._turns.taken)
 
@@ -139,7 +137,7 @@ class NodesDatapath:
         return found
 
     def build(self, topology: Topology) -> BuiltNodes:
-        """Build what stands on each node there. Does not wait for links: the generator attaches in between."""
+        """Build each node's part on its OVS. Does not wait for links: the generator attaches in between."""
         at = node_of_bridge(topology)
         built: dict[str, BuiltNode] = {}
         try:
@@ -190,38 +188,33 @@ class NodesDatapath:
         return (*own, NodesSched(sched, here))
 
     def _ports(self) -> Sequence[str]:
-        """Names of the ports of the topology that is built, links' ends included."""
         if self._built is None:
             return ()
         return [name for node in self._nodes for name in self._built.node(node).interface_names().values()]
 
     def check_alive(self) -> None:
-        """TestbedError that names the node when a daemon died, or a namespace or link went."""
         for node, datapath in self._nodes.items():
             with of_node(node):
                 datapath.check_alive()
         self._turns.check_alive()
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs, called after the nodes."""
         return {
             f"{node}/{name}": text for node, datapath in self._nodes.items() for name, text in datapath.logs().items()
         }
 
     def freeze(self) -> None:
-        """Stop every node where it is."""
         self._turns.freeze()
         for datapath in self._nodes.values():
             datapath.freeze()
 
     def thaw(self) -> None:
-        """Let every node go on."""
         for datapath in self._nodes.values():
             datapath.thaw()
         self._turns.thaw()
 
     def close(self) -> None:
-        """Stop every node and remove all that was made. Can be called twice; each is tried."""
+        """Stop every node and remove all that was made, even when one node fails."""
         self._turns.close()
         errors: list[TestbedError] = []
         for datapath in reversed(self._nodes.values()):
@@ -300,7 +293,7 @@ def check_alike(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None
 
 
 def _lacks(testbed: Testbed, dut: Dut, node: str) -> str | None:
-    """Of one node; what another machine lacks was looked for when the run began."""
+    """What one node lacks. What another machine lacks was checked when the run began."""
     kind = dut.kind or testbed.ovs.datapath
     if kind not in DATAPATHS:
         return f"nodes are private OVS, not the datapath {kind!r}: use {listed(DATAPATHS)}"
@@ -308,7 +301,7 @@ def _lacks(testbed: Testbed, dut: Dut, node: str) -> str | None:
 
 
 def _settled(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
-    """What a node's OVS is, and, where its version can, ready to give up a shared CPU."""
+    """A node's dut; its PMDs sleep briefly where nodes share a CPU and its version can."""
     sleeping = Tuning(pmd_sleep_max_us=SHARED_SLEEP_US)
     version = locate(ovs_of(testbed.ovs, dut).prefix).major_minor
     if not cpus.shared or (dut.kind or testbed.ovs.datapath) != "dpdk" or sleeping.unknown_to(version):

@@ -75,18 +75,12 @@ class OvsDatapath:
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
         process: Vswitchd | None = None,
     ) -> OvsDatapath:
-        """Start the testbed's OVS.
+        """Start the testbed's OVS, or the one that ``dut`` asks for.
 
         A discovered testbed whose machine cannot do DPDK gets the userspace datapath without it, and
         ``info().detail`` says why; a testbed file that asks for DPDK gets an error.
 
-        Args:
-            testbed: what to start, and on which CPUs.
-            dut: another datapath than the testbed's own.
-            journal: of this run.
-            name: of the instance; two in one run need two.
-            nic_makers: of namespaces' interfaces, by kind.
-            process: how a private vswitchd is run, other than usually.
+        ``name``: two instances in one run need two names. ``process``: how a private vswitchd runs, if not as usual.
 
         Raises:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
@@ -121,7 +115,6 @@ class OvsDatapath:
         return OvsDatapath(instance, testbed, journal, info, nic_makers)
 
     def info(self) -> DatapathInfo:
-        """Kind, versions, and why it is not DPDK when it is not."""
         return self._info
 
     def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltOvsTopology:
@@ -163,7 +156,7 @@ class OvsDatapath:
         return (self._collector, PmdSchedCollector(self.instance.pid), losses, kernel)
 
     def samplers(self) -> tuple[Sampler, ...]:
-        """What of the DUT is sampled while a trial runs. OVS answers them on its main thread, not on a PMD's."""
+        """OVS answers its samplers on its main thread, not on a PMD's."""
         return (
             OvsSampler(self.instance, self._collector, self._live_topologies),
             PmdSampler(PmdSchedCollector(self.instance.pid)),
@@ -179,7 +172,6 @@ class OvsDatapath:
         return self._built
 
     def remove_topologies(self) -> None:
-        """Close every topology that is still deployed, the newest first."""
         for built in reversed(self._live_topologies()):
             built.close()
 
@@ -189,19 +181,13 @@ class OvsDatapath:
             self.instance.freeze()
 
     def thaw(self) -> None:
-        """Let it go on."""
         if isinstance(self.instance, OvsInstance):
             self.instance.thaw()
 
     def restart(self, *, killed: bool = False) -> None:
         """End vswitchd and start it again, and give its bridges what the database does not keep.
 
-        Args:
-            killed: by SIGKILL, as when it crashes; else it is asked to exit.
-
-        Raises:
-            UnavailableError: the system's OVS is not ours to restart.
-            TestbedError: it does not start again.
+        ``killed``: by SIGKILL, as in a crash; else OVS is asked to exit. UnavailableError for the system's OVS.
         """
         if not isinstance(self.instance, OvsInstance):
             raise UnavailableError("the system's OVS is not restarted: write 'instance: private' for one of the run's")
@@ -211,21 +197,17 @@ class OvsDatapath:
             built.restarted()
 
     def processes(self) -> Mapping[int, CpuRole]:
-        """vswitchd, by its id."""
         return {self.instance.pid: CpuRole.VSWITCHD}
 
     def check_alive(self) -> None:
-        """TestbedError when a daemon died, with the end of its log, or that names a namespace or link that went."""
         self.instance.check_alive()
         for built in self._live_topologies():
             built.check()
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs."""
         return self.instance.logs()
 
     def close(self) -> None:
-        """Stop OVS, or leave the system's as it was, and remove all that was made. Can be called twice."""
         try:
             self.remove_topologies()
         finally:

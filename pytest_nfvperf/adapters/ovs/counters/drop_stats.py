@@ -36,10 +36,7 @@ _FIELDS = {
 def read_drops(bridge: Multipart, name: str, ports: Mapping[int, str]) -> dict[str, int]:
     """``meter.NAME.ID`` and ``flow.NAME.MATCH``: frames dropped so far by each meter and drop flow of a bridge.
 
-    Args:
-        bridge: a connection to it.
-        name: of the bridge.
-        ports: names by OpenFlow port number, for the matches.
+    ``name``: of the bridge. ``ports``: names by OpenFlow port number, for the matches.
     """
     counters = {f"meter.{name}.{meter}": dropped for meter, dropped in _meters(bridge)}
     for match, packets in _drop_flows(bridge, ports):

@@ -29,9 +29,9 @@ def flat_ledger(
         offered: frames that the DUT was asked to take (sent + refused).
         received: distinct frames that came back.
         before: the "ovs" collector's snapshot before the trial.
-        after: and after it; the settled one when frames were lost.
-        topology: whose ports are looked at, in its order.
-        known: lines from elsewhere, such as frames refused by the ring at p0, counted by the generator.
+        after: the snapshot after it; the settled one when frames were lost.
+        topology: its ports are examined in its order.
+        known: lines from elsewhere, such as frames that the generator counted as refused by the ring at p0.
 
     Returns:
         offered - received = sum of lines + unexplained. Negative unexplained (more drops counted than

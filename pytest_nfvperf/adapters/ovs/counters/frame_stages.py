@@ -38,7 +38,6 @@ def stages(
 
 
 def _crossing(crossed: Crossed, moved: Moved) -> Iterator[Stage]:
-    """One pass of the datapath."""
     yield from _received(crossed.entry, moved)
     yield Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered_to(crossed.exit, moved))
     yield Stage(f"{crossed.exit} tx", HopKind.PORT, moved.get(f"{crossed.exit}.tx_packets"), _tx(crossed.exit, moved))

@@ -42,7 +42,6 @@ class NodeCollector:
         self._ports = ports
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError that names the node where it does not answer."""
         with of_node(self._node):
             return on_node(self._source.snapshot(), self._node, self._ports())
 
@@ -53,7 +52,7 @@ class NodeCollector:
 
 
 class SettlingNodeCollector:
-    """The same of a source some of whose counters settle late."""
+    """A NodeCollector of a source some of whose counters settle late."""
 
     def __init__(self, node: str, source: Settling, now: NodeCollector, ports: Ports) -> None:
         self._node = node
@@ -62,15 +61,13 @@ class SettlingNodeCollector:
         self._ports = ports
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now."""
         return self._now.snapshot()
 
     def forwarding_ns(self) -> int | None:
-        """As of ``NodeCollector``."""
         return self._now.forwarding_ns()
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        """As soon as this node's drops explain ``missing`` frames since ``before``, or have settled."""
+        """Wait until this node's drops explain ``missing`` frames since ``before``, or have settled."""
         with of_node(self._node):
             return on_node(self._source.settled(off_node(before, self._node), missing), self._node, self._ports())
 
@@ -89,26 +86,22 @@ class Sched(Collector, KnowsPollers, Protocol):
 class SharedCpuSched:
     """How all nodes' PMD threads were scheduled, in one source "pmd-sched".
 
-    Where nodes share CPUs each waits for the others, and for who makes their turns short. That is the plan's doing and
-    nobody's theft, so ``pmd-sched.beside_run_ns`` has what those ran on the same CPUs, beside vswitchd's main threads.
+    Nodes that share CPUs wait for each other, and for the process that makes their turns short. The plan causes that,
+    nobody steals, so ``pmd-sched.beside_run_ns`` has what those ran on the same CPUs, beside vswitchd's main threads.
     """
 
     def __init__(
         self, nodes: Mapping[str, Sched], here: Collection[str], turns_run_ns: TurnsRun = lambda: _NOBODY
     ) -> None:
-        """Of PMD threads on this machine and others.
+        """``here``: the nodes on this machine. CPU 2 of another one is another CPU.
 
-        Args:
-            nodes: how each node's were scheduled.
-            here: the nodes on this machine. CPU 2 of another one is another CPU.
-            turns_run_ns: how long the process has run that makes turns short, by CPU, ns (``short_turns``).
+        ``turns_run_ns``: how long the process that makes turns short has run, by CPU, ns (``short_turns``).
         """
         self._nodes = dict(nodes)
         self._here = frozenset(here)
         self._turns_run_ns = turns_run_ns
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError when a vswitchd is gone."""
         by_node = {node: _scheduled(node, of) for node, of in self._nodes.items()}
         counters = {f"{node}.{name}": value for node, of in by_node.items() for name, value in of.items()}
         beside = [
@@ -135,17 +128,14 @@ def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:
 
 
 class NodesSched:
-    """The same of nodes with CPUs of their own, whose threads can be watched."""
+    """PMD scheduling of nodes with CPUs of their own, whose threads can be watched."""
 
     def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
-        """``here``: the nodes on this machine."""
         self._all = SharedCpuSched(nodes, here)
         self._nodes = tuple(nodes.values())
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError when a vswitchd is gone."""
         return self._all.snapshot()
 
     def pollers(self) -> tuple[Poller, ...]:
-        """The PMD threads of all nodes."""
         return tuple(poller for of in self._nodes for poller in of.pollers())

@@ -60,7 +60,6 @@ class OvsCollector:
         self._pmd_command: str | None = None
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError when vswitchd does not answer."""
         counters = {**self._pmds(), **self._coverage(), **self._cpu()}
         for built in self._topologies():
             counters.update(self._ports(built))
@@ -86,7 +85,6 @@ class OvsCollector:
             raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
 
     def _busy_cycles(self) -> int:
-        """Of all PMD threads so far."""
         cycles = self._pmds().get("pmd.cycles_busy")
         if cycles is None:
             raise UnavailableError(

@@ -60,11 +60,9 @@ class OvsSampler:
 
     @property
     def pid(self) -> int:
-        """Of ovs-vswitchd."""
         return self._instance.pid
 
     def read(self) -> SamplerReading:
-        """All of it, in a few milliseconds."""
         counted = self._collector.snapshot().as_dict()
         counters = {name: count for name, count in counted.items() if _kept(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(_DROPS))

@@ -55,7 +55,6 @@ class PmdSchedCollector:
         return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def pollers(self) -> tuple[Poller, ...]:
-        """The PMD threads. TestbedError when vswitchd is gone."""
         found = ((_pmd_cpu(task), task) for task in self._all_tasks())
         return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in found if cpu is not None)
 
@@ -96,13 +95,7 @@ class PmdSchedCollector:
 
 @dataclass
 class _KeptOff:
-    """Adds up how long one thread was kept off its CPU.
-
-    Attributes:
-        last: its figures when last looked at.
-        total_ns: so far; never falls.
-        off_ns: as ``off_cpu_ns`` last told; None when it did not.
-    """
+    """How long one thread was kept off its CPU so far. ``off_ns``: the last ``off_cpu_ns``; None if unknown."""
 
     last: Mapping[str, int]
     total_ns: int

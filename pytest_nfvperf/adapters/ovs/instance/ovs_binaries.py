@@ -49,12 +49,7 @@ class OvsBinaries:
         return int(numbers[0]), int(numbers[1])
 
     def command(self, program: Path, *visible: Path) -> tuple[str, ...]:
-        """The words that start one of its programs; arguments follow.
-
-        Args:
-            program: one of the paths above.
-            visible: directories that it must see, where it runs in a root.
-        """
+        """The words that start one of its programs. ``visible``: directories that it must see in a root."""
         return _command(self.root, program, visible)
 
 

@@ -88,7 +88,6 @@ class Ovsdb:
 
     @property
     def has_root(self) -> bool:
-        """True once the one row of Open_vSwitch was made."""
         return bool(self._idl.tables["Open_vSwitch"].rows)
 
     @property
@@ -117,12 +116,7 @@ class Ovsdb:
         deadline_s: float,
         last_seen: Callable[[], str] = lambda: "nothing of it",
     ) -> None:
-        """Follow the database until ``done``.
-
-        Raises:
-            DeadlineError: what was awaited and what was last seen.
-            TestbedError: a daemon died meanwhile.
-        """
+        """Follow the database until ``done``; DeadlineError with what was last seen, TestbedError if a daemon died."""
         end = time.monotonic() + deadline_s
         while True:
             self._idl.run()
@@ -146,14 +140,14 @@ class Ovsdb:
         applied: bool = True,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Make one change in one transaction.
+        """Make one change in one transaction, and wait until vswitchd has taken it (cur_cfg >= next_cfg).
 
         Args:
             change: makes it, on the transaction; it must not call ``refresh`` or ``wait``.
             what: for messages: "topology phy2phy".
             deadline_s: for the commit and vswitchd together.
-            applied: wait until vswitchd has taken it (cur_cfg >= next_cfg).
-            meanwhile: done while vswitchd is at it.
+            applied: whether to wait for vswitchd.
+            meanwhile: called while vswitchd applies the change.
 
         Raises:
             TestbedError: the database refused it, or vswitchd died.
@@ -200,7 +194,6 @@ class Ovsdb:
         return f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}" if self.has_root else "no Open_vSwitch row"
 
     def close(self) -> None:
-        """Hang up. Can be called twice."""
         self._idl.close()
 
 

@@ -20,13 +20,7 @@ def serve_database(
 ) -> ManagedProcess:
     """Make an empty database of this schema and wait until it is served.
 
-    Args:
-        binaries: the ovsdb-server to use.
-        schema: of the database.
-        database: the file to make.
-        socket: where clients connect.
-        control: the server's own control socket (ovs-appctl(8)).
-        start: starts the command that it is given.
+    ``database``: the file to make. ``control``: the server's own control socket (ovs-appctl(8)).
 
     Raises:
         TestbedError: the server ended, with the end of its log.

@@ -61,10 +61,10 @@ class Vswitchd:
     """How the daemon is run, whatever datapath it has.
 
     Attributes:
-        shares_memory: another process maps its memory, for DPDK's rings between them: it is in few files then.
+        shares_memory: another process maps its memory, for DPDK's rings between them; few files then hold it.
         under: words before its own command: a program that executes it, such as valgrind.
-        counted: its instructions are counted, so malloc shall take the same way each time. With DPDK it takes turns
-            with all else on the one CPU that there is.
+        counted: its instructions are counted, so malloc must take the same path each time. With DPDK it takes turns
+            with everything else on the only CPU.
         preferred: it goes before all else on its CPUs; beside other runs' functional tests it takes turns.
     """
 
@@ -81,15 +81,13 @@ class InstanceOptions:
     Attributes:
         housekeeping_cpus: for everything that does not poll.
         pmd_cpus: for poll-mode threads; without DPDK the main thread polls, and runs here.
-        dpdk: initialise DPDK.
         memory_mib: hugepages taken at start, which is also the limit.
         numa_node: node of the PMDs, where the memory is taken.
         datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
         userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
         other_config: added to ours in the Open_vSwitch table, and stronger; ``protected_settings`` has the exceptions.
-        tuning: of the ports, by those who make them; that of OVS is in ``other_config``.
-        process: how vswitchd is run.
+        tuning: of the ports, used by those who make them; OVS's own is in ``other_config``.
     """
 
     housekeeping_cpus: tuple[int, ...]
@@ -106,11 +104,7 @@ class InstanceOptions:
 
 
 def _with_users(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
-    """Our settings with a user's. Those that keep OVS off the rest of the host stay.
-
-    Raises:
-        ConfigError: for a user's key, or argument of DPDK, that would replace one of those.
-    """
+    """Merge a user's settings into ours; ConfigError for one that would replace a protected setting."""
     for key, value in users.items():
         if reason := refused_setting(key, value):
             raise ConfigError(reason, key="dut.ovs.other_config")
@@ -180,13 +174,11 @@ class OvsInstance:
 
     @property
     def _nice(self) -> int:
-        """Of its session."""
         process = self.options.process
         takes_turns = not process.preferred or (process.counted and self.options.dpdk)
         return 0 if takes_turns else _VSWITCHD_NICE
 
     def _initial_config(self) -> dict[str, str]:
-        """The Open_vSwitch other_config that this instance starts with."""
         config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
         if self.options.dpdk:
             memory = ",".join(["0"] * self.options.numa_node + [str(self.options.memory_mib)])
@@ -269,11 +261,7 @@ class OvsInstance:
     def restart(self, *, killed: bool = False) -> None:
         """End vswitchd and start it again. The database stays, so it makes bridges and ports anew; flows are gone.
 
-        Args:
-            killed: by SIGKILL, as a crash would; else it is asked to exit, as the distributions' service does.
-
-        Raises:
-            TestbedError: it did not end, or did not start again.
+        ``killed``: by SIGKILL, as in a crash; else it is asked to exit, as the distributions' service does.
         """
         vswitchd = self._processes.pop()
         try:
@@ -299,11 +287,7 @@ class OvsInstance:
         return self.options.pmd_cpus if polls else self.options.housekeeping_cpus
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
-        """Let vswitchd's main thread run on these CPUs only, or on those that it started on. No other thread moves.
-
-        Raises:
-            TestbedError: vswitchd is gone.
-        """
+        """Pin vswitchd's main thread to these CPUs, or to those that it started on. No other thread moves."""
         try:
             # the first thread's id is that of the process
             os.sched_setaffinity(self.vswitchd.pid, cpus or self._vswitchd_cpus())
@@ -319,41 +303,35 @@ class OvsInstance:
 
     @property
     def home(self) -> Namespace:
-        """Its network namespace; TestbedError before it was made."""
         if self.namespace is None:
             raise TestbedError("the private OVS has no network namespace")
         return self.namespace
 
     @property
     def ofctl(self) -> tuple[str, ...]:
-        """The words that start the installation's ovs-ofctl."""
         return self.binaries.command(self.binaries.ofctl, self._journal.directory)
 
     @property
     def sockets(self) -> Path:
-        """The directory of its bridges' management sockets."""
         return self.directory
 
     @property
     def database(self) -> Path:
-        """The database's socket."""
         return self.directory / "db.sock"
 
     @property
     def dpdk_version(self) -> str | None:
-        """Of the DPDK that it was built with; None where it was built without."""
         return self.binaries.dpdk_version
 
     @property
     def pid(self) -> int:
-        """Of ovs-vswitchd."""
         return self.vswitchd.pid
 
     def note_bridges(self, bridges: tuple[str, ...]) -> None:
-        """They go with the instance."""
+        """Bridges go with the instance."""
 
     def forget_bridges(self, bridges: tuple[str, ...]) -> None:
-        """They were not noted."""
+        """Bridges were not noted."""
 
     def check_alive(self) -> None:
         """TestbedError with the exit status and the end of the log when a daemon has ended, or somebody stopped it."""
@@ -363,7 +341,6 @@ class OvsInstance:
                 _check_goes_on(process)
 
     def check_running(self) -> None:
-        """TestbedError with the exit status and the end of the log when a daemon has ended."""
         for process in self._processes:
             process.check()
 
@@ -373,28 +350,21 @@ class OvsInstance:
         self.vswitchd.freeze()
 
     def thaw(self) -> None:
-        """Let vswitchd go on."""
         self.vswitchd.thaw()
         self._frozen = False
 
     def running(self) -> bool:
-        """True while both daemons run."""
         return bool(self._processes) and all(process.running() for process in self._processes)
 
     def problems(self) -> str:
-        """What vswitchd has complained of: its last warnings and errors."""
         log = (self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join([line for line in log if "|WARN|" in line or "|ERR|" in line or "|EMER|" in line][-20:])
 
     def logs(self) -> dict[str, str]:
-        """The end of each daemon's log, by name."""
         return {process.log.name: process.log_tail() for process in self._processes}
 
     def close(self, *, keep_namespace: bool = False) -> None:
-        """Stop the daemons and remove directory and namespace, unless somebody's interface is in it still.
-
-        Can be called twice.
-        """
+        """Stop the daemons and remove directory and namespace, unless somebody's interface is still in it."""
         if len(self._processes) == 2 and self._processes[1].running():
             self._processes[1].thaw()
             self._ask_to_exit()
@@ -418,7 +388,7 @@ class OvsInstance:
 
 
 def _check_goes_on(process: ManagedProcess) -> None:
-    """TestbedError when somebody keeps it stopped; who attaches to it for a moment spoils a window, and no run."""
+    """TestbedError when somebody keeps it stopped. A short stop, as by a debugger, disturbs a window and no run."""
     try:
         wait_until(lambda: process.state()[:1] != "T", f"{process.name} to go on", _STOPPED_FOR_A_MOMENT_S)
     except DeadlineError as error:

@@ -20,11 +20,7 @@ _APPLY = {"op": "mutate", "table": _DATABASE, "where": [], "mutations": [["next_
 
 
 def remove_bridge(entry: Entry) -> bool:
-    """Remove a bridge of the run; False when there is none, or another run's, or no such database any more.
-
-    Raises:
-        TestbedError: the database does not answer.
-    """
+    """Remove a bridge of the run; False when there is none, or another run's, or no such database any more."""
     database = Path(entry.details["database"])
     if not database.parent.is_dir():
         return False
@@ -39,11 +35,7 @@ def remove_bridge(entry: Entry) -> bool:
 
 
 def restore_setting(entry: Entry) -> bool:
-    """Give a key of other_config its old value back; False when somebody else has changed it since.
-
-    Raises:
-        TestbedError: the database does not answer.
-    """
+    """Restore the old value of an other_config key; False when somebody else has changed it since."""
     database, key = Path(entry.details["database"]), entry.name
     was, wrote = entry.details["was"], entry.details["wrote"]
     if not database.parent.is_dir():
@@ -60,7 +52,6 @@ def restore_setting(entry: Entry) -> bool:
 
 
 def _transact(database: Path, *operations: Mapping[str, Any]) -> dict[str, Any]:
-    """The first operation's result."""
     rpc = JsonRpc(database, "ovsdb-server")
     try:
         results = rpc.request("transact", [_DATABASE, *operations])

@@ -47,9 +47,7 @@ class RunningOvs(Protocol):
         ...
 
     @property
-    def database(self) -> Path:
-        """The database's socket."""
-        ...
+    def database(self) -> Path: ...
 
     @property
     def dpdk_version(self) -> str | None:
@@ -57,25 +55,19 @@ class RunningOvs(Protocol):
         ...
 
     @property
-    def pid(self) -> int:
-        """Of ovs-vswitchd."""
-        ...
+    def pid(self) -> int: ...
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
         """Let vswitchd's main thread run on these CPUs only, or on those that it started on, if it is ours."""
         ...
 
-    def check_alive(self) -> None:
-        """TestbedError when a daemon has ended."""
-        ...
+    def check_alive(self) -> None: ...
 
     def thaw(self) -> None:
         """Let vswitchd go on where somebody stopped it, if it is ours."""
         ...
 
-    def running(self) -> bool:
-        """True while both daemons run."""
-        ...
+    def running(self) -> bool: ...
 
     def problems(self) -> str:
         """What vswitchd has complained of: its last warnings and errors."""

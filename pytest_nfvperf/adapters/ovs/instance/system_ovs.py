@@ -108,7 +108,6 @@ class SystemOvs:
 
     @property
     def dpdk_version(self) -> str | None:
-        """As the database says it; None without DPDK."""
         versions = self.db.root.dpdk_version
         return str(versions[0]).removeprefix("DPDK ") if versions else None
 
@@ -135,7 +134,6 @@ class SystemOvs:
 
     @property
     def home(self) -> ForeignNamespace:
-        """The network namespace that its vswitchd runs in."""
         own = Path(f"/proc/{self.pid}/ns/net")
         inode = own.stat().st_ino
         if inode == OURS.stat().st_ino:
@@ -145,17 +143,14 @@ class SystemOvs:
 
     @property
     def sockets(self) -> Path:
-        """The directory of its sockets."""
         return self._where.directory
 
     @property
     def database(self) -> Path:
-        """The database's socket."""
         return self._where.database
 
     @property
     def pid(self) -> int:
-        """Of ovs-vswitchd."""
         return self._where.process.pid
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
@@ -173,16 +168,13 @@ class SystemOvs:
         """It is not ours to let go on."""
 
     def running(self) -> bool:
-        """True while its vswitchd is the process that it was at the start."""
         return self._where.process.alive()
 
     def problems(self) -> str:
-        """What vswitchd has complained of since the run began."""
         marks = ("|WARN|", "|ERR|", "|EMER|")
         return "\n".join([line for line in self._log().splitlines() if any(mark in line for mark in marks)][-20:])
 
     def logs(self) -> dict[str, str]:
-        """What vswitchd has logged since the run began, where it has a log file."""
         log = self._log()
         return {"ovs-vswitchd.log": "\n".join(log.splitlines()[-40:])} if log else {}
 
@@ -205,15 +197,10 @@ class SystemOvs:
         self._bridges.update(zip(bridges, entries, strict=True))
 
     def forget_bridges(self, bridges: tuple[str, ...]) -> None:
-        """They are gone."""
         self._journal.forget_all([self._bridges.pop(name) for name in bridges if name in self._bridges])
 
     def close(self, *, keep_namespace: bool = False) -> None:  # noqa: ARG002 - it has none of its own
-        """Put the keys back that were changed, and hang up. Can be called twice.
-
-        Raises:
-            TestbedError: OVS no longer answers; the journal keeps what is to be put back.
-        """
+        """Restore the changed keys, and disconnect. The journal keeps what OVS did not take back."""
         try:
             while self._settings:
                 restore_setting(self._settings[-1])

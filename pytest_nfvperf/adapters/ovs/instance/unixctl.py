@@ -27,7 +27,6 @@ class Unixctl:
         return str(self._rpc.request(command, args, deadline_s))
 
     def knows(self, command: str) -> bool:
-        """True when the daemon has this command."""
         return self.usage(command) is not None
 
     def usage(self, command: str) -> str | None:
@@ -36,5 +35,4 @@ class Unixctl:
         return next((" ".join(rest) for name, *rest in filter(None, words) if name == command), None)
 
     def close(self) -> None:
-        """Hang up. Can be called twice; the next call connects again."""
         self._rpc.close()

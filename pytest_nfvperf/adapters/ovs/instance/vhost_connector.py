@@ -52,13 +52,10 @@ class VhostConnector:
         deadline_s: float = TELL_DEADLINE_S,
         tables: Collection[Path] = (OURS,),
     ) -> None:
-        """Not watching yet.
+        """Prepare; ``start`` watches.
 
-        Args:
-            database: the socket of ovsdb-server.
-            sockets: where the far end of each interface will listen, by the interface's name.
-            deadline_s: for the database to take one of them.
-            tables: lists of Unix sockets, of each network namespace where a far end may be.
+        ``sockets``: where each interface's far end will listen. ``tables``: lists of Unix sockets, of each network
+        namespace where a far end may be.
         """
         self._tables = frozenset(tables)
         self._rpc = JsonRpc(database, "ovsdb-server")
@@ -69,12 +66,11 @@ class VhostConnector:
         self._thread = threading.Thread(target=self._watch, name=self.THREAD_NAME, daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
         if self._waiting:
             self._thread.start()
 
     def check(self) -> None:
-        """Raise what went wrong when OVS was told a path."""
+        """Raise the error that ended the watch."""
         if self._failure is not None:
             raise self._failure
 

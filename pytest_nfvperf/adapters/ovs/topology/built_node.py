@@ -23,9 +23,7 @@ class BuiltNode(BuiltTopology, Protocol):
         """Of a bridge's local port, by which tunnels' frames leave and enter; TestbedError where it has none."""
         ...
 
-    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
-        """Tell OVS who a tunnel's other end is, as ARP would."""
-        ...
+    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
         """Make these the flows of a bridge, in ovs-ofctl(8)'s words, all at once; TestbedError with its own words."""

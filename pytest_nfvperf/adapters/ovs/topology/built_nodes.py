@@ -25,28 +25,24 @@ class BuiltNodes:
         return self._built[name]
 
     def attachments(self) -> tuple[Attachment, ...]:
-        """The far ends of the generator's and VNFs' ports, in the topology's order, then hosts behind them."""
         found = {each.port: each for built in self._built.values() for each in built.attachments()}
         names = [*(port.name for port in self.topology.ports), *(behind.label for behind in self.topology.behind)]
         return tuple(found[name] for name in names if name in found)
 
     def netns(self, namespace: str) -> str:
-        """The name under /run/netns of a namespace of the topology; KeyError for an unknown one."""
         for built in self._built.values():
             if namespace in {spec.name for spec in built.topology.namespaces}:
                 return built.netns(namespace)
         raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
 
     def learned(self) -> dict[str, str]:
-        """Which port each MAC address was learned on, by its name in the topology; of several the last node's."""
+        """Port of each learned MAC address; the last node wins where several learned it."""
         return {mac: port for built in self._built.values() for mac, port in built.learned().items()}
 
     def firewall(self) -> dict[str, Sequence[str]]:
-        """What filters frames in the namespaces of all nodes, by namespace; empty where nothing does."""
         return {name: rules for built in self._built.values() for name, rules in built.firewall().items()}
 
     def not_offloaded(self) -> str | None:
-        """Why no flow of a node is in hardware, after frames have passed; None where all nodes have some."""
         for node, built in self._built.items():
             why = built.not_offloaded()
             if why is not None:
@@ -54,34 +50,28 @@ class BuiltNodes:
         return None
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Wait until every port has link, the underlays' too, and tell tunnels the other ends' MAC addresses.
-
-        Raises:
-            TestbedError: an interface reports an error, with the text of its error column.
-            DeadlineError: names the ports without link.
-        """
+        """Wait for link on every port, the underlays' too, and give tunnels the other ends' MAC addresses."""
         for built in self._built.values():
             built.wait_ready(deadline_s)
         for overlay in overlays(self.topology.nodes, self.topology.tunnels, self.topology.underlays):
             self._introduce(overlay)
 
     def _introduce(self, overlay: Overlay) -> None:
-        """Tell both ends the other's MAC address. ARP would, too, but what comes meanwhile would be lost."""
+        """Give both ends the other's MAC address. ARP would find it, and lose frames meanwhile."""
         below = {self._at[end.bridge]: end for end in link_ends(overlay.underlay)}
         ports = {overlay.port_a: overlay.bridge_a, overlay.port_b: overlay.bridge_b}
         for tunnel in self.topology.tunnels:
             if tunnel.port in ports:
                 end = below[self._at[tunnel.bridge]]
                 far = self._built[self._at[end.far_bridge]]
-                near = self._built[self._at[end.bridge]]
-                near.tell_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
+                local = self._built[self._at[end.bridge]]
+                local.tell_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
 
     def configuration(self) -> str:
-        """Each node's bridges, ports, flows, queues and other_config as text, for evidence."""
         return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
 
     def close(self) -> None:
-        """Remove everything on every node, the last first. Can be called twice; a dead OVS is no hindrance."""
+        """Close every node, the last first, even when one fails."""
         errors: list[TestbedError] = []
         for built in reversed(self._built.values()):
             try:

@@ -70,38 +70,30 @@ class BuiltOvsTopology:
             self._check_interfaces()
             port_maker.finish(topology)
             self._replace_flows()
-            self._connector = self._start_connector()
+            self._start_connector()
         except BaseException as error:
-            self._close_after(error)
+            try:
+                self.close()
+            except TestbedError as removal_error:
+                error.add_note(f"and then the topology could not be removed: {removal_error.message}")
             raise
 
     @property
     def instance(self) -> RunningOvs:
-        """The OVS that it is built on."""
         return self._instance
 
-    def _close_after(self, error: BaseException) -> None:
-        """Close without hiding why."""
-        try:
-            self.close()
-        except TestbedError as left:
-            error.add_note(f"and then the topology could not be removed: {left.message}")
-
     def _refuse_names_in_use(self) -> None:
-        """Before anything is made: teardown goes by these names, and must not take another's."""
+        """Teardown goes by these names, so check before anything is made: it must not take another's."""
         db = self._instance.db
         db.refresh()
         wanted = {*self.topology.bridges, *(name for _, name in all_ports(self.topology))}
         taken = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
         if taken:
+            owner = "another topology" if self._instance.owned else "somebody else, or by another run of ours,"
             raise TestbedError(
-                f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by {self._others} "
+                f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by {owner} "
                 "on this OVS; close that first, or use other names"
             )
-
-    @property
-    def _others(self) -> str:
-        return "another topology" if self._instance.owned else "somebody else, or by another run of ours,"
 
     @property
     def _apply_deadline_s(self) -> float:
@@ -109,12 +101,10 @@ class BuiltOvsTopology:
         return _APPLY_DEADLINE_S + _APPLY_DEADLINE_EACH_S * parts
 
     def attachments(self) -> tuple[Attachment, ...]:
-        """The far ends of the ports, in the topology's order, then hosts behind them."""
         ports = [Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports]
         return (*ports, *self._port_maker.hosts())
 
     def interface_names(self) -> dict[str, str]:
-        """Names of the topology's ports by the names of OVS's interfaces."""
         return {one.interface: name for name, wired in self._wired.items() for one in wired.interfaces}
 
     def kernel_interfaces(self) -> dict[str, str]:
@@ -128,13 +118,11 @@ class BuiltOvsTopology:
         return self._port_maker.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
-        """What filters frames in its namespaces and in the instance's, by namespace; empty where nothing does."""
         home = self._instance.home
         names = [self.netns(spec.name) for spec in self.topology.namespaces]
         return active_in(names if home.journaled else [*names, home.name])
 
     def mac_of(self, bridge: str) -> str:
-        """Of a bridge's local port, by which tunnels' frames leave and enter; TestbedError where it has none."""
         db = self._instance.db
         db.refresh()
         mac = one(db.rows("Interface")[bridge].mac_in_use)
@@ -143,7 +131,6 @@ class BuiltOvsTopology:
         return str(mac)
 
     def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
-        """Tell OVS who a tunnel's other end is, as ARP would."""
         tell_neighbour(self._instance, bridge, address, mac)
 
     def ofports(self) -> dict[str, int]:
@@ -162,7 +149,6 @@ class BuiltOvsTopology:
         }
 
     def learned(self) -> dict[str, str]:
-        """Which port each MAC address was learned on, by its name in the topology (ovs-appctl fdb/show)."""
         found: dict[str, str] = {}
         for bridge in self.topology.bridges:
             names = self.port_names(bridge)
@@ -171,10 +157,10 @@ class BuiltOvsTopology:
         return found
 
     def set_mirrors(self, mirrors: Sequence[Mirror]) -> None:
-        """Make these the topology's mirrors by OVSDB while it is deployed; those by flows are there from the beginning.
+        """Replace the mirrors by OVSDB while the topology is deployed.
 
         Raises:
-            ValueError: they cannot be.
+            ValueError: the mirrors cannot be, or mirrors by flows would change.
             DeadlineError: vswitchd did not take them.
         """
         changed = replace(self.topology, mirrors=tuple(mirrors))
@@ -198,11 +184,9 @@ class BuiltOvsTopology:
         return None if state.full.count else f"hw-offload is on, but {state}"
 
     def management_socket(self, bridge: str) -> Path:
-        """Where a bridge speaks OpenFlow."""
         return self._openflow.socket(bridge)
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
-        """Make these the flows of a bridge, in ovs-ofctl(8)'s words, all at once; TestbedError with its own words."""
         self._openflow.replace_flows(bridge, flows)
 
     def offload_share(self) -> OffloadShare:
@@ -210,20 +194,18 @@ class BuiltOvsTopology:
         return offload_share(offloaded_flows(self._instance.ctl), self._instance.problems())
 
     def check(self) -> None:
-        """TestbedError when a namespace or link was removed or set down since it was made."""
         self._port_maker.check()
 
     def restarted(self) -> None:
-        """OVS was, and has its bridges and ports again: give it the flows and neighbours that no database keeps."""
+        """After a restart of OVS: restore the flows and neighbours that no database keeps."""
         self._replace_flows()
         self._port_maker.tell_neighbours()
 
     def losses(self) -> dict[str, int]:
-        """How often each veth port lost its link since it was made."""
         return self._port_maker.losses()
 
     def _replace_flows(self) -> None:
-        """Those of bridges that have flows of ours; the others do MAC learning by OVS's own."""
+        """Install our flows. Bridges without flows of ours keep OVS's own MAC learning."""
         ofports = self.ofports()
         bonded = self._bonded()
         for bridge in self.topology.bridges:
@@ -235,19 +217,14 @@ class BuiltOvsTopology:
                 self._openflow.replace_flows(bridge, tables)
 
     def _bonded(self) -> set[str]:
-        """Bridges with a bond: they do MAC learning, because a flow passes a bond by."""
+        """Bridges with a bond. They do MAC learning, because a flow bypasses a bond."""
         return {wired.bridge for wired in self._wired.values() if wired.members}
 
-    def _crossed(self) -> set[str]:
-        """Bridges that forward by flows of ours."""
-        return {crossing.bridge for crossing in self.topology.crossings} - self._bonded()
-
-    def _start_connector(self) -> VhostConnector:
+    def _start_connector(self) -> None:
         sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
         tables = {wired.socket_table or OURS for wired in self._wired.values() if wired.socket is not None}
-        connector = VhostConnector(self._instance.database, sockets, tables=tables)
-        connector.start()
-        return connector
+        self._connector = VhostConnector(self._instance.database, sockets, tables=tables)
+        self._connector.start()
 
     def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
         insert(
@@ -256,7 +233,7 @@ class BuiltOvsTopology:
             self.topology,
             self._wired.values(),
             datapath_type=self._instance.options.datapath_type,
-            crossed=self._crossed(),
+            crossed={crossing.bridge for crossing in self.topology.crossings} - self._bonded(),
             tag=self._instance.tag,
         )
 
@@ -271,12 +248,7 @@ class BuiltOvsTopology:
                 )
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Wait until every port has link; its far end must be attached by now.
-
-        Raises:
-            TestbedError: an interface reports an error, with the text of its error column.
-            DeadlineError: names the ports without link.
-        """
+        """Wait until every port has link; its far end must be attached by now."""
         self._instance.db.wait(
             lambda: not self._without_link(),
             f"link on the ports of topology {self.topology.name!r}",
@@ -298,14 +270,13 @@ class BuiltOvsTopology:
         rows = self._instance.db.rows("Interface")
         up = {name for name, row in rows.items() if one(row.link_state) == "up"}
         return [
-            _called(name, wired)
+            name if wired.interface == name else f"{name} ({wired.interface})"  # as the testbed file calls it, too
             for name, wired in self._wired.items()
             # a bond carries frames while one of its members does
             if wired.has_link and not any(each.interface in up for each in wired.interfaces)
         ]
 
     def configuration(self) -> str:
-        """Bridges, ports, flows, queues and other_config as text, for evidence."""
         db = self._instance.db
         db.refresh()
         root = db.root
@@ -353,11 +324,6 @@ class BuiltOvsTopology:
             raise
         finally:
             self._port_maker.close()
-
-
-def _called(name: str, wired: OvsPort) -> str:
-    """A port as people know it: by its name in the testbed file, too, where that is another."""
-    return name if wired.interface == name else f"{name} ({wired.interface})"
 
 
 def _advice(error: str) -> str:

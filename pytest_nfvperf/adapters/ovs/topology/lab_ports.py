@@ -37,12 +37,7 @@ class Cabled:
     borrowed: Borrowed
 
     def wire(self, port: Port, end: CabledEnd, home: Path, datapath: str) -> OvsPort:
-        """Take the kernel interfaces that the end needs into OVS's namespace, and say how OVS is told of it.
-
-        Raises:
-            ConfigError: no such interface, or one that somebody needs.
-            TestbedError: the kernel refused.
-        """
+        """Move the kernel interfaces that the end needs into OVS's namespace; returns the port for OVS."""
         for member in end.members:
             if member.interface is not None:
                 who = f"port {member.name!r}"
@@ -60,17 +55,14 @@ def driver_of(port: DutPort, datapath: str) -> str:
 def devargs(port: DutPort, driver: str, mtu: int = DEFAULT_MTU) -> str:
     """What DPDK is told of a port (OVS: ``options:dpdk-devargs``)."""
     if driver == "pci":
-        return f"{port.pci}{_representor(port.representor)}"
+        which = port.representor
+        if which is None:
+            return str(port.pci)
+        return f"{port.pci},representor=[{which}]" if which.isdecimal() else f"{port.pci},representor={which}"
     queues = f",{_QUEUES[driver]}={port.rxq}" if port.rxq > 1 else ""
     # A frame of the ring holds 1.9 KiB by default: what is larger would be cut off in silence.
     room = f",blocksz={_LARGE_FRAME},framesz={_LARGE_FRAME}" if driver == "af_packet" and mtu > DEFAULT_MTU else ""
     return f"net_{driver}_{port.name},iface={port.interface}{queues}{room}"
-
-
-def _representor(which: str | None) -> str:
-    if which is None:
-        return ""
-    return f",representor=[{which}]" if which.isdecimal() else f",representor={which}"
 
 
 def physical(port: Port, end: CabledEnd, datapath: str) -> OvsPort:
@@ -94,11 +86,7 @@ def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
         "dpdk-devargs": devargs(physical_port, driver, mtu),
         "n_rxq": str(max(physical_port.rxq, port.queues)),
     }
-    for key, descriptors in (
-        ("n_rxq_desc", physical_port.rx_descriptors),
-        ("n_txq_desc", physical_port.tx_descriptors),
-    ):
-        if descriptors is not None:
-            options[key] = str(descriptors)
+    rings = {"n_rxq_desc": physical_port.rx_descriptors, "n_txq_desc": physical_port.tx_descriptors}
+    options |= {key: str(descriptors) for key, descriptors in rings.items() if descriptors is not None}
     kernel = physical_port.interface
     return OvsPort(port.name, port.bridge, physical_port.name, "dpdk", options, unusual(mtu), port.vlan, kernel=kernel)

@@ -48,15 +48,11 @@ def _new_mirror(transaction: ovs.db.idl.Transaction, mirror: Mirror, ports: Mapp
 
 
 def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Mapping[str, str]) -> None:
-    """Make these the mirrors of bridges that run, and of the flows that their datapath keeps.
+    """Replace the mirrors of running bridges, and drop the megaflows.
 
-    OVS 3.1 goes on with the megaflows that it made before there was a mirror: they are purged, and made anew.
+    OVS 3.1 keeps using megaflows that it made before there was a mirror, so they are purged.
 
-    Args:
-        db: of the instance.
-        ctl: of its vswitchd.
-        topology: with the mirrors that shall be.
-        interfaces: OVS's names of the topology's ports.
+    ``interfaces``: OVS's interface names by the topology's port names.
     """
 
     def change(transaction: ovs.db.idl.Transaction) -> None:
@@ -71,13 +67,7 @@ def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Map
 
 
 def flow_outputs(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> Iterator[FlowOutputs]:
-    """The flows of a bridge: its crossings, or NORMAL where mirrors by flows copy on a bridge without crossings.
-
-    Args:
-        topology: with crossings and mirrors.
-        bridge: of it.
-        ofports: OpenFlow port numbers by name.
-    """
+    """The flows of a bridge: its crossings, or NORMAL where mirrors by flows copy on a bridge without crossings."""
     mirrors = [mirror for mirror in topology.bridge_mirrors(bridge) if mirror.by is MirrorMethod.FLOW]
     crossings = [crossing for crossing in topology.crossings if crossing.bridge == bridge]
     for crossing in crossings:
@@ -96,29 +86,26 @@ def _numbers(names: Iterable[str | None], ofports: Mapping[str, int]) -> Iterato
 
 
 def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[str, MirrorCounts]:
-    """What OVS counted of each mirror's copies until now, by the mirror's name; mirrors by flows have no counters.
+    """Copies that OVS counted so far, by mirror; mirrors by flows have no counters.
 
-    OVS takes counts out of the datapath twice a second and writes them into the database once in
-    ``stats-update-interval``; both are made to happen now, which takes up to a second.
-
-    Raises:
-        DeadlineError: vswitchd did not answer.
+    OVS reads the datapath's counts twice a second and writes them into the database once per
+    ``stats-update-interval``. Both are forced to happen now, which takes up to a second.
     """
     names = [mirror.name for mirror in mirrors if mirror.by is MirrorMethod.OVSDB]
     if not names:
         return {}
     ctl.call("revalidator/wait")
+
+    def change_interval(_: ovs.db.idl.Transaction) -> None:
+        known = int(db.root.other_config.get(_INTERVAL, "5000"))
+        db.root.setkey("other_config", _INTERVAL, str(known + 1 if known % 2 == 0 else known - 1))
+
     # A changed interval begins at once; what it writes is there when a second change was taken, on the same connection.
     for _ in range(2):
-        db.transact(lambda _: _change_interval(db), "a reading of mirrors' statistics", _MIRROR_DEADLINE_S)
+        db.transact(change_interval, "a reading of mirrors' statistics", _MIRROR_DEADLINE_S)
     rows = db.rows("Mirror")
     return {
         name: MirrorCounts(rows[name].statistics["tx_packets"], rows[name].statistics["tx_bytes"])
         for name in names
         if {"tx_packets", "tx_bytes"} <= rows[name].statistics.keys()
     }
-
-
-def _change_interval(db: Ovsdb) -> None:
-    known = int(db.root.other_config.get(_INTERVAL, "5000"))
-    db.root.setkey("other_config", _INTERVAL, str(known + 1 if known % 2 == 0 else known - 1))

@@ -12,16 +12,9 @@ from pytest_nfvperf.model.errors import TestbedError
 
 
 def tell_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
-    """Of userspace OVS by ``tnl/neigh/set`` (ovs-vswitchd(8)); of the kernel's datapath in the kernel's own table.
+    """Set the MAC address of a tunnel's far end; ``bridge``: its local port sends the tunnel's frames.
 
-    Args:
-        ovs: whose tunnel it is.
-        bridge: by whose local port the tunnel's frames leave.
-        far: address of the tunnel's other end.
-        mac: of that end.
-
-    Raises:
-        TestbedError: it was refused.
+    Userspace OVS takes it by ``tnl/neigh/set`` (ovs-vswitchd(8)); the kernel's datapath uses the kernel's own table.
     """
     if ovs.options.datapath_type != "system":
         ovs.ctl.call("tnl/neigh/set", bridge, far, mac)

@@ -41,15 +41,14 @@ class Making:
     """What a maker works with.
 
     Attributes:
-        options: how the OVS at hand runs: datapath type, DPDK, userspace TSO.
-        interface_types: that it was built with (ovs-vswitchd.conf.db(5), iface_types).
-        home: file of the network namespace that it is in.
-        inside: file of the namespace that the interface belongs to.
-        pairs: veth pairs that are made before OVS takes its ports; a maker appends to them.
-        moved: interfaces that OVS makes itself and that are moved out then; a maker appends to them.
-        dpdk_version: of that OVS; None where it runs without.
-        device_name: gives a name that no other device of the machine has.
-        devices: VDUSE devices that OVS makes and that become interfaces then; a maker appends to them.
+        interface_types: that OVS was built with (ovs-vswitchd.conf.db(5), iface_types).
+        home: file of OVS's network namespace.
+        inside: file of the interface's namespace.
+        pairs: a maker appends veth pairs, which are made before OVS takes its ports.
+        moved: a maker appends interfaces that OVS makes and that are moved out afterwards.
+        dpdk_version: None where OVS runs without DPDK.
+        device_name: returns a name that no other device of the machine has.
+        devices: a maker appends VDUSE devices, which OVS makes and which become interfaces afterwards.
     """
 
     options: InstanceOptions
@@ -83,11 +82,7 @@ def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
 
 
 def with_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMaker]:
-    """The table with third parties' makers.
-
-    Raises:
-        ConfigError: one without a colon in its name, or one that two of them make.
-    """
+    """The table with third parties' makers; ConfigError for a name without a colon or with two makers."""
     table = dict(NIC_MAKERS)
     for name, maker in (pair for makers in added for pair in makers.items()):
         if ":" not in name or name in table:

@@ -39,7 +39,6 @@ class OffloadState:
 
     @property
     def total(self) -> int:
-        """All flows."""
         return self.full.count + self.partial.count + self.none.count
 
     def __str__(self) -> str:
@@ -49,21 +48,12 @@ class OffloadState:
 
 
 def offloaded_flows(ctl: Unixctl) -> OffloadState:
-    """The flows of the datapath by where they are handled, now; flows appear there with their first frame.
-
-    Raises:
-        TestbedError: vswitchd does not answer.
-    """
+    """The datapath's flows by where they are handled now; a flow appears with its first frame."""
     return OffloadState(**{kind: _flows(ctl, text) for kind, text in _TYPES.items()})
 
 
 def offload_share(state: OffloadState, problems: str) -> OffloadShare:
-    """As a result of a measurement.
-
-    Args:
-        state: of the flows.
-        problems: warnings and errors of vswitchd's log; those about offload are kept.
-    """
+    """The result of a measurement; ``problems``: vswitchd's warnings, of which those about offload are kept."""
     complaints = [line for line in problems.splitlines() if "offload" in line or "flow api" in line.lower()]
     return OffloadShare(
         state.full.count,

@@ -25,9 +25,8 @@ class OvsPort:
         device: DPDK devargs of the far end; None when it is cabled, or no generator's.
         socket: where the far end will listen, for a vhost-user port.
         socket_table: where the kernel lists that socket, "/proc/7/net/unix"; None: among those of our own namespace.
-        has_link: it is ready when it has link; a patch port or a tunnel has none.
-        kernel: the kernel interface that DPDK reads it by, in OVS's namespace.
-        members: interfaces of a bond.
+        has_link: ready means it has link; patch ports and tunnels have none.
+        kernel: the kernel interface that DPDK reads, in OVS's namespace.
         bond: columns of a bond's Port: bond_mode, lacp.
         other_config: of OVS's interface: pmd-rxq-affinity.
     """
@@ -87,17 +86,7 @@ def tuned(wired: OvsPort, tuning: Tuning) -> OvsPort:
 
 
 def by_af_xdp(wired: OvsPort, what: str, interface_types: Sequence[str], *, dpdk: bool) -> OvsPort:
-    """A veth end that OVS reads by AF_XDP: by its own driver where it was built in, else by DPDK's.
-
-    Args:
-        wired: the veth end as a system port.
-        what: it is, for the error.
-        interface_types: of the OVS at hand.
-        dpdk: it runs with DPDK.
-
-    Raises:
-        ConfigError: it has neither driver.
-    """
+    """Read a veth end by AF_XDP: by OVS's own driver where it was built in, else by DPDK's; ConfigError without."""
     if "afxdp" in interface_types:
         return replace(wired, type="afxdp")
     if dpdk:
@@ -129,12 +118,10 @@ def unusual(mtu: int) -> int | None:
 
 
 def refuse_flows_on_bonds(topology: Topology, wired: Iterable[OvsPort]) -> None:
-    """A flow leads frames to one interface of a bond, and so past it: a bridge with a bond learns MAC addresses.
+    """ConfigError for flows over a bridge with a bond and more than two ports.
 
-    With two ports that is the same; with more, frames would not take the way that the topology means.
-
-    Raises:
-        ConfigError: names bond and topology.
+    A flow leads frames to one interface of a bond, and so bypasses it: a bridge with a bond learns MAC addresses.
+    With two ports that is the same; with more, frames would not take the path that the topology means.
     """
     crossed = {crossing.bridge for crossing in topology.crossings}
     for one in wired:

@@ -20,7 +20,7 @@ generator runs too, named by the run's tag, with IPv6 off and no address.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,7 +53,7 @@ from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
 from pytest_nfvperf.adapters.ovs.topology.vduse_devices import VduseDevices
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import Tunnel
-from pytest_nfvperf.model.topology.ports import Behind, Nic, Offloads, Port, PortKind, PortRole, Vlan
+from pytest_nfvperf.model.topology.ports import Behind, Nic, Offloads, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 
@@ -72,15 +72,6 @@ class PortMaker:
         uplinks: Uplinks = NO_UPLINKS,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
     ) -> None:
-        """Nothing is made yet.
-
-        Args:
-            journal: of the run.
-            instance: the OVS.
-            cabled: the lab's ports by the names of topologies' ports, and who borrows their interfaces.
-            uplinks: of a node, where underlays lead.
-            nic_makers: of namespaces' interfaces, by kind.
-        """
         self._instance = instance
         self._uplinks = uplinks
         self._cabled = cabled
@@ -94,18 +85,18 @@ class PortMaker:
         self._underlays: dict[Tunnel, Underlay] = {}
 
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
-        """Make what the ports need, and say how OVS is told of each; ``close`` removes it.
-
-        Raises:
-            ConfigError: a port that cannot be on this datapath.
-            TestbedError: the kernel refused.
-        """
+        """Make what the ports need; returns the port for OVS, by name. ``close`` removes it."""
         pairs: list[Pair] = []
         wired = [self._wire(port, pairs) for port in topology.ports]
         self._cabling.make_namespaces(namespace_plans(topology, self._instance.name))
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
-        wired += list(_patches(topology))
-        wired += list(self._veth_links(topology, pairs))
+        for link in topology.patches:
+            wired.append(patch(link.port_a, link.bridge_a, link.port_b, link.vlan))
+            wired.append(patch(link.port_b, link.bridge_b, link.port_a, link.vlan))
+        for veth in topology.veths:
+            pairs.append(link_pair(veth, self._home.path))
+            for port, bridge in ((veth.port_a, veth.bridge_a), (veth.port_b, veth.bridge_b)):
+                wired.append(OvsPort(port, bridge, port, "system", vlan=veth.vlan))
         in_kernel = self._instance.options.datapath_type == "system"
         wired += [tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
@@ -117,27 +108,14 @@ class PortMaker:
         return {one.port: tuned(one, tuning) for one in wired}
 
     def finish(self, topology: Topology) -> None:
-        """Move what OVS made itself to where it belongs, and give tunnels their ends, once it has made it.
-
-        Raises:
-            TestbedError: the kernel refused.
-        """
-        if self._late:
+        """Once OVS has made its ports: move its interfaces to their namespaces, and give tunnels their addresses."""
+        if self._moved or self._devices.wanted:
             self._cabling.move_out(self._moved, self._devices.attach(), self._routes(topology))
         if self._underlays:
             self._lay_under()
 
-    @property
-    def _late(self) -> bool:
-        """Some of its interfaces are there only once OVS has made its ports."""
-        return bool(self._moved or self._devices.wanted)
-
     def release(self) -> None:
-        """Take away what OVS must still serve while it goes; before OVS lets go of the ports.
-
-        Raises:
-            TestbedError: the kernel refused.
-        """
+        """Before OVS lets go of the ports: remove what OVS must still serve while it goes."""
         self._devices.detach()
 
     def _lay_under(self) -> None:
@@ -157,7 +135,7 @@ class PortMaker:
                 tell_neighbour(self._instance, below.bridge, tunnel.remote, below.neighbour)
 
     def _routes_now(self, topology: Topology) -> Routes:
-        """Those of namespaces that need not wait for an interface of OVS's own: its network may have the gateway."""
+        """Routes of namespaces that do not wait for an interface of OVS's own, whose network may have the gateway."""
         late = {one.end.namespace for one in (*self._moved, *self._devices.wanted)}
         return {path: routes for path, routes in self._routes(topology).items() if path not in late}
 
@@ -165,11 +143,9 @@ class PortMaker:
         return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
 
     def namespace(self, name: str) -> Namespace:
-        """A namespace of the topology; KeyError for an unknown one."""
         return self._cabling.namespace(name)
 
     def check(self) -> None:
-        """TestbedError when a namespace or link was removed or set down since it was made."""
         self._cabling.check()
 
     def not_running(self) -> list[str]:
@@ -177,11 +153,9 @@ class PortMaker:
         return self._cabling.not_running()
 
     def losses(self) -> dict[str, int]:
-        """How often each veth port lost its link since it was made, by the port's name."""
         return self._cabling.losses()
 
     def offload_lines(self) -> list[str]:
-        """Offloads that were set, read back now, as text."""
         return self._cabling.offload_lines()
 
     def remove(self, interfaces: Sequence[str]) -> None:
@@ -200,7 +174,9 @@ class PortMaker:
     def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
         end = self._cabled.ends.get(port.name)
         if end is not None:
-            return self._cabled.wire(port, end, self._home.path, self._datapath)
+            options = self._instance.options
+            datapath = "dpdk" if options.dpdk else options.datapath_type
+            return self._cabled.wire(port, end, self._home.path, datapath)
         if port.role is PortRole.UPLINK:
             return self._uplinks.wire(port, self._home.path, pairs, self._instance.options.tuning.rxq or 1)
         if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):
@@ -216,17 +192,13 @@ class PortMaker:
         return self._hosts
 
     def _behind(self, one: Behind, pairs: list[Pair]) -> Attachment:
-        """A veth pair from the namespace to the generator, which reads its end as it is on the wire."""
+        """A veth pair from the namespace to the generator, which needs complete frames as on the wire."""
         far = self._cabling.name_in_ours()
         namespace = self.namespace(one.namespace).path
         whole = Offloads(tso=False, gso=False, tx_checksum=False)
         near = End(one.name, namespace, one.mac, one.addresses, whole)
         pairs.append(Pair(near, End(far, OURS), one.mtu))
         return Attachment(one.label, f"net_af_packet,iface={far}")
-
-    @property
-    def _datapath(self) -> str:
-        return "dpdk" if self._instance.options.dpdk else self._instance.options.datapath_type
 
     def _vhost_user(self, port: Port) -> OvsPort:
         if not self._instance.options.dpdk:
@@ -274,19 +246,3 @@ class PortMaker:
             self._devices.wanted,
         )
         return maker_of(nic, self._nic_makers)(nic, making)
-
-    def _veth_links(self, topology: Topology, pairs: list[Pair]) -> Iterator[OvsPort]:
-        for link in topology.veths:
-            pairs.append(link_pair(link, self._home.path))
-            yield _system(link.port_a, link.bridge_a, link.vlan)
-            yield _system(link.port_b, link.bridge_b, link.vlan)
-
-
-def _system(name: str, bridge: str, vlan: Vlan | None) -> OvsPort:
-    return OvsPort(name, bridge, name, "system", vlan=vlan)
-
-
-def _patches(topology: Topology) -> Iterator[OvsPort]:
-    for link in topology.patches:
-        yield patch(link.port_a, link.bridge_a, link.port_b, link.vlan)
-        yield patch(link.port_b, link.bridge_b, link.port_a, link.vlan)

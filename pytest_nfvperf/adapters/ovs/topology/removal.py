@@ -7,11 +7,12 @@ closed them (see ``held_sockets``).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import closing, suppress
 
+import ovs.db.idl
+
 from pytest_nfvperf.adapters.net.held_sockets import HeldSockets
-from pytest_nfvperf.adapters.ovs.instance.ovsdb import Row
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.topology.port_maker import PortMaker
 from pytest_nfvperf.model.errors import TestbedError
@@ -24,19 +25,18 @@ _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 def remove_from_ovs(
     instance: RunningOvs, port_maker: PortMaker, topology: Topology, interfaces: Collection[str], deadline_s: float
 ) -> None:
-    """Take a topology's bridges and all on them out of OVS; what is not there, or whose OVS has died, is passed over.
+    """Remove a topology's bridges, with all on them, from OVS. Nothing to do where OVS has died.
 
-    Args:
-        instance: the OVS.
-        port_maker: what the ports need outside OVS; it stays, but for the bridges' own taps.
-        topology: whose bridges.
-        interfaces: its ports' kernel interfaces.
-        deadline_s: for all.
+    ``port_maker``: removes the bridges' own taps, nothing else. ``interfaces``: the ports' kernel interfaces.
 
     Raises:
         TestbedError: OVS does not take it, or not in time.
     """
-    present = _present(instance, topology.bridges)
+    if not instance.running():
+        return
+    instance.db.refresh()
+    rows = instance.db.rows("Bridge")
+    present = [rows[name] for name in topology.bridges if name in rows]
     if not present:
         return
     userspace = instance.owned and instance.options.datapath_type == "netdev"
@@ -46,29 +46,20 @@ def remove_from_ovs(
         if userspace:
             port_maker.remove(topology.bridges)
 
+    def delete(_: ovs.db.idl.Transaction) -> None:
+        for row in present:
+            instance.db.root.delvalue("bridges", row)
+
     _log_level(instance, "off")
     with closing(HeldSockets(instance.pid, interfaces if userspace else ())):
         what = f"removal of topology {topology.name}"
-        instance.db.transact(lambda _: _delete(instance, present), what, deadline_s, meanwhile=remove_taps)
+        instance.db.transact(delete, what, deadline_s, meanwhile=remove_taps)
     _log_level(instance, "info")
     instance.forget_bridges(topology.bridges)
 
 
-def _present(instance: RunningOvs, bridges: Sequence[str]) -> Sequence[Row]:
-    if not instance.running():
-        return []
-    instance.db.refresh()
-    rows = instance.db.rows("Bridge")
-    return [rows[name] for name in bridges if name in rows]
-
-
-def _delete(instance: RunningOvs, bridges: Sequence[Row]) -> None:
-    for row in bridges:
-        instance.db.root.delvalue("bridges", row)
-
-
 def _log_level(instance: RunningOvs, level: str) -> None:
-    """What OVS logs while its taps go is no evidence of anything: nobody shall read it in a later error."""
+    """What OVS logs while its taps go is no evidence, and must not appear in a later error."""
     if not instance.owned:
         return
     with suppress(TestbedError):  # a vswitchd that does not answer this is removed from as well

@@ -58,8 +58,14 @@ def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
     port.interfaces = [_new_interface(transaction, one) for one in wired.interfaces]
     for column, value in wired.bond.items():
         setattr(port, column, value)
-    if wired.vlan is not None:
-        _set_vlan(port, wired.vlan)
+    vlan = wired.vlan
+    if vlan is not None:
+        # An access port has a tag, a trunk a list of VLANs, or both: then the tag is the VLAN of untagged frames.
+        if vlan.tag is not None:
+            port.tag = vlan.tag
+        if vlan.trunks:
+            port.trunks = list(vlan.trunks)
+        port.vlan_mode = vlan_mode(vlan)
     return port
 
 
@@ -73,15 +79,6 @@ def _new_interface(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
     if wired.mtu_request is not None:
         interface.mtu_request = wired.mtu_request
     return interface
-
-
-def _set_vlan(port: Row, vlan: Vlan) -> None:
-    """An access port has a tag, a trunk a list of VLANs, or both: then the tag is the VLAN of untagged frames."""
-    if vlan.tag is not None:
-        port.tag = vlan.tag
-    if vlan.trunks:
-        port.trunks = list(vlan.trunks)
-    port.vlan_mode = vlan_mode(vlan)
 
 
 def vlan_mode(vlan: Vlan) -> str:

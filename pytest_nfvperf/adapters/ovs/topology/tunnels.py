@@ -46,11 +46,7 @@ def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
 
 
 def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
-    """The underlay of a tunnel.
-
-    Raises:
-        ConfigError: no other bridge of the topology leads to the remote end, or more than one could.
-    """
+    """The underlay of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
     local = ipaddress.ip_address(tunnel.local)
     for nic in topology.nics:
         for network in (ipaddress.ip_interface(address).network for address in nic.addresses):

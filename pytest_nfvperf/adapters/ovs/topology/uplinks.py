@@ -39,12 +39,12 @@ _DEVARGS_BYTES = 127
 
 @dataclass(frozen=True, slots=True)
 class UplinkEnd:
-    """What one end of an underlay needs to know.
+    """One end of an underlay.
 
     Attributes:
-        first: it is made before the other.
+        first: it is made before the other end.
         ring: both nodes have DPDK, so a ring joins them; else a veth pair does.
-        socket: by which DPDK's ends find each other.
+        socket: where DPDK's ends meet.
         far_port, far_home: name and network namespace of the other end, for a veth pair.
         far_pid: of the other end's vswitchd.
     """
@@ -69,14 +69,7 @@ class Uplinks:
         return any(not end.ring for end in self.ends.values())
 
     def wire(self, port: Port, home: Path, pairs: list[Pair], queues: int) -> OvsPort:
-        """An end as its datapath and the other's can be joined.
-
-        Args:
-            port: the end.
-            home: the node's network namespace.
-            pairs: to which a veth pair that it needs is added.
-            queues: of a ring, each way.
-        """
+        """The port for OVS; appends the veth pair that it needs to ``pairs``. ``queues``: of a ring, each direction."""
         return self._ring(port, queues) if self.ends[port.name].ring else self._veth(port, home, pairs)
 
     def _ring(self, port: Port, queues: int) -> OvsPort:

@@ -27,41 +27,29 @@ class VduseDevices:
         return name
 
     def note(self) -> None:
-        """Journal them: OVS makes them next."""
+        """Journal the devices: OVS makes them next."""
         names = [device.name for device in self.wanted]
         self._entries = self._journal.note_all(Kind.VDUSE, names) if names else []
 
     def attach(self) -> list[Moved]:
-        """Make them interfaces; returns those by their names in our own namespace.
-
-        Raises:
-            TestbedError: one that OVS does not serve, or that became no interface; says why.
-        """
+        """Make the devices interfaces; returns them by their names in our own namespace."""
         return [replace(device, name=attach(device.name)) for device in self.wanted]
 
     def detach(self) -> None:
-        """Take the interfaces away, while OVS serves them still; TestbedError where the kernel refuses."""
+        """Remove the interfaces while OVS still serves them."""
         detach([device.name for device in self.wanted])
 
     def close(self) -> None:
-        """After OVS has let go of its ports, or has died. Can be called twice.
-
-        Raises:
-            TestbedError: one is still there.
-        """
+        """After OVS let go of its ports, or died: wait until the devices are gone, or remove them."""
         names = [device.name for device in self.wanted]
         try:
             wait_gone(names)
         except DeadlineError:  # OVS died, or did not let go
-            for name in names:
-                _remove(name)
+            try:
+                for name in names:
+                    remove(name)
+            except OSError as error:
+                raise TestbedError(f"cannot remove a device that Open vSwitch served: {error}") from error
         self._journal.forget_all(self._entries)
         self.wanted.clear()
         self._entries = []
-
-
-def _remove(name: str) -> None:
-    try:
-        remove(name)
-    except OSError as error:
-        raise TestbedError(f"cannot remove a device that Open vSwitch served: {error}") from error
