@@ -10,7 +10,14 @@ from bisect_support import METRIC, TEST, SimulatedVersions, bisected, culprit, s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.features.bisect.beliefs import Normal, entropy, narrowest, posterior, told, told_by_outcome
+from pytest_nfvperf.features.bisect.beliefs import (
+    Normal,
+    entropy,
+    expected_bits,
+    expected_bits_of_run,
+    narrowest,
+    posterior,
+)
 from pytest_nfvperf.features.bisect.bisection import Refusal, VerdictKind, Why
 from pytest_nfvperf.features.bisect.events import By, Estimate, Question, pooled
 
@@ -191,16 +198,16 @@ def test_entropy_is_between_nothing_and_that_of_equal_chances(each: tuple[float,
 @settings(max_examples=50)
 @given(st.floats(0.01, 0.99), st.floats(-1, 1), st.floats(0.001, 1), st.floats(0.001, 1))
 def test_a_measurement_tells_at_most_one_bit(chance: float, mean: float, one: float, other: float) -> None:
-    bits = told(chance, Normal(0.0, one), Normal(mean, other))
+    bits = expected_bits(chance, Normal(0.0, one), Normal(mean, other))
 
     assert 0 <= bits <= entropy((chance, 1 - chance)) + 1e-6
 
 
 def test_what_a_measurement_tells() -> None:
-    assert told(0.5, Normal(0, 1e-4), Normal(1, 1e-4)) == pytest.approx(1.0, abs=1e-3)
-    assert told(0.5, Normal(0, 1), Normal(0, 1)) == pytest.approx(0.0, abs=1e-3)
-    assert told_by_outcome(0.5, 0.0, 1.0) == pytest.approx(1.0)
-    assert told_by_outcome(0.5, 0.3, 0.3) == pytest.approx(0.0)
+    assert expected_bits(0.5, Normal(0, 1e-4), Normal(1, 1e-4)) == pytest.approx(1.0, abs=1e-3)
+    assert expected_bits(0.5, Normal(0, 1), Normal(0, 1)) == pytest.approx(0.0, abs=1e-3)
+    assert expected_bits_of_run(0.5, 0.0, 1.0) == pytest.approx(1.0)
+    assert expected_bits_of_run(0.5, 0.3, 0.3) == pytest.approx(0.0)
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(1e-4, 1)), min_size=1, max_size=8))

@@ -87,7 +87,6 @@ class AllureSink:
         self._comparing: Comparing | None = None
 
     def emit(self, record: Record) -> None:
-        """Show one record in the running test."""
         data: object = _TYPES[record.kind.value].validate_python(record.data)
         match data:
             case RunData():
@@ -142,7 +141,6 @@ class AllureSink:
         tell_allure(conclude_test(facts))
 
     def _comparison(self, data: ComparisonData) -> None:
-        """The sides as a table and as a picture."""
         if self._comparing is not None:
             compared = ComparedRun("", self._comparing, (TestComparison("", data),))
             _attach(comparison_text(compared), "comparison", allure.attachment_type.TEXT)

@@ -25,7 +25,6 @@ class Normal:
     variance: float
 
     def log_density(self, value: float) -> float:
-        """Natural logarithm of the density."""
         return -0.5 * (math.log(2 * math.pi * self.variance) + (value - self.mean) ** 2 / self.variance)
 
     def after(self, value: float, variance: float) -> Normal:
@@ -76,7 +75,7 @@ def narrowest(chances: Sequence[float], confidence: float) -> Range:
     return best
 
 
-def told(chance: float, without: Normal, with_change: Normal) -> float:
+def expected_bits(chance: float, without: Normal, with_change: Normal) -> float:
     """Expected information, in bits, of one observation about whether a version has the change.
 
     Args:
@@ -100,8 +99,8 @@ def told(chance: float, without: Normal, with_change: Normal) -> float:
     return max(0.0, entropy((chance, 1 - chance)) - left)
 
 
-def told_by_outcome(chance: float, fails_without: float, fails_with: float) -> float:
-    """The same of one run that passes or fails, from the probabilities that it fails in either case."""
+def expected_bits_of_run(chance: float, fails_without: float, fails_with: float) -> float:
+    """Expected information of one run that passes or fails, from the probabilities that it fails in either case."""
     fails = chance * fails_with + (1 - chance) * fails_without
     left = 0.0
     for outcome, has in ((fails, chance * fails_with), (1 - fails, chance * (1 - fails_with))):
@@ -172,16 +171,10 @@ BETWEEN = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """What is known of rates, as log-ratios to the good end.
-
-    Attributes:
-        change: the bad end.
-        seen: the versions between the ends that were measured.
-        most_blocks: of one version.
-    """
+    """Measured rates as log-ratios to the good end: ``change`` of the bad end, ``measured`` of versions between."""
 
     change: Estimate
-    seen: Mapping[int, Estimate]
+    measured: Mapping[int, Estimate]
     most_blocks: int
 
     @property
@@ -202,36 +195,36 @@ class Levels:
     @property
     def block_variance(self) -> float:
         """Of one block, of all that were measured."""
-        every = [self.change, *self.seen.values()]
+        every = [self.change, *self.measured.values()]
         return sum(each.variance * each.blocks for each in every) / len(every)
 
     def log_likelihood(self, candidate: int) -> float:
         """Of all that was seen, if the change came in with ``candidate``."""
-        before = (each for version, each in self.seen.items() if version < candidate)
-        since = (each for version, each in self.seen.items() if version >= candidate)
-        return self._together(before, self.good) + self._together(since, self.bad)
+        before = (each for version, each in self.measured.items() if version < candidate)
+        since = (each for version, each in self.measured.items() if version >= candidate)
+        return self._at_level(before, self.good) + self._at_level(since, self.bad)
 
-    def _together(self, seen: Iterable[Estimate], level: Normal) -> float:
-        """Versions at one level, which is not known exactly: each tells the next of it."""
+    def _at_level(self, measured: Iterable[Estimate], level: Normal) -> float:
+        """Likelihood of versions at one level. The level is not known exactly: each version narrows it for the next."""
         total = 0.0
-        for each in seen:
+        for each in measured:
             total += Normal(level.mean, level.variance + each.variance + self.jitter).log_density(each.value)
             level = level.after(each.value, each.variance + self.jitter)
         return total
 
-    def tells(self, version: int, chance: float) -> float:
+    def expected_bits(self, version: int, chance: float) -> float:
         """Bits that the next measurement of a version tells, if it has the change with probability ``chance``."""
-        return told(chance, self._next(version, self.good), self._next(version, self.bad))
+        return expected_bits(chance, self._next(version, self.good), self._next(version, self.bad))
 
     def _next(self, version: int, level: Normal) -> Normal:
         own = Normal(level.mean, level.variance + self.jitter)
-        if version in self.seen:
-            own = own.after(self.seen[version].value, self.seen[version].variance)
+        if version in self.measured:
+            own = own.after(self.measured[version].value, self.measured[version].variance)
         return Normal(own.mean, own.variance + self.block_variance / max(1, self.blocks(version)))
 
     def blocks(self, version: int) -> int:
         """How many blocks the next measurement of a version takes; 0 when it has had all."""
-        had = self.seen[version].blocks if version in self.seen else 0
+        had = self.measured[version].blocks if version in self.measured else 0
         return max(0, min(self.enough_blocks, self.most_blocks - had))
 
     @property
@@ -242,7 +235,7 @@ class Levels:
 
     def between(self) -> tuple[int, ...]:
         """Versions at neither level: they have a part of the change, so there is more than one."""
-        return tuple(sorted(version for version, each in self.seen.items() if self._is_between(each)))
+        return tuple(sorted(version for version, each in self.measured.items() if self._is_between(each)))
 
     def _is_between(self, seen: Estimate) -> bool:
         share = seen.value / self.change.value

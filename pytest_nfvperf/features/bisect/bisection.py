@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 
-from pytest_nfvperf.features.bisect.beliefs import APART, Levels, Range, narrowest, posterior, told_by_outcome
+from pytest_nfvperf.features.bisect.beliefs import APART, Levels, Range, expected_bits_of_run, narrowest, posterior
 from pytest_nfvperf.features.bisect.events import (
     BisectionSubject,
     By,
@@ -33,28 +33,28 @@ _SELDOM, _OFTEN = 0.2, 0.8
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What is known of a test. ``good`` and ``bad`` are the ends, ``seen`` the versions between them."""
+    """Runs of a test: of the ends, and of the ``measured`` versions between them."""
 
     good: Runs
     bad: Runs
-    seen: Mapping[int, Runs]
+    measured: Mapping[int, Runs]
 
     def log_likelihood(self, candidate: int) -> float:
         """Of all that was seen, if the change came in with ``candidate``."""
-        before = _sum((runs for version, runs in self.seen.items() if version < candidate), self.good)
-        since = _sum((runs for version, runs in self.seen.items() if version >= candidate), self.bad)
+        before = _sum((runs for version, runs in self.measured.items() if version < candidate), self.good)
+        since = _sum((runs for version, runs in self.measured.items() if version >= candidate), self.bad)
         return _log_evidence(before, _SELDOM, _OFTEN) + _log_evidence(since, _OFTEN, _SELDOM)
 
-    def tells(self, version: int, chance: float) -> float:
+    def expected_bits(self, version: int, chance: float) -> float:
         """Bits that one more run on a version tells, if it has the change with probability ``chance``."""
-        own = self.seen.get(version, Runs())
+        own = self.measured.get(version, Runs())
         without = (_SELDOM + self.good.failed + own.failed) / (1 + self.good.count + own.count)
         with_change = (_OFTEN + self.bad.failed + own.failed) / (1 + self.bad.count + own.count)
-        return told_by_outcome(chance, without, with_change)
+        return expected_bits_of_run(chance, without, with_change)
 
     def blocks(self, version: int) -> int:
         """1 while a version may run again, else 0."""
-        return int(self.seen.get(version, Runs()).count < _MOST_FAILURE_RUNS)
+        return int(self.measured.get(version, Runs()).count < _MOST_FAILURE_RUNS)
 
     def between(self) -> tuple[int, ...]:
         """None: a test that fails now and then is not half a change."""
@@ -150,7 +150,11 @@ def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSu
         return MoreOfEnds(question.bad, 1, virtual=True)
     figures = [each for each in _figures(question, events) if each.subject.virtual]
     worst = min(figures, key=lambda each: each.worse, default=None)
-    if worst is not None and worst.worse <= -2 * APART and _least(worst.estimate.value) >= SMALLEST_INSTRUCTIONS:
+    if (
+        worst is not None
+        and worst.worse <= -2 * APART
+        and abs(math.expm1(worst.estimate.value)) >= SMALLEST_INSTRUCTIONS
+    ):
         return worst.subject
     if question.by is not By.INSTRUCTIONS:
         return None
@@ -158,11 +162,6 @@ def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSu
         return _not_worse(replace(question, smallest=SMALLEST_INSTRUCTIONS), figures, len(tried))
     note = next((event.note for event in tried if event.note), "")
     return Refusal(Why.NOTHING, note or "the tests count no instructions a packet")
-
-
-def _least(log_ratio: float) -> float:
-    """By which part two figures differ."""
-    return abs(math.expm1(log_ratio))
 
 
 def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds | None:
@@ -277,8 +276,8 @@ def _of_ends(question: Question, events: Sequence[Event]) -> list[VersionCompari
 # The next measurement or the verdict depends only on the question and the events,
 # so a bisection that was killed continues when it is started again.
 
-_LEAST_TOLD = 1e-3
-"""Bits. A measurement that is expected to tell less is not made."""
+_LEAST_BITS = 1e-3
+"""A measurement that is expected to give less information is not made."""
 _CONFIRMING_RUNS = 3
 
 
@@ -292,29 +291,23 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Measure this next.
-
-    Attributes:
-        version: which.
-        base: what it is compared with.
-        blocks: of the comparison; 0 for a run of the tests on the version alone.
-        virtual: count instructions.
-    """
+    """Measure this next. ``virtual``: count instructions."""
 
     version: int
     base: int
     blocks: int
+    """Of the comparison; 0 for a run of the tests on the version alone."""
     purpose: Purpose
     virtual: bool = False
 
 
 class VerdictKind(StrEnum):
-    """What a bisection comes to."""
+    """The result of a bisection."""
 
-    FOUND = "found"
-    RANGE = "range"
-    SEVERAL = "several"
-    REFUSED = "refused"
+    FOUND = "found"  # one candidate
+    RANGE = "range"  # several, which no further measurement would split
+    SEVERAL = "several"  # a version is at neither level, so more than one change lies between the ends
+    REFUSED = "refused"  # there is nothing to bisect
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,12 +315,9 @@ class BisectionVerdict:
     """The end.
 
     Attributes:
-        kind: FOUND: one candidate. RANGE: several, which nothing that can be measured would split. SEVERAL: a version
-            is at neither level, so more than one change lies between the ends. REFUSED: there is nothing to bisect.
-        candidates: that together reach the confidence; None where refused.
-        confirmed: of FOUND: does the culprit differ from its parent in fresh blocks? None: these do not tell.
+        candidates: that together reach the confidence; None for a refusal.
+        confirmed: of FOUND: does the culprit differ from its parent in fresh blocks? None: they do not decide it.
         between: versions at neither level.
-        refusal: why there is nothing to bisect.
     """
 
     kind: VerdictKind
@@ -339,13 +329,9 @@ class BisectionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class BisectionState:
-    """Where a bisection stands.
+    """A bisection's next step and knowledge. While it measures the ends, only ``step`` is set.
 
-    Attributes:
-        step: an Ask, or the Verdict.
-        subject: what it goes by; None while the ends are measured.
-        evidence: what is known; None likewise.
-        chances: of candidates 1, 2, ...: the change came in with that version. Empty while the ends are measured.
+    ``chances``: of candidates 1, 2, ...: the change came in with that version.
     """
 
     step: Ask | BisectionVerdict
@@ -388,19 +374,21 @@ def _search(
     candidates = narrowest(chances, question.confidence)
     between = evidence.between()
     if isinstance(evidence, Levels) and between:
-        again = next((version for version in between if evidence.seen[version].blocks < question.most_blocks / 2), None)
+        again = next(
+            (version for version in between if evidence.measured[version].blocks < question.most_blocks / 2), None
+        )
         if again is None or again in cannot:
             return BisectionVerdict(VerdictKind.SEVERAL, candidates, between=between)
         return Ask(again, 0, evidence.blocks(again), Purpose.SEARCH)
     if candidates.first == candidates.last:
         return BisectionVerdict(VerdictKind.FOUND, candidates)
-    told = {
-        version: evidence.tells(version, sum(chances[:version])) * _likely_usable(version, cannot)
+    bits = {
+        version: evidence.expected_bits(version, sum(chances[:version])) * _likely_usable(version, cannot)
         for version in range(candidates.first, candidates.last)
         if version not in cannot and evidence.blocks(version)
     }
-    version = max(told, key=lambda each: told[each], default=None)
-    if version is None or told[version] < _LEAST_TOLD:
+    version = max(bits, key=lambda each: bits[each], default=None)
+    if version is None or bits[version] < _LEAST_BITS:
         return BisectionVerdict(VerdictKind.RANGE, candidates)
     blocks = evidence.blocks(version) if isinstance(evidence, Levels) else 0
     return Ask(version, 0, blocks, Purpose.SEARCH)
@@ -438,14 +426,9 @@ def _confirm_outcome(
 ) -> Ask | BisectionVerdict:
     ran = runs(events, subject.test, again=True)
     before, since = ran.get(culprit - 1, Runs()), ran.get(culprit, Runs())
-    if _is_open(before, since):
+    as_expected = before.failed == 0 and since.passed == 0 and before.count == since.count > 0
+    if not as_expected and min(before.count, since.count) < _CONFIRMING_RUNS:
         version = culprit - 1 if before.count <= since.count else culprit
         return Ask(version, version, 0, Purpose.CONFIRM)
     more = since.failed - before.failed
     return replace(found, confirmed=True if more > 1 or since.count == more else None if more == 1 else False)
-
-
-def _is_open(before: Runs, since: Runs) -> bool:
-    """Not as expected, and fewer than three runs of each."""
-    as_expected = before.failed == 0 and since.passed == 0 and before.count == since.count > 0
-    return not as_expected and min(before.count, since.count) < _CONFIRMING_RUNS

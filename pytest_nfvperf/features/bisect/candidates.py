@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +26,7 @@ _SHORT = 12
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A version.
-
-    Attributes:
-        name: what reports call it.
-        where: of a listed one, as for --nfv-ovs.
-        commit: of a git tree's; None for a listed one.
-        title: of the commit.
-    """
+    """A version: a listed one has ``where``, as for --nfv-ovs; one of a git tree has ``commit`` and its ``title``."""
 
     name: str
     where: str = ""
@@ -57,7 +51,8 @@ def listed(good: str, bad: str, between: Sequence[str], registry: Registry) -> l
         if place in places:
             raise _equal(places[place], where, good, bad)
         places[place] = where
-    return [Candidate(_last_part(where) if _once(where, wheres) else where, where) for where in wheres]
+    parts = Counter(map(_last_part, wheres))  # a version is called by its last part where no other has the same
+    return [Candidate(_last_part(where) if parts[_last_part(where)] == 1 else where, where) for where in wheres]
 
 
 def _equal(one: str, other: str, good: str, bad: str) -> ConfigError:
@@ -65,10 +60,6 @@ def _equal(one: str, other: str, good: str, bad: str) -> ConfigError:
         return ConfigError(f"--good and --bad are the same version, {one!r}: give two that differ")
     same = one if one == other else f"{one} and {other}"
     return ConfigError(f"{same} is in the list twice: --versions has what lies between --good and --bad, each once")
-
-
-def _once(where: str, wheres: Sequence[str]) -> bool:
-    return sum(_last_part(where) == _last_part(other) for other in wheres) == 1
 
 
 def _last_part(where: str) -> str:
@@ -95,7 +86,8 @@ def commits(source: Path, good: str, bad: str) -> list[Candidate]:
             f"{_git(first.tree, 'merge-base', first.commit, last.commit)[:_SHORT]}"
         )
     row = _git(first.tree, "rev-list", "--first-parent", "--reverse", f"{first.commit}..{last.commit}").split()
-    titles = _titles(first.tree, [first.commit, *row])
+    lines = _git(first.tree, "log", "--no-walk=unsorted", "--format=%H %s", first.commit, *row).splitlines()
+    titles = {commit: title for commit, _, title in (line.partition(" ") for line in lines)}
     return [
         Candidate(commit[:_SHORT], commit=Revision(first.tree, commit), title=titles[commit])
         for commit in (first.commit, *row)
@@ -105,11 +97,6 @@ def commits(source: Path, good: str, bad: str) -> list[Candidate]:
 def _leads(tree: Path, ancestor: str, commit: str) -> bool:
     """True where ``ancestor`` is one; git exits with 1 where it is not."""
     return not _git(tree, "rev-list", "--max-count=1", ancestor, f"^{commit}")
-
-
-def _titles(tree: Path, commits: Sequence[str]) -> dict[str, str]:
-    lines = _git(tree, "log", "--no-walk=unsorted", "--format=%H %s", *commits).splitlines()
-    return {commit: title for commit, _, title in (line.partition(" ") for line in lines)}
 
 
 def _git(tree: Path, *arguments: str) -> str:
@@ -134,12 +121,7 @@ class NotUsableError(Exception):
 
 
 class Installer:
-    """Makes versions usable.
-
-    Args:
-        registry: of kept versions.
-        dpdk: build commits with DPDK.
-    """
+    """Makes versions usable. ``dpdk``: build commits with DPDK."""
 
     def __init__(self, registry: Registry, *, dpdk: bool = True) -> None:
         self._registry = registry

@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 
 
 class BisectAccount:
-    """Prints, and keeps what the page tells.
+    """Prints each step, and keeps the states for the page.
 
-    Args:
-        question: what is asked.
-        titles: of versions, by name; of commits their subjects.
-        arguments: of pytest.
+    ``titles``: by the version's name; of a commit its subject. ``arguments``: of pytest.
     """
 
     def __init__(self, question: Question, titles: Mapping[str, str], arguments: Sequence[str]) -> None:
@@ -48,7 +45,7 @@ class BisectAccount:
         self._after: list[BisectionState] = []
 
     def open(self, directory: Path, events: Sequence[Event]) -> None:
-        """Say what is asked, and what an earlier process saw of it."""
+        """Print the question, and the events of an earlier process."""
         names = self._question.versions
         print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
         if events:
@@ -60,16 +57,16 @@ class BisectAccount:
             self.saw(event, standing(self._question, events[:number]))
 
     def begins(self, ask: Ask) -> None:
-        """The first half of a line."""
+        """Print the first half of a line."""
         print(f"{len(self._after) + 1:3}  {ask_text(self._question, ask)}: ", end="", flush=True)
 
     def saw(self, event: Event, now: BisectionState) -> None:
-        """The second half."""
+        """Print the second half."""
         self._after.append(now)
         print(event_text(self._question, event, now), flush=True)
 
     def end(self, directory: Path, events: Sequence[Event], found: BisectionState) -> None:
-        """The verdict, and where the page is."""
+        """Print the verdict, and the path of the page."""
         for line in verdict_lines(self._question, events, found):
             print(line)
         culprit = self._titles.get(_culprit(self._question, found), "")
@@ -155,9 +152,9 @@ def _bisect(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _asked_to_end() -> Iterator[None]:
-    """SIGTERM and a terminal that closes end us as Ctrl-C does: what runs for us is ended, and waited for.
+    """Treat SIGTERM and a closed terminal as Ctrl-C: end the children and wait for them.
 
-    What is ignored stays so: nohup(1) means it.
+    A signal that is ignored stays so, for nohup(1).
     """
     asking = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
     before = {number: signal.signal(number, signal.default_int_handler) for number in asking}
@@ -306,7 +303,8 @@ def _judgement(arguments: argparse.Namespace) -> VersionJudgement:
         return judge(conclude(read_run(run)))
     with _built(arguments) as where:
         chosen = [] if where is None else ["--nfv-ovs", where]
-        return judge(run_tests([*tests, *chosen], _new_directory(arguments.results)))
+        directories = (arguments.results / f"{number:03}" for number in itertools.count(1))
+        return judge(run_tests([*tests, *chosen], next(path for path in directories if not path.exists())))
 
 
 @contextmanager
@@ -328,7 +326,3 @@ def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
     finally:
         if registry.has(name):
             registry.remove(name)
-
-
-def _new_directory(results: Path) -> Path:
-    return next(path for number in itertools.count(1) if not (path := results / f"{number:03}").exists())

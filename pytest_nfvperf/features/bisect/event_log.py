@@ -53,7 +53,6 @@ class EventLog:
 
     @property
     def events(self) -> Sequence[Event]:
-        """All that was seen, in order."""
         return self._events
 
     def append(self, event: Event) -> None:

@@ -152,12 +152,10 @@ class Runs:
     passed: int = 0
 
     def __add__(self, other: Runs) -> Runs:
-        """Both together."""
         return Runs(self.failed + other.failed, self.passed + other.passed)
 
     @property
     def count(self) -> int:
-        """All of them."""
         return self.failed + self.passed
 
 

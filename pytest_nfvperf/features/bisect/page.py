@@ -97,11 +97,11 @@ def bisection_chart(question: Question, events: Sequence[Event], now: BisectionS
 
 
 def _draw_ratios(panel: Axes, question: Question, evidence: Levels) -> None:
-    seen: Mapping[int, Estimate] = {**evidence.seen, question.bad: evidence.change}
-    places = sorted(seen)
-    found = [seen[place].interval() for place in places]
-    middle = [ratio * 100 for ratio, _, _ in found]
-    bars = ([(ratio - low) * 100 for ratio, low, _ in found], [(high - ratio) * 100 for ratio, _, high in found])
+    measured: Mapping[int, Estimate] = {**evidence.measured, question.bad: evidence.change}
+    places = sorted(measured)
+    ratios = [measured[place].interval() for place in places]
+    middle = [ratio * 100 for ratio, _, _ in ratios]
+    bars = ([(ratio - low) * 100 for ratio, low, _ in ratios], [(high - ratio) * 100 for ratio, _, high in ratios])
     panel.axhline(100, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     panel.axhline(evidence.change.interval()[0] * 100, color=MUTED, linewidth=1, linestyle=(0, (1, 2)))
     panel.errorbar(

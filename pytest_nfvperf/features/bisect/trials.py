@@ -51,19 +51,18 @@ class VersionTrials(Protocol):
         """
 
 
-class Seen(Protocol):
-    """All that was seen, also by a process that is gone."""
+class EventStore(Protocol):
+    """All events in order, also those of an earlier process."""
 
     @property
-    def events(self) -> Sequence[Event]:
-        """In order."""
+    def events(self) -> Sequence[Event]: ...
 
     def append(self, event: Event) -> None:
         """Keep one more; it is safe when this returns."""
 
 
 class Account(Protocol):
-    """Told how a bisection goes on."""
+    """Output of a bisection's progress."""
 
     def begins(self, ask: Ask) -> None:
         """This is going to be measured."""
@@ -148,20 +147,17 @@ DOCUMENT = "comparison.json"
 BASE, VERSION = "base", "version"
 _SCHEMA = 1
 ROUNDS = 6
-"""Builds of each side whose instructions are counted: five bound a ratio, six also if one is spoiled. What equal builds
-differ by, a bisection learns from all versions, so it needs no second build of the base."""
+"""Builds of each side whose instructions are counted: five bound a ratio, six also if one is disturbed. A bisection
+learns from all versions by how much equal builds differ, so it needs no second build of the base."""
 INSTRUCTIONS_ERROR = 0.0003
 """Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonAnswer:
-    """What a comparison says.
+    """Result of a comparison: the figures with an interval, or why there is none.
 
-    Attributes:
-        blocks: of fresh builds, of the figure that has most.
-        figures: those with an interval.
-        note: why there is none.
+    ``blocks``: of fresh builds, of the figure that has most.
     """
 
     blocks: int
@@ -257,14 +253,7 @@ _INTERRUPTED = "the tests were interrupted"
 
 @dataclass(frozen=True, slots=True)
 class MeasuredVersions:
-    """Versions on this machine.
-
-    Attributes:
-        candidates: in order, the good end first.
-        installer: makes them usable.
-        arguments: of pytest.
-        results: where runs go, each in a directory of its own.
-    """
+    """Versions on this machine. ``arguments``: of pytest. ``results``: holds a directory for each run."""
 
     candidates: Sequence[Candidate]
     installer: Installer
@@ -272,7 +261,6 @@ class MeasuredVersions:
     results: Path
 
     def measure(self, ask: Ask) -> Event:
-        """As the port VersionTrials has it."""
         wheres = []
         for version in (ask.base, ask.version):
             try:
@@ -336,21 +324,14 @@ class MeasuredVersions:
 # The loop: measure and record until there is a verdict.
 
 
-def bisect(question: Question, trials: VersionTrials, seen: Seen, account: Account) -> BisectionState:
-    """Go on until there is a verdict.
-
-    Args:
-        question: what is asked.
-        trials: measures versions.
-        seen: what was seen already, and where more of it is kept.
-        account: told of each step.
-    """
-    now = standing(question, seen.events)
+def bisect(question: Question, trials: VersionTrials, store: EventStore, account: Account) -> BisectionState:
+    """Measure until there is a verdict; continues from the events in ``store``."""
+    now = standing(question, store.events)
     while isinstance(now.step, Ask):
         account.begins(now.step)
         event = _answering(trials.measure(now.step), now.subject)
-        seen.append(event)
-        now = standing(question, seen.events)
+        store.append(event)
+        now = standing(question, store.events)
         account.saw(event, now)
     return now
 

@@ -46,7 +46,6 @@ class FarCounters:
             self.pollers: Callable[[], tuple[Poller, ...]] = tuple
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now; TestbedError where it does not answer."""
         return _dated(self._ask("snapshot"))
 
     def _settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
@@ -104,7 +103,6 @@ class FarBuilt:
         raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Wait until every port has link; errors as of BuiltOvsTopology."""
         self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
 
     def close(self) -> None:
@@ -175,7 +173,6 @@ class FarOvs:
             raise TestbedError(f"node {node.name}: {error.message}", evidence=error.evidence) from error
 
     def info(self) -> DatapathInfo:
-        """Kind and versions, and where it is."""
         return self._info
 
     def processes(self) -> Mapping[int, CpuRole]:
@@ -196,7 +193,6 @@ class FarOvs:
             return {"connection": error.message}
 
     def close(self) -> None:
-        """Stop it, remove all that was made there, and hang up. Can be called twice."""
         try:
             if not self._line.lost:
                 self._line.ask("close")

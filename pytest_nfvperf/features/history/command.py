@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -231,8 +231,8 @@ def _add(arguments: argparse.Namespace) -> int:
     path, new = add_entry(arguments.history, entry)
     figures = sum(len(one.figures) for one in entry.measured)
     subjects = len(entry.measured)
-    told = f"{how_many(figures, 'figure')} of {how_many(subjects, 'subject')}"
-    print(f"{'added' if new else 'there already'}: {path}: {told}")
+    contents = f"{how_many(figures, 'figure')} of {how_many(subjects, 'subject')}"
+    print(f"{'added' if new else 'there already'}: {path}: {contents}")
     if entry.result not in {RunFate.ACCEPTED, RunFate.PASSED}:
         print(f"This run was {entry.result}: the history has what it measured, and says so.")
     for problem in run.problems:
@@ -262,7 +262,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     """Ends with the statuses of docs/reference/exit-status.md."""
     from pytest_nfvperf.features.history.page import change_line  # noqa: PLC0415
-    from pytest_nfvperf.features.history.series import LEAST_RUNS  # noqa: PLC0415
+    from pytest_nfvperf.features.history.series import LEAST_RUNS, in_order  # noqa: PLC0415
 
     history, watched = _watched(arguments)
     for each in watched:
@@ -276,10 +276,11 @@ def _check(arguments: argparse.Namespace) -> int:
         )
         return WORSE
     short = [each for each in watched if each.why_not]
+    newest = in_order(history.entries)[-1]
     if history.problems:
         print(f"nothing new in what could be read (exit status {DAMAGED})")
         return DAMAGED
-    if all(each.why_not for each in _current(history, watched)):
+    if all(each.why_not for each in watched if each.series.points[-1].run is newest):
         print(
             f"too few runs to tell: a series needs {LEAST_RUNS} on machines alike, the newest run's have fewer "
             f"(exit status {TOO_FEW})"
@@ -289,14 +290,6 @@ def _check(arguments: argparse.Namespace) -> int:
     runs = how_many(len(history.entries), "run")
     print(f"nothing new in {len(watched)} series of {runs}{left} (exit status {NOTHING_NEW})")
     return NOTHING_NEW
-
-
-def _current(history: History, watched: Sequence[Watched]) -> list[Watched]:
-    """The series that the newest run belongs to."""
-    from pytest_nfvperf.features.history.series import in_order  # noqa: PLC0415
-
-    newest = in_order(history.entries)[-1]
-    return [each for each in watched if each.series.points[-1].run is newest]
 
 
 def _acknowledge(arguments: argparse.Namespace) -> int:
@@ -327,10 +320,8 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
 
 
 def _watched(arguments: argparse.Namespace) -> tuple[History, list[Watched]]:
-
     history = _read(arguments.history)
-    wanted: Wanted = Wanted(arguments.test, arguments.metric, arguments.smallest)
-    return history, watch(history, wanted)
+    return history, watch(history, Wanted(arguments.test, arguments.metric, arguments.smallest))
 
 
 def _read(directory: Path) -> History:

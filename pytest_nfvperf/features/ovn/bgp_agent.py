@@ -208,14 +208,12 @@ class OvnBgpAgent:
             raise
 
     def check(self) -> None:
-        """TestbedError, with its log, when it has ended or is stopped."""
         self._daemons.check()
 
     def logs(self) -> Mapping[str, str]:
         return self._daemons.logs()
 
     def close(self) -> None:
-        """End it. Can be called twice."""
         self._daemons.close()
         if self._instance.home.path.exists():
             for name in (_NIC, _VRF):

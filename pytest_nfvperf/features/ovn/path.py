@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, configure
@@ -27,10 +27,6 @@ from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
-if TYPE_CHECKING:
-    pass
-
-
 # Start of the daemons on a deployed topology: OVN, FRR, BIRD and ovn-bgp-agent.
 
 _ESTABLISHED_WITHIN_S = 10.0
@@ -49,11 +45,9 @@ class LocalOvn:
         self._ovs = ovs
 
     def lacks(self) -> str | None:
-        """A private OVS, or OVN and how to install it; None when both are there."""
         return self._lacks_private_ovs() or lacks_ovn()
 
     def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
-        """Databases, northd and a controller, and the switches in the northbound database."""
         localnets = [switch.localnet for switch in switches if switch.localnet is not None]
         mappings = {localnet.network: localnet.bridge for localnet in localnets}
         ovn = PrivateOvn(self._journal(), on_ovs(built, "OVN"), locate(self._ovs.prefix), mappings=mappings)
@@ -66,11 +60,9 @@ class LocalOvn:
         return ovn
 
     def lacks_agent(self) -> str | None:
-        """A private OVS, OVN, the agent, FRR or BIRD, or devices of the kernel; None when all are there."""
         return self._lacks_private_ovs() or lacks_agent() or lacks_daemons()
 
     def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
-        """OVN, FRR, BIRD and the agent in the namespace of the private OVS."""
         return start_ovn_path(self._journal(), on_ovs(built, "ovn-bgp-agent"), locate(self._ovs.prefix), plan)
 
     def _lacks_private_ovs(self) -> str | None:
@@ -95,11 +87,9 @@ class OvnPath:
         self.agent = agent
 
     def connect_vm(self) -> None:
-        """Create the VM's logical port; returns when it is up. The agent then sees it."""
         self.ovn.add(self.plan.switch(self.ovn.chassis.name))
 
     def disconnect_vm(self) -> None:
-        """Remove the VM's logical port."""
         self.ovn.remove_port(VM_PORT)
 
     def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
@@ -123,7 +113,6 @@ class OvnPath:
             raise
 
     def close(self) -> None:
-        """End all. Can be called twice."""
         with ExitStack() as stack:
             for part in (self.ovn, self.frr, self.bird, self.agent):
                 stack.callback(part.close)
@@ -200,13 +189,7 @@ class SimulatedOvn:
 
 # The fixtures' side: deploy the topology with OVN, or skip with the reason.
 
-
-def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> OvnDaemons:
-
-    return LocalOvn(journal, ovs)
-
-
-OVN: Daemons[OvnDaemons] = Daemons(_on_machine, SimulatedOvn)
+OVN: Daemons[OvnDaemons] = Daemons(LocalOvn, SimulatedOvn)
 
 
 class LiveOvn:
@@ -224,7 +207,6 @@ class LiveOvn:
 
     @property
     def ovn(self) -> LogicalNetwork:
-        """The one that runs now."""
         if self._ovn is None:
             raise RuntimeError("not started")  # start_service() starts it in the constructor
         return self._ovn
@@ -286,7 +268,6 @@ class LiveOvnPath:
 
     @property
     def path(self) -> AgentPath:
-        """What runs now."""
         if self._path is None:
             raise RuntimeError("not started")  # start_service() starts it in the constructor
         return self._path

@@ -13,7 +13,6 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
-from pytest_nfvperf.adapters.ovs.instance.ovsdb import Row
 from pytest_nfvperf.adapters.ovs.instance.ovsdb_server import Starter, serve_database
 from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
 from pytest_nfvperf.adapters.ovs.openflow.ofctl import OpenFlow
@@ -102,7 +101,7 @@ def add_switch(switch: LogicalSwitch) -> list[str]:
         commands += _add_localnet(switch.name, switch.localnet)
     for port in switch.ports:
         commands += _add_port(switch.name, port)
-    return together(commands)
+    return join_commands(commands)
 
 
 def remove_port(name: str) -> list[str]:
@@ -110,8 +109,8 @@ def remove_port(name: str) -> list[str]:
     return ["lsp-del", name]
 
 
-def together(commands: Sequence[Command]) -> list[str]:
-    """In one transaction."""
+def join_commands(commands: Sequence[Command]) -> list[str]:
+    """One transaction of several commands."""
     return [word for number, command in enumerate(commands) for word in (("--",) if number else ()) + tuple(command)]
 
 
@@ -191,7 +190,8 @@ class Chassis:
         Raises:
             ConfigError: no such port on br-int.
         """
-        interfaces = self._interfaces()
+        on_bridge = set(self._built.topology.bridge_ports(INTEGRATION_BRIDGE))
+        interfaces = {name: row for row, name in self._built.interface_names().items() if name in on_bridge}
         for port in ports:
             if port.at not in interfaces:
                 raise ConfigError(
@@ -207,13 +207,7 @@ class Chassis:
 
         self._db.transact(change, "bindings of logical ports", _DEADLINE_S)
 
-    def _interfaces(self) -> dict[str, str]:
-        """OVS's interfaces on br-int by the topology's names of ports."""
-        on_bridge = set(self._built.topology.bridge_ports(INTEGRATION_BRIDGE))
-        return {name: row for row, name in self._built.interface_names().items() if name in on_bridge}
-
     def flows(self, bridge: str) -> str:
-        """The flows of a bridge as text, with their counters."""
         instance = self._built.instance
         return OpenFlow(instance.ofctl, instance.sockets).dump_flows(bridge)
 
@@ -234,12 +228,9 @@ class Chassis:
             if _IFACE_ID in row.external_ids:
                 row.external_ids = {key: value for key, value in row.external_ids.items() if key != _IFACE_ID}
         for name in self._built.topology.bridges:
-            _remove_patch_ports(self._db.rows("Bridge").get(name))
-
-
-def _remove_patch_ports(bridge: Row | None) -> None:
-    if bridge is not None:
-        bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
+            bridge = self._db.rows("Bridge").get(name)
+            if bridge is not None:
+                bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
 
 
 # OVN itself: two databases, northd, and a controller. There is one chassis.
@@ -292,8 +283,7 @@ class PrivateOvn:
         self.directory: Path = self._daemons.directory
         try:
             self._serve(binaries)
-            self._start_northd()
-            self._start_controller(instance)
+            self._start_daemons(instance)
         except BaseException:
             self.close()
             raise
@@ -305,7 +295,6 @@ class PrivateOvn:
 
     @property
     def southbound(self) -> str:
-        """How the southbound database is connected to."""
         return f"unix:{self.directory / 'sb.sock'}"
 
     def _serve(self, binaries: OvsBinaries) -> None:
@@ -331,12 +320,10 @@ class PrivateOvn:
 
         return start
 
-    def _start_northd(self) -> None:
+    def _start_daemons(self, instance: RunningOvs) -> None:
         databases = [f"--ovnnb-db={self.northbound}", f"--ovnsb-db={self.southbound}"]
         start = self._starter("ovn-northd", "northd.ctl")
         start([self.binaries.northd, *databases, f"--unixctl={self.directory / 'northd.ctl'}"])
-
-    def _start_controller(self, instance: RunningOvs) -> None:
         self.chassis.register(self.southbound)
         # It takes no --unixctl before OVN 24: its control socket is named by its process id
         self._starter("ovn-controller")([self.binaries.controller, f"unix:{instance.database}"])
@@ -391,11 +378,9 @@ class PrivateOvn:
             raise
 
     def remove_port(self, name: str) -> None:
-        """Take a logical port away; returns when br-int has no flow for it."""
         self.nbctl("--wait=hv", *remove_port(name))
 
     def flows(self) -> str:
-        """The flows of br-int as text, with their counters."""
         return self.chassis.flows(INTEGRATION_BRIDGE)
 
     def check(self) -> None:
@@ -403,11 +388,9 @@ class PrivateOvn:
         self._daemons.check()
 
     def pids(self) -> Mapping[str, int]:
-        """Process ids by name, of those that run."""
         return self._daemons.pids()
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs."""
         return self._daemons.logs()
 
     def close(self) -> None:

@@ -49,11 +49,9 @@ def stacks(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], int]]:
 
 def _stack(context: str) -> tuple[str, ...]:
     names = [name for name in context.split("'") if not name.isdigit()]  # a number counts recursions
-    return tuple(_name(name) for name in reversed(names))
-
-
-def _name(text: str) -> str:
-    return UNNAMED if _ADDRESS.match(text) else _CLONE.sub("", text).replace(";", ":")
+    return tuple(
+        UNNAMED if _ADDRESS.match(name) else _CLONE.sub("", name).replace(";", ":") for name in reversed(names)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableEr
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.cpu_profile import profiled_run
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -77,22 +77,14 @@ def profile_functions(name: str, prefix: str | None, profiled: Profiled) -> Func
             f"{name} is a root of another release, in which there is no valgrind: profile a build "
             "(`nfvperf ovs add git:REVISION`), a prefix, or the installed version"
         )
-    testbed = _testbed(prefix)
-    backend = LocalBackend(testbed, PacketSocketSide(_by_callgrind))
+    ovs = OvsSpec(datapath="netdev", prefix=prefix)
+    testbed = replace(discover_testbed(), ovs=ovs, generator=GeneratorSpec(engine=ENGINE), ports=(), links=())
+    # Callgrind counts, so no figure depends on the clock of the sockets: any constant does.
+    backend = LocalBackend(testbed, PacketSocketSide(lambda: 1))
     try:
         return _profiled(name, backend, profiled)
     finally:
         backend.close()
-
-
-def _by_callgrind() -> int:
-    """Callgrind counts: nothing goes by the sockets' clock."""
-    return 1
-
-
-def _testbed(prefix: str | None) -> Testbed:
-    ovs = OvsSpec(datapath="netdev", prefix=prefix)
-    return replace(discover_testbed(), ovs=ovs, generator=GeneratorSpec(engine=ENGINE), ports=(), links=())
 
 
 def _profiled(name: str, backend: LocalBackend, profiled: Profiled) -> FunctionProfile:
@@ -213,7 +205,7 @@ class Profiles:
 
 
 def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
-    """Those of a rig."""
+    """The profiling of a rig's measurements."""
     return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
 
 
@@ -271,7 +263,6 @@ def _profile(arguments: argparse.Namespace) -> int:
 
 
 def _profile_setup(arguments: argparse.Namespace) -> Profiled:
-    """ConfigError for what cannot be sent."""
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
     from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy  # noqa: PLC0415
     from pytest_nfvperf.model.traffic.traffic import Traffic  # noqa: PLC0415

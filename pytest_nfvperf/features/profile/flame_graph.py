@@ -57,9 +57,9 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Style:
-    """``told``: of a box, when it is pointed at, behind its name; ``figure``: in the box; ``colour``: its fill."""
+    """Of a box: ``tooltip`` behind its name, ``figure`` in the box, ``colour`` of its fill."""
 
-    told: Callable[[_Node], str]
+    tooltip: Callable[[_Node], str]
     figure: Callable[[_Node], str]
     colour: Callable[[str, _Node], str]
 
@@ -152,7 +152,8 @@ def _boxes(node: _Node, name: str, x: float, width: float, y: float, style: _Sty
         return
     fill = f'fill="{style.colour(name, node)}" {_EDGE}'
     box = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 1}" {fill}/>'
-    yield f"<g><title>{escape(f'{name}: {style.told(node)}')}</title>{box}{_label(name, node, x, width, y, style)}</g>"
+    tooltip = escape(f"{name}: {style.tooltip(node)}")
+    yield f"<g><title>{tooltip}</title>{box}{_label(name, node, x, width, y, style)}</g>"
     for called, child in sorted(node.above.items()):
         share = width * child.samples / node.samples
         yield from _boxes(child, called, x, share, y - _ROW, style)

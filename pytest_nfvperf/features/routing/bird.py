@@ -94,7 +94,6 @@ class BirdControl:
                     return [(code[:4], text) for code, text in lines]
 
     def close(self) -> None:
-        """Hang up. Can be called twice."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -297,11 +296,9 @@ class BirdSpeaker:
         self._version = "not started"
 
     def info(self) -> SpeakerInfo:
-        """Engine, version once it was started, daemons."""
         return SpeakerInfo("BIRD", self._version, ("bird",))
 
     def start(self) -> None:
-        """Have BIRD check its configuration, then start it."""
         directory = self._daemons.directory
         (directory / "bird.conf").write_text(configuration(self.config, directory), encoding="utf-8")
         self._write_routes()
@@ -339,12 +336,10 @@ class BirdSpeaker:
         return await_session(self, neighbor, condition, awaited, deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        """Static routes to nowhere, exported."""
         known = set(self.config.announced)
         self._originate((*self.config.announced, *(prefix for prefix in prefixes if prefix not in known)))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        """Take static routes away."""
         gone = set(prefixes)
         self._originate(tuple(prefix for prefix in self.config.announced if prefix not in gone))
 
@@ -354,7 +349,6 @@ class BirdSpeaker:
         self._run("configure soft", deadline_s=BULK_DEADLINE_S)
 
     def pids(self) -> Mapping[str, int]:
-        """Process ids by daemon."""
         return self._daemons.pids()
 
     def restart(self) -> None:
@@ -366,14 +360,12 @@ class BirdSpeaker:
         self._daemons.await_answer("bird", self._ask_version)
 
     def check(self) -> None:
-        """TestbedError when it has died or is stopped."""
         self._daemons.check()
 
     def logs(self) -> Mapping[str, str]:
         return self._daemons.logs()
 
     def close(self) -> None:
-        """Stop it and remove its directory."""
         self._control.close()
         self._daemons.close()
 

@@ -162,7 +162,6 @@ class Daemons:
         return missing
 
     def pids(self) -> dict[str, int]:
-        """Process ids by name, of those that run."""
         return {name: process.pid for name, process in self._running.items() if process.running()}
 
     def check(self) -> None:
@@ -180,11 +179,9 @@ class Daemons:
                 )
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of their logs."""
         return {path.name: tail(path) for path in sorted(self.directory.glob("*.log"))}
 
     def close(self) -> None:
-        """End all and remove the directory. Can be called twice."""
         for process in reversed(self._running.values()):
             if is_stopped(process.pid):
                 process.kill()  # it would not hear of SIGTERM before the deadline

@@ -99,7 +99,6 @@ class Vty:
         return self._socket
 
     def close(self) -> None:
-        """Hang up. Can be called twice."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -355,7 +354,6 @@ class FrrSpeaker:
         return frr_session_state(known, told, self._log.reason_of(neighbor))
 
     def announced_to(self, neighbor: str) -> list[str]:
-        """Prefixes that it announces to a neighbour now."""
         self.config.neighbor(neighbor)
         told = self._ask(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
         return list(told.get("advertisedRoutes", {}))
@@ -374,14 +372,12 @@ class FrrSpeaker:
         return await_session(self, neighbor, condition, awaited, deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        """Prefixes beside those that are announced."""
         new = [prefix for prefix in prefixes if prefix not in set(self.config.announced)]
         self._route("replace", new)
         self._configure(new)
         self.config = self.config.announcing((*self.config.announced, *new))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        """Announce them no longer."""
         gone = [prefix for prefix in self.config.announced if prefix in set(prefixes)]
         self._configure(gone, undo=True)
         self._route("delete", gone)
@@ -400,7 +396,6 @@ class FrrSpeaker:
             run([*within, "ip", "-batch", "-"], stdin="".join(lines), deadline_s=BULK_DEADLINE_S)
 
     def pids(self) -> Mapping[str, int]:
-        """Process ids by daemon."""
         return self._daemons.pids()
 
     def restart(self) -> None:
@@ -415,11 +410,9 @@ class FrrSpeaker:
         self._daemons.check()
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs."""
         return self._daemons.logs()
 
     def close(self) -> None:
-        """Stop the daemons and remove their directory."""
         for vty in self._vtys.values():
             vty.close()
         self._daemons.close()

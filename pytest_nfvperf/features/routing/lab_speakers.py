@@ -60,7 +60,6 @@ class LabProcess:
         return self._identity.pid if self._identity is not None and self._identity.alive() else None
 
     def check(self) -> None:
-        """TestbedError when it has ended or is stopped."""
         pid = self.pid
         if pid is not None and is_stopped(pid):
             raise TestbedError(f"{self.name} (pid {pid}), which is not ours, is stopped (SIGSTOP)")
@@ -199,11 +198,9 @@ class LabFrr:
         return SpeakerConfig(families[0]["as"], families[0]["routerId"], neighbors)
 
     def version(self) -> str:
-        """Of bgpd."""
         return self._vtys["bgpd"].run("show version").split()[1]
 
     def session(self, neighbor: str) -> SessionState:
-        """The session with a neighbour."""
         known = self.config.neighbor(neighbor)
         return frr_session_state(known, self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {}), "")
 
@@ -245,7 +242,6 @@ class LabFrr:
         self._run(daemon, *commands[0])
 
     def close(self) -> None:
-        """Hang up."""
         for vty in self._vtys.values():
             vty.close()
 
@@ -329,7 +325,6 @@ class LabBird:
                 )
 
     def version(self) -> str:
-        """Of the daemon."""
         return self._run("show status")[0].split()[-1]
 
     def session(self, neighbor: str) -> SessionState:
@@ -375,7 +370,6 @@ class LabBird:
         return any(words[0] == protocol and words[3] == "up" for words in rows if len(words) > 3)
 
     def close(self) -> None:
-        """Hang up."""
         self._control.close()
 
 
@@ -465,7 +459,6 @@ class LabBgpSpeaker:
         self.config = self.config.announcing(self._announced.prefixes)
 
     def pids(self) -> Mapping[str, int]:
-        """Of the daemon that has the sessions."""
         process = self._engine.process
         return {} if process.pid is None else {process.name: process.pid}
 
@@ -475,7 +468,6 @@ class LabBgpSpeaker:
         raise TestbedError(f"{who} belongs to somebody else: nfvperf does not restart it")
 
     def check(self) -> None:
-        """TestbedError when it has ended or is stopped."""
         self._engine.process.check()
 
     def logs(self) -> Mapping[str, str]:

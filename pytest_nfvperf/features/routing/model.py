@@ -150,14 +150,12 @@ class SpeakerConfig:
             raise ArgumentError(f"a neighbour is listed twice: {', '.join(addresses)}")
 
     def neighbor(self, address: str) -> Neighbor:
-        """The neighbour of this address; KeyError for an unknown one."""
         for neighbor in self.neighbors:
             if neighbor.address == address:
                 return neighbor
         raise KeyError(f"no neighbour {address}; there are: {', '.join(n.address for n in self.neighbors) or 'none'}")
 
     def announcing(self, prefixes: tuple[str, ...]) -> SpeakerConfig:
-        """The same, originating these prefixes."""
         return replace(self, announced=prefixes)
 
 
@@ -214,7 +212,6 @@ class SessionState:
 
     @property
     def established(self) -> bool:
-        """True in Established."""
         return self.status is SessionStatus.ESTABLISHED
 
     def __str__(self) -> str:

@@ -49,12 +49,10 @@ class LinkSwitch:
         self._set(up=False)
 
     def up(self) -> None:
-        """Set it up; TestbedError when it is not there."""
         self._set(up=True)
         self._is_down = False
 
     def close(self) -> None:
-        """Leave it up. Can be called twice."""
         if self._is_down:
             self.up()
 
@@ -87,15 +85,12 @@ class LocalBgp:
         self._journal = journal
 
     def lacks(self) -> str | None:
-        """FRR or BIRD, and how to install it; None when both are there."""
         return lacks_daemons()
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
-        """FRR and BIRD in the topology's namespaces, and the agent on its bridge."""
         return start_bgp(self._journal(), on_ovs(built, "BGP's flows"), plan)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
-        """By the sockets of a daemon that runs already."""
         return LabBgpSpeaker(self._journal(), spec)
 
 

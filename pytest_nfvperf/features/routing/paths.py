@@ -69,7 +69,6 @@ class BgpPath:
         return state
 
     def session(self) -> SessionState:
-        """The session as FRR sees it now."""
         return self.frr.session(self.plan.bird_address)
 
     def healthy(self) -> bool:
@@ -86,7 +85,6 @@ class BgpPath:
             part.check()
 
     def close(self) -> None:
-        """End all. Can be called twice."""
         with ExitStack() as stack:
             for part in (self.frr_link, self.bird_link, self.agent, self.frr, self.bird):
                 stack.callback(part.close)
@@ -169,7 +167,6 @@ class LiveBgpPath:
 
     @property
     def path(self) -> BgpPath:
-        """Daemons and agent that run now."""
         if self._path is None:
             raise RuntimeError("not started")  # start_service() starts it in the constructor
         return self._path
@@ -199,23 +196,19 @@ class LiveBgpPath:
             self.path.await_ready()
 
     def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
-        """Wait until FRR's session is up, and its BFD session."""
         with daemons_result(self._pids):
             return self.path.await_established(deadline_s)
 
     def await_received(self, prefixes: int, deadline_s: float) -> SessionState:
-        """Wait until FRR has received so many prefixes from the neighbour."""
         neighbor, what = self.plan.bird_address, f"{prefixes} prefixes"
         with daemons_result(self._pids):
             return self.path.frr.await_session(neighbor, lambda seen: seen.received == prefixes, what, deadline_s)
 
     def await_installed(self, prefix: str, deadline_s: float) -> None:
-        """Wait until the route to a prefix is a flow."""
         with daemons_result(self._pids):
             self.path.agent.await_installed(prefix, deadline_s)
 
     def await_count(self, prefixes: int, deadline_s: float) -> None:
-        """Wait until so many prefixes are flows."""
         with daemons_result(self._pids):
             self.path.agent.await_count(prefixes, deadline_s)
 

@@ -82,7 +82,6 @@ class UpdateWatch:
         return made
 
     def read(self) -> list[Update]:
-        """What passed since the last call."""
         stamped = self._stamped()
         offsets_ns = (_wall_offset_ns(), self._offset_ns)  # looked at once the last frame has its stamp
         since_ns, now_ns = self._read_ns, time.monotonic_ns()
@@ -107,7 +106,6 @@ class UpdateWatch:
                     found.append((frame, seconds * 1_000_000_000 + nanoseconds))
 
     def close(self) -> None:
-        """Watch no longer."""
         self._socket.close()
 
 
@@ -270,7 +268,6 @@ class Fib:
             raise
 
     def close(self) -> None:
-        """Close the sockets."""
         self._socket.close()
         self._asking.close()
 
@@ -364,12 +361,10 @@ class Surroundings:
         return None
 
     def to_json(self) -> str:
-        """A line that ``from_json`` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> Surroundings:
-        """What ``to_json`` wrote."""
         told: dict[str, dict[str, dict[str, Any]]] = json.loads(line)
         return cls(**{key: {name: Hop(**hop) for name, hop in hops.items()} for key, hops in told.items()})
 
@@ -495,7 +490,6 @@ class StepWatch:
         return {step: (at_ns - began_ns) / 1e9 for step, at_ns in times.items() if at_ns is not None}
 
     def close(self) -> None:
-        """Watch no longer."""
         with ExitStack() as stack:
             stack.callback(self.sender.close)
             stack.callback(self.receiver.close)
@@ -569,7 +563,6 @@ class RouteAgent:
         return self._known.routes
 
     def followed(self) -> tuple[Followed, ...]:
-        """The last changes that it made, in their order."""
         return tuple(self._followed)
 
     def check(self) -> None:
@@ -625,7 +618,6 @@ class RouteAgent:
         return f"the route {way}, which leads to no port of {self._bridge}"
 
     def _listen(self, process: ManagedProcess) -> None:
-        """Until it ends."""
         for line in process.stdout or ():
             batch = Followed(**json.loads(line))
             if batch.anew:

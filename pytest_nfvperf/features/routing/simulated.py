@@ -56,12 +56,10 @@ class FakeSpeaker:
         return SpeakerInfo("fake", "1", ("fake",))
 
     def start(self) -> None:
-        """Be there."""
         self.running = True
         self._wire.speakers[self._address] = self
 
     def restart(self) -> None:
-        """Be there again."""
         self.start()
 
     def kill(self) -> None:
@@ -70,7 +68,6 @@ class FakeSpeaker:
         self._up_since.clear()
 
     def session(self, neighbor: str) -> SessionState:
-        """The session, looked at when asked for."""
         known = self.config.neighbor(neighbor)
         self.check()
         other = self._wire.speakers.get(neighbor)
@@ -125,13 +122,11 @@ class FakeSpeaker:
         self.config = self.config.announcing(tuple(dict.fromkeys((*self.config.announced, *prefixes))))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        """Originate these no longer."""
         self.check()
         gone = set(prefixes)
         self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in gone))
 
     def pids(self) -> Mapping[str, int]:
-        """None: it has no process."""
         return {}
 
     def check(self) -> None:
@@ -139,11 +134,9 @@ class FakeSpeaker:
             raise TestbedError(f"the fake speaker of AS {self.config.asn} was killed by SIGKILL")
 
     def logs(self) -> Mapping[str, str]:
-        """None."""
         return {}
 
     def close(self) -> None:
-        """Be gone. Can be called twice."""
         self.kill()
         self._wire.speakers.pop(self._address, None)
 
@@ -181,7 +174,6 @@ class NoSteps:
     """Stands for a watch over steps in a plan: none is seen."""
 
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:  # noqa: ARG002 - none of any
-        """None."""
         return {}
 
     def close(self) -> None:

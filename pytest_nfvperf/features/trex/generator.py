@@ -74,11 +74,9 @@ class TrexGenerator:
 
     @property
     def held(self) -> Mapping[str, TrexPort]:
-        """The attached ports, with what TRex says of them."""
         return self._ports
 
     def info(self) -> GeneratorInfo:
-        """TRex's version, and which client library is used."""
         ports = sorted(self._hello["ports"], key=lambda port: int(port["port"]))  # servers name them in any order
         drivers = ", ".join(f"{port['port']} {port['driver']}" for port in ports)
         detail = f"at {self._spec.server}, ports {drivers}, client {self._hello['library']}"
@@ -142,7 +140,6 @@ class TrexGenerator:
         return self._run(spec)
 
     def close(self) -> None:
-        """Stop, release, disconnect, end the child. Can be called twice."""
         self._closed = True
         self._child.close()
         self._ports.clear()

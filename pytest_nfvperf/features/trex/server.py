@@ -136,7 +136,6 @@ class TrexServer:
         return f"is in state {self._process.state()}" if status is None else describe_exit(status)
 
     def evidence(self) -> dict[str, str]:
-        """The end of its log, by the log's name."""
         return {self._process.log.name: self._process.log_tail()}
 
     def stop(self) -> None:

@@ -68,7 +68,6 @@ class Verified:
 
     @property
     def good(self) -> bool:
-        """True where frames passed and nothing is wrong."""
         passed = any(not each.problem for each in self.passed)
         return passed and not self.problems and not any(each.failed for each in self.passed)
 

@@ -96,11 +96,9 @@ class Registry:
         )
 
     def has(self, name: str) -> bool:
-        """True where a version of this name is kept."""
         return (self.place(name) / VERSION_FILE).is_file()
 
     def place(self, name: str) -> Path:
-        """Where the version of this name is, or would be."""
         return self.directory / checked_name(name)
 
     @contextmanager

@@ -94,7 +94,6 @@ class CountedBursts:
             pass
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        """Send the frames of all directions, burst by burst."""
         return self.run_counted(spec, lambda: 0)[0]
 
     def run_counted(
@@ -226,7 +225,6 @@ class CountingGenerator:
         return self._sockets.instruction_ns
 
     def info(self) -> GeneratorInfo:
-        """Of the packet sockets, which are always there."""
         return self._sockets.info()
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
@@ -258,21 +256,17 @@ class CountingGenerator:
             self._rings.wait_links_up(deadline_s)
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send a few frames each way."""
         self._sender(directions).learn(traffic, directions)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        """Send the frames of all directions."""
         return self._sender(spec.directions).run_trial(spec)
 
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """The same burst by burst, and what each cost."""
         return self._sender(spec.directions).run_counted(spec, forwarding_ns)
 
     def close(self) -> None:
-        """End both. Can be called twice."""
         self._sockets.close()
         if self._rings is not None:
             self._rings.close()
