@@ -9,14 +9,14 @@ from benchmarks.comparisons import half_width
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.report.studies import interval_text, percent, ratio_text
+from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.forwarding import LARGER
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.samples import Relative
+from pytest_nfvperf.model.statistics import Relative
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.runs.forwarding import LARGER
 
 _FLAT, _HALF_WIDTH, _BUDGET_S = 0.95, 0.015, 30.0
 

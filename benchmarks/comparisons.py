@@ -8,17 +8,17 @@ from statistics import median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.report.studies import interval_text, open_mark
+from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.study import Decided
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import QUICK, Profile
-from pytest_nfvperf.model.samples import Relative
+from pytest_nfvperf.model.statistics import Relative
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.study import Decided
 
 COMPARISONS, MINUTE_S, MOST_DIFFERENT = 40, 60.0, 2
 FRAME_SIZE = 256

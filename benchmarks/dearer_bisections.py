@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.planted import SEED, Ended, bisected, compiled, figures, rows, script
 from benchmarks.prefixes import Row
 from benchmarks.table import Figure
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.installation import locate
 
 _ADDITIONS = 3
 """A frame: nine instructions, of some 900."""

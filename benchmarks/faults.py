@@ -17,6 +17,8 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenera
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
@@ -25,8 +27,6 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Distance
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.rig import LiveTopology
 
 EACH = 9
 """Trials a fault: over 60 in all."""

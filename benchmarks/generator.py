@@ -7,13 +7,13 @@ from statistics import mean, median
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from benchmarks.testpmd import looping, rate_fps
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.display import format_bps, format_fps
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import State
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.trials import Trial
 
 SMALL = Traffic(frame_size=64)
 TREX_SOFTWARE_FPS = 0.5e6

@@ -9,7 +9,7 @@ from statistics import median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
 from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.parts import endpoint, path, veth

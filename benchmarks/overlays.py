@@ -8,12 +8,12 @@ from dataclasses import replace
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.report.studies import interval_text, ratio_text
+from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.samples import Relative
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
+from pytest_nfvperf.model.statistics import Relative
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.figures import Subject
 
 _HALF_WIDTH = 0.03
 _WHAT, _TARGET = "VXLAN over none, 64 B", "interval within 3 %"

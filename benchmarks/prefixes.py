@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 
 VERSIONS = 17
 """Of a row: sixteen candidates behind the good end."""

@@ -12,8 +12,8 @@ from statistics import median
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Pair
-from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.planted import SEED, bisected, compiled, figures, rows, script
 from benchmarks.prefixes import prefix
 from benchmarks.table import Figure
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
 from pytest_nfvperf.features.bisect.trials import compare
 
 _COSTS = 0.10

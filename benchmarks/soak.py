@@ -12,15 +12,15 @@ from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.evidence.writer import samples_in
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
-from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler
+from pytest_nfvperf.adapters.ovs.sampler import OvsSampler
 from pytest_nfvperf.adapters.process.process import Interrupts
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.soak import Soaker
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import ratio_estimate
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.soaker import Soaker
 
 _LOAD_FPS = 2e6
 _SECONDS = 4.0

@@ -12,19 +12,18 @@ from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.rig import LiveTopology, Rig
+from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.measure.side_by_side import SideBySide
+from pytest_nfvperf.measure.streams import StreamRunner
+from pytest_nfvperf.measure.study import Decided, Study
+from pytest_nfvperf.measure.trials import Context, Recorder, Trial
 from pytest_nfvperf.model.measure.profile import QUICK, Profile
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.runs.side_by_side import SideBySide
-from pytest_nfvperf.runs.stream_runner import StreamRunner
-from pytest_nfvperf.runs.study import Decided, Study
-from pytest_nfvperf.runs.trials import Context, Trial
 
 Deployed = Callable[[LiveTopology], None]
 """Told of each topology of a comparison as soon as it stands, before it is measured."""

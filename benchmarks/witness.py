@@ -8,12 +8,12 @@ from collections import Counter
 from benchmarks.faults import embedded
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
+from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import State
-from pytest_nfvperf.runs.measurer import window_s
 
 TRIALS = 200
 LOAD_FPS, SECONDS = 4e6, 0.2

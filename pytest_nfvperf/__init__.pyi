@@ -10,7 +10,7 @@ from .model.traffic.traffic import IMIXES as IMIXES
 from .model.traffic.traffic import RFC2544_FRAME_SIZES as RFC2544_FRAME_SIZES
 from .model.traffic.traffic import S1_FRAME_SIZES as S1_FRAME_SIZES
 from .model.traffic.traffic import Vxlan as Vxlan
-from .model.measure.stream_measurement import StreamSpec as StreamSpec
+from .model.measure.streams import StreamSpec as StreamSpec
 
 # Topologies and the DUT
 from .model.topology.compose import compose as compose
@@ -26,7 +26,7 @@ from .model.scenarios.workloads import OVERLAYS as OVERLAYS
 from .model.scenarios.workloads import mirror_output as mirror_output
 from .model.testbed.testbed import Dut as Dut
 from .model.testbed.ovs_settings import Tuning as Tuning
-from .runs.rig import LiveTopology as LiveTopology
+from .measure.rig import LiveTopology as LiveTopology
 
 # Parametrizing
 from .plugin.labels import sweep as sweep
@@ -37,14 +37,14 @@ from .plugin.labels import compares as compares
 from .session.run import NfvSession as NfvSession
 from .model.measure.profile import Profile as Profile
 from .session.deploying import Deployer as Deployer
-from .runs.search import Search as Search
-from .runs.study import Study as Study
-from .runs.figures import Subject as Subject
-from .runs.load_cost import LoadCost as LoadCost
-from .runs.soaker import Soaker as Soaker
-from .runs.stream_runner import StreamRunner as StreamRunner
-from .runs.mirroring import CopyTrials as CopyTrials
-from .runs.mirroring import MirrorLoad as MirrorLoad
+from .measure.search import Search as Search
+from .measure.study import Study as Study
+from .measure.figures import Subject as Subject
+from .measure.forwarding import LoadCost as LoadCost
+from .measure.soak import Soaker as Soaker
+from .measure.streams import StreamRunner as StreamRunner
+from .measure.mirroring import CopyTrials as CopyTrials
+from .measure.mirroring import MirrorLoad as MirrorLoad
 from .adapters.generators.frames import check_frames as check_frames
 from .session.sla_check import SlaCheck as SlaCheck
 

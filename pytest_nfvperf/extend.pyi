@@ -1,6 +1,6 @@
 # A backend
 from .backends.base import Backend as Backend
-from .runs.rig_parts import RigParts as RigParts
+from .measure.rig import RigParts as RigParts
 from .model.testbed.testbed import Testbed as Testbed
 
 # A datapath
@@ -25,11 +25,11 @@ from .model.traffic.histogram import Histogram as Histogram
 from .model.traffic.trial import RigHealth as RigHealth
 
 # A figure of a study, a receiver of copies, an interface
-from .runs.figures import Figure as Figure
-from .model.measure.reading import Reading as Reading
+from .measure.figures import Figure as Figure
+from .model.measure.outcome import Reading as Reading
 from .ports.generator import Capture as Capture
 from .ports.generator import Captured as Captured
-from .adapters.ovs.topology.nic_makers import NIC_MAKERS as NIC_MAKERS
+from .adapters.ovs.nics import NIC_MAKERS as NIC_MAKERS
 
 # Routing daemons
 from .features.routing.ports import BgpSpeaker as BgpSpeaker

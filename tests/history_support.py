@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.features.history.series import FigureSeries, HistoryEntry, HistoryFigure, Point, SubjectFigures
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.statistics import Samples
 from tests.sample_run import run_data
 
 LABELS = (("frame_size", "64"), ("suite", "throughput"), ("test", "test_rate"), ("topology", "phy2phy"))

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_nfvperf.model.compare.decision import Floor, compared
-from pytest_nfvperf.model.compare.record import ComparisonData, How, MetricComparison, SideFigures, SideState
-from pytest_nfvperf.model.compare.sides import Comparing, Side
 from pytest_nfvperf.model.evidence.records import Cause, ErrorData, Record, TestData, TestEndData, TopologyData
-from pytest_nfvperf.model.samples import Pairing, Relative, Samples
+from pytest_nfvperf.model.measure.compare import (
+    Comparing,
+    ComparisonData,
+    Floor,
+    How,
+    MetricComparison,
+    Side,
+    SideFigures,
+    SideState,
+    compared,
+)
+from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
 from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.sample_run import SampleRun, run_data

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from pytest_nfvperf.model.evidence.records import SoakData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.soak import Gap, Soak
-from pytest_nfvperf.model.measure.soak_series import series
-from pytest_nfvperf.model.measure.soak_summary import Plan, summarise
-from pytest_nfvperf.model.measure.soak_table import SoakTable
+from pytest_nfvperf.model.measure.soak_series import Plan, SoakTable, series, summarise
 
 LOAD = 1_000_000
 WAYS = ("p0->p1", "p1->p0")

@@ -16,15 +16,22 @@ from pytest_nfvperf.model.evidence.records import (
     TestEndData,
     make_record,
 )
-from pytest_nfvperf.model.measure.comparison import relative, slope
-from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
-from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.measure.reconnection import Reconnection
-from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
-from pytest_nfvperf.model.measure.stream_measurement import SideCpu, StreamCounts, StreamResult, StreamSpec, WayCounts
-from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.measure.outcome import Outcome, relative, slope
+from pytest_nfvperf.model.measure.streams import (
+    ConnectResult,
+    ConnectSpec,
+    Reconnection,
+    RequestResult,
+    RequestSpec,
+    SideCpu,
+    StreamCounts,
+    StreamResult,
+    StreamSpec,
+    WayCounts,
+)
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from tests.sample_soak import soak_outcome, soak_record
 

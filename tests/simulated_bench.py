@@ -8,16 +8,15 @@ from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
 from pytest_nfvperf.config.sla_file import parse_limit
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.streams import StreamRunner
+from pytest_nfvperf.measure.study import Study
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.stream_runner import StreamRunner
-from pytest_nfvperf.runs.study import Study
-from pytest_nfvperf.runs.trials import Context, TrialRunner
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
 
 CEILING = 9e6

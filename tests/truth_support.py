@@ -40,7 +40,7 @@ import pytest
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 
 
 def ndr(search, live):
@@ -113,7 +113,7 @@ CASES = {
         "Internal error",
         3,
         "INTERNAL",
-        "TypeError: 'NoneType' object is not callable (pytest_nfvperf.runs.search, line ",
+        "TypeError: 'NoneType' object is not callable (pytest_nfvperf.measure.search, line ",
         "error",
     ),
     "test_bound": Case(

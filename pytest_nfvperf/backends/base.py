@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.machine import Clock
-from pytest_nfvperf.runs.rig_parts import RigParts
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.journal.journal import Journal

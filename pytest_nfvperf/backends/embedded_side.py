@@ -17,14 +17,14 @@ from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, boot_id,
 from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.backends.generator_side import TakenMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
+from pytest_nfvperf.measure.cpu_placement import KeptRoundTrips, Placement
+from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Ceilings, Generator
-from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling, NoCeilings
-from pytest_nfvperf.runs.placement import KeptRoundTrips, Placement
 
 HUGEPAGES_MIB = 256
 """Of the generator."""

@@ -10,8 +10,8 @@ from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
+from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut
 from pytest_nfvperf.ports.datapath import Datapath, DatapathMaker
 

@@ -14,12 +14,12 @@ from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_E
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf.maker import usual_kind
 from pytest_nfvperf.features import Point
+from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.ports.machine import Clock
-from pytest_nfvperf.runs.placement import RoundTrips
 
 
 @dataclass(frozen=True, slots=True)

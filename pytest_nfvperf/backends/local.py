@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pytest_nfvperf.adapters.bridge.bridge_datapath import KIND as LINUX_BRIDGE
-from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
+from pytest_nfvperf.adapters.bridge.datapath import KIND as LINUX_BRIDGE
+from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
@@ -28,15 +28,13 @@ from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
-from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import MEMORY_MIB
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
-from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
-from pytest_nfvperf.adapters.ovs.node_ovs import NODE_HOSTS
-from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_node_programs
+from pytest_nfvperf.adapters.ovs.installation import MEMORY_MIB, locate
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS, NodesDatapath, check_node_programs
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
+from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
+from pytest_nfvperf.adapters.ovs.system_ovs import find_system
+from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
 from pytest_nfvperf.adapters.process.process import held
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
@@ -45,9 +43,12 @@ from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers,
 from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine, lacks_roles
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels, lacks_cabled
 from pytest_nfvperf.features import Point
+from pytest_nfvperf.measure.cable_check import check_cabling
+from pytest_nfvperf.measure.clocks import SystemClock
+from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
-from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
+from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, nodes_words
@@ -55,9 +56,6 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Ceilings
 from pytest_nfvperf.ports.machine import Clock, CpuProfiler
-from pytest_nfvperf.runs.cable_check import check_cabling
-from pytest_nfvperf.runs.clocks import SystemClock
-from pytest_nfvperf.runs.rig_parts import RigParts
 
 PROFILERS = Point[Callable[[Journal, set[int]], CpuProfiler]]("profiler")
 """Of CPUs, by what samples them."""

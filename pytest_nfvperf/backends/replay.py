@@ -16,13 +16,13 @@ from pytest_nfvperf.adapters.generators.engine import ReplayedCeilings, engine_o
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, lacks_roles
 from pytest_nfvperf.backends.simulated import SimulatedDut
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.rig_parts import RigParts
 
 
 class ReplayBackend:

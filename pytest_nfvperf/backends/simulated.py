@@ -9,10 +9,10 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.generator_side import lacks_roles
-from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, RequestResult, RequestSpec, StreamSpec
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, Testbed, nodes_words, unknown_node
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
@@ -22,8 +22,6 @@ from pytest_nfvperf.ports.datapath import Attachment, Collector
 from pytest_nfvperf.ports.generator import Captured
 from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.ports.streams import StreamEnd
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.rig_parts import RigParts
 
 ASSUMED_NS = 100_000
 """From a request to its response, and from the call of connect() to its return: what kernels take on such paths."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.model.user_paths import expanded
+from pytest_nfvperf.model.arguments import expanded
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check
 from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks
 from pytest_nfvperf.adapters.doctor.node_needs import node_checks
 from pytest_nfvperf.adapters.host.cpus import planned
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import NAMED_VERSIONS
+from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
 from pytest_nfvperf.backends.embedded_side import trips_seen
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.display import how_many

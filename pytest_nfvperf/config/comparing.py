@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_nfvperf.config.units import RATIO, UnitError, quantity
-from pytest_nfvperf.model.compare.sides import MARGIN, Comparing, given_sides
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.compare import MARGIN, Comparing, given_sides
 
 LARGEST_MARGIN = 0.5
 

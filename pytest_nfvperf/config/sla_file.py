@@ -14,8 +14,8 @@ from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
 from pytest_nfvperf.config.validate import Strict, validated
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
+from pytest_nfvperf.model.display import MISSPELT, did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.near import MISSPELT, did_you_mean, listed
 from pytest_nfvperf.model.sla.rules import (
     ON_OR_OFF,
     Limit,

@@ -21,7 +21,7 @@ from pytest_nfvperf.config.testbed_model import (
     check_speakers,
 )
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, show_path
-from pytest_nfvperf.model.near import did_you_mean, listed
+from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.testbed.lab_cables import normal_pci
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, refused_setting
 

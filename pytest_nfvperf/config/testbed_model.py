@@ -12,11 +12,11 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJso
 from pytest_nfvperf.config.units import BIT_RATE, SIZE, TIME, TIME_NS, shortest
 from pytest_nfvperf.config.validate import Count, Flag, Name, PathText, Strict, Text, as_quantity
 from pytest_nfvperf.config.yaml_file import Document
+from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.testbed.lab_cables import normal_pci
 from pytest_nfvperf.model.testbed.ovs_settings import VERSION_NAME
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker, TrexRoute, TrexSpec, TrexStart
 from pytest_nfvperf.model.topology.links import NODE_NAME
-from pytest_nfvperf.model.user_paths import expanded
 
 TREX_DUMMY = "dummy"
 """An interface that is none, to make a pair."""

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from pytest_nfvperf.model.near import did_you_mean, listed
+from pytest_nfvperf.model.display import did_you_mean, listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from pydantic_core import ErrorDetails
 
 from pytest_nfvperf.config.units import Dimension, quantity
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, as_yaml, show_path
+from pytest_nfvperf.model.arguments import expanded
+from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.near import did_you_mean, listed
-from pytest_nfvperf.model.user_paths import expanded
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 Flag = Annotated[bool, Field(strict=True)]

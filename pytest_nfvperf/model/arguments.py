@@ -1,22 +1,55 @@
-"""Arguments of the calls that the author of a test writes, checked at the call.
-
-A wrong one ends the test as a usage error that says what to write, before anything is measured. Unchecked, it would
-fail later, and be reported as our fault or the DUT's.
-"""
+"""Arguments of calls and paths that users write: checks with messages that say what to write instead."""
 
 from __future__ import annotations
 
 import inspect
 import math
+import os
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.near import did_you_mean, listed
+
+# Paths as users write them in options, files and variables.
+
+
+def expanded(text: str) -> str:
+    """The path with a ``~`` at its beginning as the home directory.
+
+    A shell leaves that to the program in ``--nfv-results=~/x`` and ``NAME=~/ovs``. A name of nobody stays as it is: a
+    directory can be called ``~backup``.
+    """
+    return os.path.expanduser(text)  # noqa: PTH111 - Path.expanduser raises for a name of nobody
+
+
+def path_from(base: Path, text: str) -> Path:
+    """The path, which counts from ``base`` where it is relative."""
+    return base / expanded(text)
+
+
+def is_there(base: Path, text: str) -> bool:
+    """True for a path at which there is something; False also for what can be no path."""
+    return os.path.exists(path_from(base, text))  # noqa: PTH110 - Path.exists raises for a name that is too long
+
+
+def named_place(base: Path, text: str) -> str:
+    """``WHERE`` or ``NAME=WHERE`` without a ``~``. A path that has "=" in it and is there begins with ``./`` then."""
+    name, equals, where = text.partition("=")
+    if not equals or "/" in name:
+        return expanded(text)
+    return f"./{text}" if is_there(base, text) else f"{name}={expanded(where)}"
+
+
+# Arguments of the calls that the author of a test writes, checked at the call.
+#
+# A wrong one ends the test as a usage error that says what to write, before anything is measured. Unchecked, it
+# would fail later, and be reported as our fault or the DUT's.
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 _LONGEST_VALUE = 80

@@ -1,14 +1,183 @@
-"""Figures for people: tables, reports and messages all show a figure the same way.
-
-Three significant digits and the field's units; more where a figure is beside one that it differs from. ``-`` means a
-figure that was not measured.
-"""
+"""Texts for people: figures with units, folded lines, near misses, safe characters."""
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NoReturn
+
+from pytest_nfvperf.model.errors import ConfigError
+
+# Near misses: what a user probably meant.
+
+NEAR = 0.6
+MISSPELT = 0.89
+"""So near that it can hardly be a word of its own: one letter wrong in seven, but not ``flow`` for ``flows``."""
+
+
+def did_you_mean(written: str, known: Iterable[str], cutoff: float = NEAR) -> str:
+    """``, did you mean 'pmd_cpus'?`` or nothing. Compares without regard to case."""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(written.lower(), names, n=2, cutoff=cutoff)
+    return f", did you mean {' or '.join(repr(names[name]) for name in close)}?" if close else ""
+
+
+def listed(known: Iterable[str]) -> str:
+    """``a, b, c``, for "one of ..."."""
+    return ", ".join(known)
+
+
+# One word of several, such as the kind of a port. Another word is answered with those that there are.
+
+
+class Choice(StrEnum):
+    """Base of such words; ``PortKind("vhostuser")`` raises ConfigError."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        what = re.sub(r"(?<!^)(?=[A-Z])", " ", cls.__name__).lower()
+        raise unknown_word(str(value), what, [str(member) for member in cls])
+
+
+def unknown_word(written: str, what: str, known: list[str]) -> ConfigError:
+    """``'vhostuser' is no port kind, did you mean 'vhost-user'? There are testbed, vhost-user, tap``."""
+    hint = did_you_mean(written, known)
+    return ConfigError(f"{written!r} is no {what}{hint or '.'} There are {listed(known)}")
+
+
+# Lines for terminals: folded or cut between words, never within one that fits.
+#
+# Light to import: every pytest run of the environment does.
+
+_WORD_ENDS = re.compile(r"(?<=[\s/_,;:\-\]])|(?=[\[(])")
+"""Where a text may be cut: after a space or a sign that joins words, as in paths and names, and before a bracket."""
+
+_LEAST_KEPT = 0.5
+"""Of the room that must stay used: a word that is longer than that is cut within."""
+
+_WITH_UNIT = re.compile(r"(\S*\d) ((?:%|[kMGT]?pps|[kMGT]?bps|[num]?s)(?!\w)\S*)")
+"""A number and its unit, each with what is joined to it."""
+
+_INDENT = "  "
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most so many columns: from the end of a word on, what does not fit is left out."""
+    if len(text) <= width:
+        return text
+    room = max(0, width - 1)
+    ends = [match.start() for match in _WORD_ENDS.finditer(text[: room + 1]) if match.start() <= room]
+    last = max((end for end in ends if end >= _LEAST_KEPT * room), default=room)
+    return f"{text[:last].rstrip()}…" if width > 0 else ""
+
+
+def cut_name(name: str, width: int) -> str:
+    """The name of a test in at most so many columns; its parameters stay, for they tell it from its neighbours."""
+    stem, bracket, parameters = name.partition("[")
+    tail = bracket + parameters
+    if len(name) <= width or not tail or len(tail) > width // 2:
+        return cut(name, width)
+    return cut(f"{stem} ", width - len(tail)) + tail
+
+
+def folded(text: str, width: int | None) -> list[str]:
+    """Lines of at most so many columns, later ones indented; a number stays with its unit.
+
+    ``width``: None for a file or a pipe, where a line stays one.
+    """
+    if width is None or len(text) < width:
+        return [text]
+    import textwrap  # noqa: PLC0415 - only for terminals
+
+    room = max(20, width - 1)
+
+    def joined(found: re.Match[str]) -> str:
+        fits = len(found[0]) + len(_INDENT) <= room
+        return f"{found[1]}{_NO_BREAK}{found[2]}" if fits else found[0]
+
+    kept = _WITH_UNIT.sub(joined, text)
+    lines = textwrap.wrap(kept, room, subsequent_indent=_INDENT, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+# Text of users, made safe for where it goes: a file, a terminal, a page.
+#
+# Control characters move a terminal's cursor, and no XML file may hold them; no file takes a lone surrogate.
+# Both appear as Python writes them.
+
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, without tab and newline
+    r"\u2028\u2029\u202a-\u202e\u2066-\u2069"  # ends of lines and directions, which show a text as another one
+    r"\ud800-\udfff\ufffe\uffff]"  # no characters
+)
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+_STAND_INS = str.maketrans(
+    {
+        "\N{GREATER-THAN OR EQUAL TO}": ">=",
+        "\N{LESS-THAN OR EQUAL TO}": "<=",
+        "\N{MIDDLE DOT}": "-",
+        "\N{MULTIPLICATION SIGN}": "x",
+        "\N{PLUS-MINUS SIGN}": "+-",
+        "\N{MICRO SIGN}": "u",
+        "\N{RIGHTWARDS ARROW}": "->",
+        "\N{HORIZONTAL ELLIPSIS}": "...",
+        "\N{EN DASH}": "-",
+        "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-",
+        "\N{BOX DRAWINGS LIGHT VERTICAL}": "|",
+        "\N{WHITE HEAVY CHECK MARK}": "[passed]",
+        "\N{BALLOT BOX WITH CHECK}": "[passed]",
+        "\N{CROSS MARK}": "[failed]",
+        "\N{NO ENTRY}": "[broken]",
+        "\N{WARNING SIGN}": "[inconclusive]",
+        "\N{WHITE SMALL SQUARE}": "",
+        "\N{VARIATION SELECTOR-16}": "",
+    }
+)
+"""What our own tables and lines hold, for an output that knows ASCII or Latin-1 alone."""
+
+
+def storable(text: str) -> str:
+    """The same text where UTF-8 can hold it; a surrogate becomes its escape."""
+    return _SURROGATES.sub(_escaped, text)
+
+
+def visible(text: str, *, colors: bool = False) -> str:
+    """Text in which a reader sees every character, and none does anything: an escape stands for it.
+
+    It can go into HTML, XML and Markdown once their own special characters are escaped; tabs and newlines stay.
+    ``colors``: leave sequences that set a terminal's colours and do nothing else.
+    """
+    text = text.replace("\r\n", "\n")
+    if not colors:
+        return _UNSEEN.sub(_escaped, text)
+    pieces = _COLOR.split(text)  # every second one is such a sequence
+    return "".join(piece if at % 2 else _UNSEEN.sub(_escaped, piece) for at, piece in enumerate(pieces))
+
+
+def encodable(text: str, encoding: str) -> str:
+    """The same text where this encoding has all of it; else with stand-ins (``>=``), or escapes."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_STAND_INS).encode(encoding, "backslashreplace").decode(encoding)
+    except LookupError:
+        return storable(text)
+    return text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+# Figures for people: tables, reports and messages all show a figure the same way.
+#
+# Three significant digits and the field's units; more where a figure is beside one that it differs from. ``-``
+# means a figure that was not measured.
 
 MISSING = "-"
 

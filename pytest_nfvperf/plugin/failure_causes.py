@@ -18,11 +18,11 @@ from types import FrameType, TracebackType
 import pytest
 
 import pytest_nfvperf
+from pytest_nfvperf.measure.compare_sides import SideLostError
+from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.records import Cause
-from pytest_nfvperf.model.near import did_you_mean, listed
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
@@ -47,7 +47,7 @@ _GRAVITY = (
 )
 
 
-_ON_TESTBED = ("pytest_nfvperf.adapters.", "pytest_nfvperf.backends.", "pytest_nfvperf.runs.")
+_ON_TESTBED = tuple(f"pytest_nfvperf.{one}." for one in ("adapters", "backends", "features", "measure"))
 """Modules that change the testbed, or wait for it."""
 
 
@@ -144,7 +144,7 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib"
 
 
 def _own_place(error: BaseException) -> str:
-    """``pytest_nfvperf.runs.rig, line 120``: the last of our own lines in the traceback."""
+    """``pytest_nfvperf.measure.rig, line 120``: the last of our own lines in the traceback."""
     own = [
         (frame.f_globals.get("__name__", ""), line)
         for frame, line in traceback.walk_tb(error.__traceback__)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.display import folded
 from pytest_nfvperf.model.errors import UnavailableError
-from pytest_nfvperf.model.fold import folded
 from pytest_nfvperf.plugin import stopping
 from pytest_nfvperf.plugin.labels import (
     BASE_FIXTURE,

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_nfvperf.adapters.ovs.topology.nic_makers import NicMaker
+    from pytest_nfvperf.adapters.ovs.nics import NicMaker
     from pytest_nfvperf.backends.base import Backend
     from pytest_nfvperf.model.testbed.testbed import Testbed
     from pytest_nfvperf.ports.datapath import DatapathMaker

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_nfvperf.model.measure.asked_load import SoakLoad
-from pytest_nfvperf.model.user_paths import is_there, named_place, path_from
+from pytest_nfvperf.model.arguments import is_there, named_place, path_from
+from pytest_nfvperf.model.measure.outcome import SoakLoad
 from pytest_nfvperf.session.options import GivenTestbed, Options, is_pack
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.model.compare.sides import Comparing
+    from pytest_nfvperf.model.measure.compare import Comparing
 
 CHOICES = {
     "profile": ("quick", ("smoke", "quick", "gate", "full", "soak")),
@@ -214,7 +214,7 @@ def _choice(name: str, given: str) -> str:
     _, values = CHOICES[name]
     if given in values:
         return given
-    from pytest_nfvperf.model.near import did_you_mean, listed  # noqa: PLC0415 - only for a mistake
+    from pytest_nfvperf.model.display import did_you_mean, listed  # noqa: PLC0415 - only for a mistake
 
     hint = did_you_mean(given, values)
     raise pytest.UsageError(f"--nfv-{name}: invalid choice: '{given}'{hint} (choose from {listed(values)})")

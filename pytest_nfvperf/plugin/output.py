@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import pytest
 
+from pytest_nfvperf.model.display import cut, encodable, visible
 from pytest_nfvperf.model.errors import NfvperfError
-from pytest_nfvperf.model.fold import cut
-from pytest_nfvperf.model.text import encodable, visible
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.worker_channel import channel_of
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.adapters.report.texts import TestFindings
+    from pytest_nfvperf.adapters.report.texts import Findings
 
 _WIDTH = 80
 
@@ -296,10 +295,10 @@ class ShownSink:
 
 
 FOUND = "nfv_found"
-"""Attribute of reports of measuring tests: the fields of ``TestFindings``, all text, which xdist can send."""
+"""Attribute of reports of measuring tests: the fields of ``Findings``, all text, which xdist can send."""
 
 
-def attach(report: pytest.TestReport, found: TestFindings | None = None) -> None:
+def attach(report: pytest.TestReport, found: Findings | None = None) -> None:
     """Mark a report as one of a measuring test; the last one of a test carries what it found."""
     setattr(report, FOUND, found._asdict() if found else {})
 
@@ -376,10 +375,10 @@ class ResultLines:
         terminal = self._terminal
         if not told or terminal is None:
             return
-        from pytest_nfvperf.adapters.report.texts import ResultText, TestFindings  # noqa: PLC0415 - as above
+        from pytest_nfvperf.adapters.report.texts import Findings, ResultText  # noqa: PLC0415 - as above
 
         of = self._session.testscollected if self._session is not None else 0
-        found = TestFindings(**told)
+        found = Findings(**told)
         if repeated:
             found = found._replace(reason=f"{found.reason}; the test is repeated".removeprefix("; "))
         text = ResultText(nodeid, found, seconds, (len(self._ended), of))

@@ -21,12 +21,13 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_properties
-from pytest_nfvperf.adapters.report.texts import TestFindings, figures_text
+from pytest_nfvperf.adapters.report.texts import Findings, figures_text
+from pytest_nfvperf.measure.compare_sides import SideLostError
+from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test, one_line
 from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.text import visible
 from pytest_nfvperf.plugin.failure_causes import (
     Ending,
     as_usage_error,
@@ -41,7 +42,6 @@ from pytest_nfvperf.plugin.labels import is_measuring, item_labels
 from pytest_nfvperf.plugin.other_results import other_results
 from pytest_nfvperf.plugin.output import attach, parts_of
 from pytest_nfvperf.plugin.resuming import sla_name
-from pytest_nfvperf.runs.compare_sides import SideLostError
 from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.running_test import conclude_interrupted, sections
@@ -237,7 +237,7 @@ def _show_all_characters(shown: object) -> None:
             crash.message = visible(crash.message)
 
 
-def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> TestFindings | None:
+def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Findings | None:
     """Write the end of an attempt, and what became of it, while its reports are still open; a plan began none.
 
     Returns:
@@ -298,7 +298,7 @@ class LoggedReports:
             attach(last, found)
 
 
-def _publish(item: pytest.Item, report: pytest.TestReport, became: TestConclusion, session: NfvSession) -> TestFindings:
+def _publish(item: pytest.Item, report: pytest.TestReport, became: TestConclusion, session: NfvSession) -> Findings:
     """Tell JUnit, by the last report of the test, and the terminal's line."""
     attempt = item.stash[ATTEMPT_KEY]
     report.user_properties.extend(fate_properties(became))
@@ -308,4 +308,4 @@ def _publish(item: pytest.Item, report: pytest.TestReport, became: TestConclusio
     figures = ""
     with parts_of(item.config).alone("figures of a test cannot be shown", "they are in the evidence"):
         figures = figures_text(outcomes)
-    return TestFindings(figures, became.badge, became.reason)
+    return Findings(figures, became.badge, became.reason)

@@ -17,8 +17,7 @@ from pytest_nfvperf.adapters.report.texts import drawn
 from pytest_nfvperf.backends.simulated import ASSUMED_FPS, EndSpec, SimulatedBackend
 from pytest_nfvperf.model.display import format_fps, format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import TopologyData
-from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
-from pytest_nfvperf.model.measure.request_response import RequestSpec
+from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.output import terminal_of

@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, test_facts
-from pytest_nfvperf.adapters.report.texts import TestFindings, figures_text
+from pytest_nfvperf.adapters.report.texts import Findings, figures_text
+from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.evidence.conclusion import Fate, conclude_test
 from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.measure.observe import observations
@@ -33,7 +34,6 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.output import attach, say
 from pytest_nfvperf.plugin.worker_channel import AdoptedTests, channel_of
-from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck, subject_text
 from pytest_nfvperf.session.slas import shown_place
@@ -338,7 +338,7 @@ class TakesOver:
     def _reports(self, item: pytest.Item, test: TestEvidence) -> Iterator[pytest.TestReport]:
         """Of its three phases, the last with the line that the terminal shows."""
         became = conclude_test(test_facts(test, self._run))
-        found = TestFindings(figures_text(list(test.outcomes.values())), became.badge, became.reason or "taken over")
+        found = Findings(figures_text(list(test.outcomes.values())), became.badge, became.reason or "taken over")
         for when in ("setup", "call", "teardown"):
             report = _report(item, test, when)
             if is_measuring(item):

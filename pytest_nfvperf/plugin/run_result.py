@@ -22,6 +22,9 @@ from pytest_nfvperf.adapters.report.junit import REASON, RESULT, tell_junit
 from pytest_nfvperf.adapters.report.run_facts import testbed_lines
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.adapters.report.texts import test_lines, worth_telling
+from pytest_nfvperf.measure.clocks import SystemClock
+from pytest_nfvperf.measure.trials import Recorder
+from pytest_nfvperf.model.display import folded, storable
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import (
     Fate,
@@ -35,9 +38,7 @@ from pytest_nfvperf.model.evidence.conclusion import (
 )
 from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, TestEndData
-from pytest_nfvperf.model.fold import folded
 from pytest_nfvperf.model.measure.profile import SMOKE
-from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.plugin.other_results import other_results
 from pytest_nfvperf.plugin.output import EndParts, Terminal, parts_of
 from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
@@ -54,8 +55,6 @@ from pytest_nfvperf.plugin.run_state import (
     point_latest,
     run_directory,
 )
-from pytest_nfvperf.runs.clocks import SystemClock
-from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 

@@ -21,10 +21,9 @@ import pytest
 
 from pytest_nfvperf.config.sla_file import unknown_labels
 from pytest_nfvperf.config.vocabulary import TESTBED_LABELS
-from pytest_nfvperf.model.display import how_many
+from pytest_nfvperf.model.display import how_many, listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.profile import QUICK, SMOKE
-from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Foreseen, Limit, Rule, Sla, unmatched_rules, why_never
 from pytest_nfvperf.plugin.labels import (

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.writer import evidence_file
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import NAMED_VERSIONS
+from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
 from pytest_nfvperf.adapters.process.lock import Lease, Turn, holder_text, try_lease
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
@@ -142,7 +142,7 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         from pytest_nfvperf.backends.replay import ReplayBackend  # noqa: PLC0415 - as below
 
         return ReplayBackend(testbed)
-    from pytest_nfvperf.adapters.ovs.topology.nic_makers import with_makers  # noqa: PLC0415 - as below
+    from pytest_nfvperf.adapters.ovs.nics import with_makers  # noqa: PLC0415 - as below
     from pytest_nfvperf.backends.foreign_datapaths import all_makers  # noqa: PLC0415 - as below
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415 - a plan needs none of its adapters
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.model.text import storable
+from pytest_nfvperf.model.display import storable
 from pytest_nfvperf.plugin.work_groups import Place
 
 CHANNEL, WANTED = "nfv_link", "nfv_wanted"

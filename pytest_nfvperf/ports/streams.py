@@ -7,10 +7,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
-from pytest_nfvperf.model.measure.reconnection import Datagram
-from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
-from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.measure.streams import (
+    ConnectResult,
+    ConnectSpec,
+    Datagram,
+    RequestResult,
+    RequestSpec,
+    StreamResult,
+    StreamSpec,
+)
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 
 

@@ -13,25 +13,29 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from pytest_nfvperf.model.compare.decision import HIGHER
-from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideFigures, SideState, Word
-from pytest_nfvperf.model.compare.sides import Comparing
+from pytest_nfvperf.measure.compare_sides import SIDE, ComparedSearch, ComparedStudy, GuardedStudy, Lost, SideComparison
+from pytest_nfvperf.measure.limits import LimitsOf
+from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.measure.side_by_side import SubjectDeployer
+from pytest_nfvperf.measure.streams import StreamRunner
+from pytest_nfvperf.measure.study import Decided, Study
+from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import ErrorData
+from pytest_nfvperf.model.measure.compare import (
+    HIGHER,
+    Comparing,
+    ComparisonData,
+    MetricComparison,
+    SideFigures,
+    SideState,
+    Word,
+)
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.testbed.testbed import Dut
-from pytest_nfvperf.runs.compare_sides import SIDE, GuardedStudy, Lost, SideComparison
-from pytest_nfvperf.runs.compared_measurements import ComparedSearch, ComparedStudy
-from pytest_nfvperf.runs.limits import LimitsOf
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.runs.stream_runner import StreamRunner
-from pytest_nfvperf.runs.study import Decided, Study
-from pytest_nfvperf.runs.subject_deployer import SubjectDeployer
-from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 

@@ -11,16 +11,16 @@ from typing import Any
 
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.backends.simulated import SimulatedCapture
+from pytest_nfvperf.measure.call_arguments import DUT, LIVE
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.side_by_side import SideBySide
+from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.model.arguments import NAME, checked, optional
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, with_nodes
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Capture
-from pytest_nfvperf.runs.call_arguments import DUT, LIVE
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.side_by_side import SideBySide
-from pytest_nfvperf.runs.stream_runner import StreamRunner
 from pytest_nfvperf.session.run import NfvSession
 
 

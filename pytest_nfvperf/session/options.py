@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.model.measure.asked_load import SoakLoad
+from pytest_nfvperf.model.measure.outcome import SoakLoad
 
 if TYPE_CHECKING:  # every pytest run imports this
-    from pytest_nfvperf.model.compare.sides import Comparing
+    from pytest_nfvperf.model.measure.compare import Comparing
 
 PACK = "published"
 

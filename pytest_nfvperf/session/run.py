@@ -36,6 +36,17 @@ from pytest_nfvperf.adapters.report.texts import deployed_title
 from pytest_nfvperf.backends.base import Abandons, Backend, SharesMachine
 from pytest_nfvperf.config.testbed_file import testbed_to_yaml
 from pytest_nfvperf.features import Point
+from pytest_nfvperf.measure.cpu_placement import DeployedOn
+from pytest_nfvperf.measure.instructions import check_time
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
+from pytest_nfvperf.measure.search import Search, measured_labels
+from pytest_nfvperf.measure.side_by_side import SideBySide, SubjectDeployer
+from pytest_nfvperf.measure.soak import Soaker
+from pytest_nfvperf.measure.soak_load import find_loads
+from pytest_nfvperf.measure.streams import Profiling, StreamRunner
+from pytest_nfvperf.measure.study import Decided, Study
+from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
@@ -46,10 +57,9 @@ from pytest_nfvperf.model.evidence.records import (
     TestEndData,
     TopologyData,
 )
-from pytest_nfvperf.model.measure.asked_load import SoakLoad
 from pytest_nfvperf.model.measure.cpu_profile import profile_text
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
-from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome, SoakLoad
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
@@ -61,20 +71,6 @@ from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.machine import RunEnd
-from pytest_nfvperf.runs.instructions import check_time
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.places import DeployedOn
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.rig_parts import RigParts
-from pytest_nfvperf.runs.search import Search, measured_labels
-from pytest_nfvperf.runs.side_by_side import SideBySide
-from pytest_nfvperf.runs.soak_load import find_loads
-from pytest_nfvperf.runs.soaker import Soaker
-from pytest_nfvperf.runs.stream_runner import Profiling, StreamRunner
-from pytest_nfvperf.runs.study import Decided, Study
-from pytest_nfvperf.runs.subject_deployer import SubjectDeployer
-from pytest_nfvperf.runs.trials import Context
 from pytest_nfvperf.session.comparing import Comparison
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.running_test import bounding_text, conclude_running, failed_on, topology_data, whole_ledgers

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
+from pytest_nfvperf.measure.cpu_placement import DeployedOn, Places
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.trials import Recorder, Trial
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, TestConclusion, TestFacts, conclude_test
 from pytest_nfvperf.model.evidence.records import STEPS, ErrorData, LedgerData, TestEndData, TopologyData
@@ -17,11 +21,6 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.testbed.topology_text import port_kinds
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.places import DeployedOn, Places
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.trials import Trial
 from pytest_nfvperf.session.sla_check import SlaFailure
 
 

@@ -13,18 +13,18 @@ from functools import cache
 
 from pydantic import TypeAdapter
 
+from pytest_nfvperf.measure.streams import StreamRun
+from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import how_many_labelled
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError
-from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL, why_not_in
+from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL, why_not_in
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.measure.stream_measurement import StreamResult
+from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.stream_runner import StreamRun
 
 
 class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one

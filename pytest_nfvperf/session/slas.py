@@ -18,10 +18,10 @@ import pytest_nfvperf
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.sla.verdict import Baseline, Observation, Subject, subject_of
 from pytest_nfvperf.session.options import PACK, Options

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
+from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
-from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
+from pytest_nfvperf.adapters.ovs.built_topology import VhostConnector
+from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module
 from pytest_nfvperf.backends.simulated import SimulatedDatapath
+from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.plugin.datapath_contract import DatapathContract
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology, Collector, Datapath
-from pytest_nfvperf.runs.clocks import VirtualClock
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started, testpmd
 
 NO_KERNEL_DATAPATH = lacks_kernel_module()

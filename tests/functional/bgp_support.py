@@ -13,8 +13,8 @@ import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Pair
-from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
 from pytest_nfvperf.features.routing.bird import DIRECTORIES as BIRD_DIRECTORIES
 from pytest_nfvperf.features.routing.bird import BirdSpeaker

@@ -8,19 +8,18 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.measure.clocks import SystemClock
+from pytest_nfvperf.measure.rig import generator_ports, learning_directions
+from pytest_nfvperf.measure.trials import Context, Recorder, Trial, TrialRunner
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
-from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
-from pytest_nfvperf.runs.clocks import SystemClock
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trials import Context, Trial, TrialRunner
 from tests.functional.generator_support import embedded_in
 
 ONE_WAY = Direction("p0", "p1")

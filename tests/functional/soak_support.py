@@ -17,6 +17,9 @@ from pytest_nfvperf.adapters.process.process import Interrupts
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
+from pytest_nfvperf.measure.rig import LiveTopology, Rig
+from pytest_nfvperf.measure.soak import Soaker
+from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -25,10 +28,6 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.soaker import Soaker
-from pytest_nfvperf.runs.trials import Context
 
 LOAD = 50_000
 

@@ -10,8 +10,8 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import clean_run
 

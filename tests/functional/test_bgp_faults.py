@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
+from pytest_nfvperf.adapters.ovs.openflow import Hop
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, wait_until
 from pytest_nfvperf.features.routing import bird as bird_speaker
 from pytest_nfvperf.features.routing import frr as frr_speaker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.programs import find
 from pytest_nfvperf.cli.main import main

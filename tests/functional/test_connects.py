@@ -12,11 +12,11 @@ from pytest_nfvperf.adapters.generators.pairs import iperf2 as engine
 from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
 from pytest_nfvperf.adapters.generators.pairs.program_pair import await_end
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run, spawn
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
+from pytest_nfvperf.model.measure.streams import ConnectSpec
 from pytest_nfvperf.model.scenarios.workloads import pod_node
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root

@@ -9,9 +9,9 @@ import pytest
 from pytest_nfvperf import bridge_chain
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.features.virtual_time.counting import BURST_FRAMES, CountedBursts
+from pytest_nfvperf.measure.rig import generator_ports, learning_directions
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
 from tests.functional.generator_support import embedded_in, run_dir
 from tests.functional.ovs_support import clean_run, needs_root, started
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf import __version__
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.model.errors import UnavailableError
 from tests.functional.far_rig import SUITE, TwoHosts, two_hosts
 from tests.functional.ovs_support import needs_root, until

@@ -7,8 +7,8 @@ from pyroute2 import netns
 from pyroute2.nftables.expressions import verdict
 from pyroute2.nftables.main import NFTables
 
-from pytest_nfvperf.adapters.net.firewall import active_firewall, active_in
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.cabling import active_firewall, active_in
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.model.errors import TestbedError
 
 IPV4 = 2  # NFPROTO_IPV4

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
 from pytest_nfvperf.adapters.journal.journal import Kind
 from pytest_nfvperf.model.ledger.ledger import deltas
-from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEngine
 from tests.functional.ovs_support import leftovers, needs_root, run_base, until
@@ -159,7 +159,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.measure.streams import StreamSpec
 from tests.functional.stream_support import joined
 ends = joined(open_journal(Path(sys.argv[1])))
 print(ends.journal.tag, flush=True)

@@ -16,9 +16,9 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.end_counters import read_end
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, find_iperf3
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
-from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
 from tests.functional.ovs_support import needs_root, until
 from tests.functional.stream_support import Pair, change, pair

@@ -14,8 +14,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.journal.journal import Kind, read_entries
-from pytest_nfvperf.adapters.net.ends import OURS
-from pytest_nfvperf.adapters.net.kept_settings import keep, put_back
+from pytest_nfvperf.adapters.net.ends import OURS, keep, put_back
 from pytest_nfvperf.adapters.net.threads import inside
 from tests.functional.lab_support import veth_cables
 from tests.functional.ovs_support import clean_run, needs_root, netns_path, run_base
@@ -29,7 +28,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.net.kept_settings import keep
+from pytest_nfvperf.adapters.net.ends import keep
 from tests.functional.test_kept_settings import change
 journal = open_journal(Path(sys.argv[1]))
 keep(journal, [sys.argv[3]], Path(sys.argv[2]))

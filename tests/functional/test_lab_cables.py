@@ -13,14 +13,14 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed, read_usage
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
+from pytest_nfvperf.measure.cable_check import check_cabling, refuse_wrong_cables
+from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy, pvp
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.attaching import generator_ports
-from pytest_nfvperf.runs.cable_check import check_cabling, refuse_wrong_cables
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, needs_root
 

@@ -12,8 +12,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.cleanup.reaper import reap
-from pytest_nfvperf.adapters.net.borrowed import Usage, read_usage
-from pytest_nfvperf.adapters.net.link_removal import remove_link
+from pytest_nfvperf.adapters.net.borrowed import Usage, read_usage, remove_link
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.compose import phy2phy

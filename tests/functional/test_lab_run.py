@@ -27,9 +27,9 @@ STUDY = """
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.runs.search import measured_labels
-from pytest_nfvperf.runs.figures import Subject
+from pytest_nfvperf.model.measure.outcome import Reading
+from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.figures import Subject
 
 SENT = Traffic(frame_size=256)
 

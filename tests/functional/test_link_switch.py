@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.net.ends import End, Pair
-from pytest_nfvperf.adapters.net.link_states import LinkState, read_links
-from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
+from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.net.ends import End, LinkState, Pair, read_links
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.features.routing.path_daemons import LinkSwitch

@@ -12,7 +12,7 @@ import pytest
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, configure
 from pytest_nfvperf.adapters.net.namespaces import Namespace
-from pytest_nfvperf.adapters.ovs.topology.neighbours import tell_neighbour
+from pytest_nfvperf.adapters.ovs.nics import tell_neighbour
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.ovs_support import needs_root
 

@@ -17,15 +17,15 @@ from pyroute2 import IPRoute, netns
 
 from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.ends import End, Pair, configure
-from pytest_nfvperf.adapters.net.link_removal import remove_link
-from pytest_nfvperf.adapters.net.namespace_cabling import Cabling
+from pytest_nfvperf.adapters.net.borrowed import remove_link
+from pytest_nfvperf.adapters.net.cabling import Cabling
+from pytest_nfvperf.adapters.net.ends import End, Ethtool, Pair, configure
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
-from pytest_nfvperf.adapters.net.offloads import Ethtool
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.instance import private_ovs
+from pytest_nfvperf.adapters.ovs import private_ovs
+from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
+from pytest_nfvperf.measure import validity as trial_validity
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
@@ -33,7 +33,6 @@ from pytest_nfvperf.model.topology.ports import NicKind, Offloads
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, RigHealth, TrialResult, TrialSpec
-from pytest_nfvperf.runs import trial_validity
 from tests.functional.ovs_support import (
     far_ends,
     leftovers,

@@ -12,13 +12,14 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside_named
-from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DATAPATH_REASONS
-from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
-from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
-from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
+from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS
+from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
+from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.process import process_state, run
 from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
+from pytest_nfvperf.measure.rig import generator_ports, learning_directions
+from pytest_nfvperf.measure.validity import LINK_LOSSES, counter_deltas
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.scenarios.workloads import NODES, vm_to_vm
@@ -31,8 +32,6 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import Settling
-from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
-from pytest_nfvperf.runs.trial_validity import LINK_LOSSES, counter_deltas
 from tests.functional.generator_support import embedded_in
 from tests.functional.loss_rig import losses
 from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root, send_tcp, testbed, until

@@ -14,8 +14,8 @@ import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.journal.journal import Journal, processes_tagged
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, locate_ovn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError

@@ -9,7 +9,7 @@ import pytest
 from user_project import CONFTEST, records
 
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.features.versions.adding import Asked, add
 from pytest_nfvperf.features.versions.command import verify

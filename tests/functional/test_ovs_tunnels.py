@@ -10,7 +10,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.tunnels import Underlay, underlay
+from pytest_nfvperf.adapters.ovs.ports import Underlay, underlay
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain

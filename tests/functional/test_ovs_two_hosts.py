@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.counters.flat_ledger import flat_ledger
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
+from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.links import TunnelKind
@@ -25,7 +26,6 @@ from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.runs.attaching import generator_ports
 from tests.functional.generator_support import embedded_in
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.loss_rig import losses

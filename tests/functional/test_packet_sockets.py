@@ -12,13 +12,13 @@ from pytest_nfvperf import bridge_chain
 from pytest_nfvperf.adapters.generators.packet_socket import MOST_FLOWS, PacketSocketGenerator, burst_of
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.features.virtual_time.counting import VIRTUAL_TESTBED
+from pytest_nfvperf.measure.rig import generator_ports, learning_directions
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.ports.generator import KnowsForwardingThread
-from pytest_nfvperf.runs.attaching import generator_ports, learning_directions
 from tests.functional.ovs_support import clean_run, needs_root
 
 pytestmark = needs_root

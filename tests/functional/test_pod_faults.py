@@ -13,14 +13,11 @@ from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
 from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
-from pytest_nfvperf.adapters.net.netns_names import remove_name
+from pytest_nfvperf.adapters.net.namespaces import remove_name
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
-from pytest_nfvperf.model.measure.reconnection import longest_gap_ns
-from pytest_nfvperf.model.measure.request_response import RequestSpec
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec, longest_gap_ns
 from pytest_nfvperf.model.scenarios.workloads import pod_node
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, until

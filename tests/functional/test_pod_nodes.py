@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.model.scenarios.workloads import NODES, pod_nodes
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.ports.streams import StreamEnd

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_nfvperf.adapters.net.ring_drops import RingDrops
+from pytest_nfvperf.adapters.net.packet_sockets import RingDrops
 from pytest_nfvperf.adapters.net.threads import in_own_thread
 from tests.functional.ovs_support import MACS, frame, frames_on, needs_root
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespace
 LOAD, LOWER = 50_000, 25_000
 KILLS_BETWEEN = f"""
 import os, signal
-from pytest_nfvperf.runs import soaker
+from pytest_nfvperf.measure import soak as soaker
 from pytest_nfvperf.session import run
 
 run.find_loads = lambda *_: ({LOAD}.0, {LOWER}.0)

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.writer import read_samples
-from pytest_nfvperf.adapters.ovs.counters.pmd_stats import LOOKUP_ENDS
+from pytest_nfvperf.adapters.ovs.counters import LOOKUP_ENDS
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind
-from pytest_nfvperf.model.measure.soak_series import HITS
-from pytest_nfvperf.model.measure.soak_table import TIME
+from pytest_nfvperf.model.measure.soak_series import HITS, TIME
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.ports.datapath import SamplerReading
 from tests.functional.ovs_support import needs_root

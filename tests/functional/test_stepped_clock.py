@@ -18,7 +18,7 @@ CONNECTS = """
 import os, sys, threading, time
 from pathlib import Path
 from pytest_nfvperf.adapters.generators.pairs import iperf2 as engine
-from pytest_nfvperf.model.measure.connect_rate import ConnectSpec
+from pytest_nfvperf.model.measure.streams import ConnectSpec
 from tests.functional.stream_support import pair
 from tests.stepped_clock import FILE, step
 

@@ -18,7 +18,7 @@ CACHE = build.default_cache_dir()  # now: pytester gives each test another home
 
 SUITE = """
 from pytest_nfvperf.model.topology.compose import bridge_chain
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
 def test_streams(streams, deploy):

@@ -15,8 +15,8 @@ from user_project import CONFTEST, make_project
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.net import namespaces
-from pytest_nfvperf.adapters.net.inside import inside_named
 from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.crowded_host import BRIDGES
 from tests.functional.ovs_support import clean_run, needs_root

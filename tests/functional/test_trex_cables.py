@@ -16,13 +16,13 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.measure.cable_check import check_cabling
+from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CableSpec, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.attaching import generator_ports
-from pytest_nfvperf.runs.cable_check import check_cabling
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, needs_root
 from tests.functional.trex_support import needs_trex, trex_in

@@ -16,10 +16,10 @@ from pytest_nfvperf.adapters.net.namespaces import Namespace
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.features.trex.generator import TrexGenerator
+from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.runs.attaching import generator_ports
 from tests.functional.lab_support import lab_testbed, veth_cables
 from tests.functional.ovs_support import clean_run, needs_root
 from tests.functional.test_trex_cables import move_into

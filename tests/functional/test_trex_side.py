@@ -12,10 +12,10 @@ from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.backends.generator_side import TakenMachine
 from pytest_nfvperf.features.trex.side import TrexSide
+from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.clocks import SystemClock
 from tests.functional.ovs_support import clean_run, needs_root
 from tests.functional.test_trex_wire import PORTS, STAND_IN, spec_of
 from tests.trex_wire import SESSION, recorded_server

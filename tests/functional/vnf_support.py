@@ -8,17 +8,15 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.measure.clocks import SystemClock
+from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
+from pytest_nfvperf.measure.trials import Context, Recorder, Trial
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.clocks import SystemClock
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.rig_parts import RigParts
-from pytest_nfvperf.runs.trials import Context, Trial
 from tests.functional.generator_support import embedded_in
 from tests.functional.loss_rig import Silent
 from tests.functional.ovs_support import clean_run, testbed

@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS, INSTRUCTIONS_PER_PACKET
+from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS, INSTRUCTIONS_PER_PACKET
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.topology.compose import bridge_chain

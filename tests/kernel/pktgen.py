@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.inside import PROC_NET, inside_named
+from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_named
 from pytest_nfvperf.model.errors import TestbedError
 
 _PKTGEN = PROC_NET / "pktgen"

@@ -52,7 +52,7 @@ def test_whose_fault_it_is(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*internal error of nfvperf, which says nothing about the DUT*",
-            "INTERNAL*::test_library?1?: TypeError: *(pytest_nfvperf.runs.search, line *)",
+            "INTERNAL*::test_library?1?: TypeError: *(pytest_nfvperf.measure.search, line *)",
             "INTERNAL*::test_library?2?: TypeError: *",
             "BROKEN*::test_fixture: KeyError: 0",
             "FAIL*::test_users_own: TypeError: *",

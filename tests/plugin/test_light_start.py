@@ -32,7 +32,7 @@ def test_a_run_that_measures_nothing_loads_hooks_only(pytester):
     result.assert_outcomes(passed=1)
     names = loaded(result)
     assert "pytest_nfvperf.plugin.hooks" in names
-    heavy = ("adapters", "backends", "config", "runs", "session.run", "model.measure.outcome", "model.traffic")
+    heavy = ("adapters", "backends", "config", "measure", "session.run", "model.measure.outcome", "model.traffic")
     assert not {name for name in names if name.startswith(tuple(f"pytest_nfvperf.{one}" for one in heavy))}
 
 

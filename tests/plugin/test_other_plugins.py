@@ -270,7 +270,7 @@ SLOW = """
 import time
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.backends.simulated import SimulatedBackend
-from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.measure.clocks import VirtualClock
 
 class Slow(VirtualClock):
     def sleep(self, seconds):

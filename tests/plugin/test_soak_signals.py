@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.process.process import wait_until
 WIRING = """
 import time
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 class Fast(VirtualClock):

@@ -16,7 +16,7 @@ from user_project import CONFTEST, make_project, records
 WIRING = """
 import time
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.runs.clocks import VirtualClock
+from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 
 class Slow(VirtualClock):

@@ -11,18 +11,25 @@ from typing import Any
 
 import pytest
 
+from pytest_nfvperf.measure.alternation import (
+    FEWEST_BLOCKS,
+    LATER_TURNS,
+    LATEST_LOOK,
+    LOOK_CONFIDENCE,
+    Alternated,
+    Blocks,
+    Turn,
+    alternated,
+)
+from pytest_nfvperf.measure.compared import found_in_turns
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad
+from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.samples import Relative
-from pytest_nfvperf.model.statistics import CONFIDENCE
+from pytest_nfvperf.model.statistics import CONFIDENCE, Relative
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import Paced
-from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, LATER_TURNS, LATEST_LOOK, Alternated, Blocks, Turn, alternated
-from pytest_nfvperf.runs.compared import found_in_turns
-from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
 

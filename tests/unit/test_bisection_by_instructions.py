@@ -14,7 +14,7 @@ from pytest_nfvperf.features.bisect.account import verdict_lines
 from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, VerdictKind, Why
 from pytest_nfvperf.features.bisect.events import By, Event, MetricDifference, Question, VersionComparison
 from pytest_nfvperf.features.bisect.trials import bisect
-from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKET
+from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
 
 REPEATS_TO = 0.0005
 COUNT = 17

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.bridge.limits import refuse_impossible
-from pytest_nfvperf.adapters.bridge.vlans import vlan_entries
-from pytest_nfvperf.adapters.ovs.topology.patch_depth import refuse_too_deep
-from pytest_nfvperf.adapters.ovs.topology.rows import vlan_mode
+from pytest_nfvperf.adapters.bridge.datapath import refuse_impossible, vlan_entries
+from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
+from pytest_nfvperf.adapters.ovs.rows import vlan_mode
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy, pvp
 from pytest_nfvperf.model.topology.links import Patch, Tunnel, TunnelKind

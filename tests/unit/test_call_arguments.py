@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 import pytest_nfvperf as nfv
 from pytest_nfvperf import parts
+from pytest_nfvperf.measure.mirroring import CopyTrials
+from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.measure.soak import Soaker
+from pytest_nfvperf.measure.streams import StreamRunner
+from pytest_nfvperf.measure.study import Study
 from pytest_nfvperf.model.arguments import NAME, checked, number, optional, shown_value, whole, word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
-from pytest_nfvperf.runs.mirroring import CopyTrials
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.runs.soaker import Soaker
-from pytest_nfvperf.runs.stream_runner import StreamRunner
-from pytest_nfvperf.runs.study import Study
 
 PHY = nfv.phy2phy()
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {

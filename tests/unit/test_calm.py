@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.trials import PAUSE_S, Calm
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, RigHealth, TrialResult, TrialSpec
-from pytest_nfvperf.runs.calm import PAUSE_S, Calm
-from pytest_nfvperf.runs.clocks import VirtualClock
 
 RESULT = TrialResult(TrialSpec(Traffic(), 1000, 1.0, (Direction("p0", "p1"),)), (), RigHealth())
 

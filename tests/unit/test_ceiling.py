@@ -12,11 +12,11 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, dire
 from pytest_nfvperf.adapters.host.cpus import Cpu
 from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.backends.embedded_side import loop_cpu
+from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
 
 TRUE_FPS = 14.8e6
 ONE_WAY = Traffic(bidirectional=False)

@@ -16,14 +16,13 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.features.routing.bird import bird_session_state, server_time
 from pytest_nfvperf.features.routing.model import Neighbor
 from pytest_nfvperf.features.routing.route_agent import monotonic_of
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.evidence.records import RunEndData
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trials import Context, TrialRunner
 from tests.functional.loss_rig import Silent
 from tests.sample_run import write_sample
 
@@ -34,7 +33,7 @@ WALL_CLOCK = {
 }  # fmt: skip
 FOR_PEOPLE = {
     "plugin/run_state.py": "names of directories",
-    "runs/clocks.py": "when a record was written",
+    "measure/clocks.py": "when a record was written",
     "features/history/command.py": "a run of a clock that was not set is refused",
     "features/versions/adding.py": "when a version was added",
     "features/routing/route_agent.py": "the kernel stamps packets by it; a step is seen",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_nfvperf.measure.search import COARSE_WIDTH, coarse_note, goals_worth_searching
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.windows import Undisturbed
-from pytest_nfvperf.runs.coarse import COARSE_WIDTH, coarse_note, goals_worth_searching
 
 
 def trials(*undisturbed: int | None, of: int = 100) -> list[Any]:

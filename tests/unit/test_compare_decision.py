@@ -8,10 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.compare.decision import HIGHER, LEAST_DIFFERENCE, LOWER, Floor, compared, decide, unread
-from pytest_nfvperf.model.compare.record import MetricComparison, SideFigures, Word
-from pytest_nfvperf.model.samples import Pairing, Relative, Samples
+from pytest_nfvperf.model.measure.compare import (
+    HIGHER,
+    LEAST_DIFFERENCE,
+    LOWER,
+    Floor,
+    MetricComparison,
+    SideFigures,
+    Word,
+    compared,
+    decide,
+    unread,
+)
 from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
 from pytest_nfvperf.session.comparing import side_verdict
 
 ratios = st.floats(0.1, 10)

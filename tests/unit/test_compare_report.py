@@ -13,10 +13,10 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_rows, comparison_text
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.picture import picture, to_svg
-from pytest_nfvperf.model.compare.record import SideFigures
+from pytest_nfvperf.measure.compare_sides import SIDE, notes_of_sides
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
+from pytest_nfvperf.model.measure.compare import SideFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.runs.compare_sides import SIDE, notes_of_sides
 from tests.sample_comparison import comparison_records
 
 

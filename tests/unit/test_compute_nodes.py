@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_nfvperf.measure.validity import counter_deltas
 from pytest_nfvperf.model.ledger.ledger import (
     CounterSnapshot,
     FramePath,
@@ -16,7 +17,7 @@ from pytest_nfvperf.model.ledger.ledger import (
     off_node,
     on_node,
 )
-from pytest_nfvperf.model.measure.shared_cpus import as_bound, node_labels, shares_cpus
+from pytest_nfvperf.model.measure.cpu_account import as_bound, node_labels, shares_cpus
 from pytest_nfvperf.model.scenarios.workloads import OVERLAYS, vm_to_vm
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, node_cpus, with_nodes
@@ -27,7 +28,6 @@ from pytest_nfvperf.model.topology.links import Node, TunnelKind, encapsulation_
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic, patch, path, tunnel, underlay, vnf
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import standing_on
-from pytest_nfvperf.runs.trial_validity import counter_deltas
 
 ONE, TWO = "10.9.0.1", "10.9.0.2"
 

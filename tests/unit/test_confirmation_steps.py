@@ -7,9 +7,9 @@ from dataclasses import replace
 from test_search_algorithms import NDR, PDR, measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.confirmation import SHARES, confirm, confirm_all
+from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
-from pytest_nfvperf.runs.confirm import SHARES, confirm, confirm_all
-from pytest_nfvperf.runs.measurer import LoadMeasurer
 
 
 def test_a_load_that_never_holds_is_tried_in_fine_steps_for_some_time_only() -> None:

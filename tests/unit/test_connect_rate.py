@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine, read_report
+from pytest_nfvperf.measure.streams import connect_values
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
-from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
+from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.runs.connect_rate import connect_values
 
 HEAD = "TCP three-way-handshake (3WHS) only\n------------------------------------------------------------\n"
 BOOKWORM = (

@@ -14,7 +14,7 @@ from pytest_nfvperf.features.history.page import history_chart
 from pytest_nfvperf.features.history.series import Watched
 from pytest_nfvperf.model.measure.outcome import LossPoint
 from pytest_nfvperf.model.measure.soak_series import series as soak_series
-from pytest_nfvperf.model.measure.soak_summary import summarise
+from pytest_nfvperf.model.measure.soak_series import summarise
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from tests.history_support import series
 from tests.sample_soak import PLAN, soak_table

@@ -7,10 +7,10 @@ import pytest
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule, budget_of, within
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation
+from pytest_nfvperf.model.statistics import Samples
 
 PASS, FAIL, OPEN = Judgement.PASS, Judgement.FAIL, Judgement.INCONCLUSIVE
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from pytest_nfvperf.adapters.generators.frames import intended_frames
-from pytest_nfvperf.adapters.ovs.counters.ovs_collector import OvsCollector
+from pytest_nfvperf.adapters.ovs.counters import OvsCollector
 from pytest_nfvperf.features.virtual_time.counting import BURST_FRAMES, MOST_FLOWS, CountedBursts, CountingGenerator
+from pytest_nfvperf.measure.instructions import per_packet
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
@@ -21,7 +22,6 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.instructions import per_packet
 
 RING, VETH = "net_virtio_user,path=/x/p.sock,server=1", "net_af_packet,iface=p0"
 THERE, BACK = Direction("p0", "p1"), Direction("p1", "p0")

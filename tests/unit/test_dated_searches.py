@@ -10,17 +10,17 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
+from pytest_nfvperf.measure.confirmation import SHARES, confirm_all
+from pytest_nfvperf.measure.load_series import loss_point
+from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
+from pytest_nfvperf.measure.search import mlr_search
+from pytest_nfvperf.measure.validity import LEAST_S, PATIENCE_S, Patience
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import State, ThreadWindows, Windows, WitnessWindows
-from pytest_nfvperf.runs.confirm import SHARES, confirm_all
-from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.runs.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
-from pytest_nfvperf.runs.mlr import mlr_search
-from pytest_nfvperf.runs.patience import LEAST_S, PATIENCE_S, Patience
 from pytest_nfvperf.session.running_test import bounding
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.trials import death_behind
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.deaths import death_behind
 
 SILENT = TestbedError("ovs-vswitchd does not answer", evidence={"socket": "Broken pipe"})
 DEATH = TestbedError("ovs-vswitchd (pid 7) was killed by SIGKILL", evidence={"ovs-vswitchd.log": "the end"})

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Alternated
-from pytest_nfvperf.runs.compared import FEWEST_UNDISTURBED, found_in_rounds, found_in_turns
+from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, Alternated
+from pytest_nfvperf.measure.compared import FEWEST_UNDISTURBED, found_in_rounds, found_in_turns
+from pytest_nfvperf.model.measure.outcome import Reading
 
 UNITS = {"forwarding_rate": "pps", "cycles_per_packet": "cycles"}
 DISTURBED = {"forwarding_rate": "every window was disturbed"}

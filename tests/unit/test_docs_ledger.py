@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.counters.drop_reasons import (
+from pytest_nfvperf.adapters.ovs.counters import (
     DATAPATH_REASONS,
     FIRST,
     KERNEL_REASONS,

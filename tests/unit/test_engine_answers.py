@@ -11,11 +11,11 @@ from changed_answers import CANNOT_BE, changed_at, leaves
 
 from pytest_nfvperf.adapters.generators.checks import readable
 from pytest_nfvperf.adapters.generators.embedded.trial_results import ValidityPolicy, trial_result
+from pytest_nfvperf.measure.validity import generator_reasons
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.trial_validity import generator_reasons
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/engine-protocol.md").read_text()
 SPEC = TrialSpec(Traffic(frame_size=64), 1000, 0.01, (Direction("p0", "p0"),))

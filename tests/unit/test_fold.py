@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.display import format_margin
-from pytest_nfvperf.model.fold import cut, cut_name, folded
+from pytest_nfvperf.model.display import cut, cut_name, folded, format_margin
 
 LINE = "throughput/test_ndr_pdr[64-phy2phy] · trial 12 · search · 4.02 Mpps for 500 ms · last: loss 0.0012 %"
 WORDS = st.lists(st.text("abcdefgh0123456789.%", min_size=1, max_size=12), min_size=1, max_size=40).map(" ".join)

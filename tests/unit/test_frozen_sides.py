@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import phy2phy
-from pytest_nfvperf.runs.side_by_side import SideBySide
 
 SUBJECTS = [(phy2phy(), Dut(version=name)) for name in "abc"]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.limits import HELD_AGAIN, LOWER, load_to_hold
+from pytest_nfvperf.measure.measurer import WARM_UP
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import Windows
-from pytest_nfvperf.runs.held_load import HELD_AGAIN, LOWER, load_to_hold
-from pytest_nfvperf.runs.measurer import WARM_UP
 from tests.unit.test_search_algorithms import measurer_on
 from tests.unit.test_windows import ALONE, SHARED, windows
 

@@ -17,7 +17,7 @@ from pytest_nfvperf.features.history.series import (
     series_of,
     why_not,
 )
-from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
+from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
 from tests.history_support import LABELS, entry, series
 
 PDR, BITS = HistoryFigure("pdr", "pps", 4e6), HistoryFigure("pdr", "bps", 2e9)

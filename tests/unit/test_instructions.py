@@ -8,21 +8,20 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns, is_virtual
-from pytest_nfvperf.adapters.ovs.counters.node_collectors import node_collector
-from pytest_nfvperf.model.compare.decision import LEAST_OF_INSTRUCTIONS, Floor, compared
-from pytest_nfvperf.model.compare.record import Word
+from pytest_nfvperf.adapters.ovs.nodes_datapath import node_collector
+from pytest_nfvperf.measure.compare_sides import GuardedStudy
+from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.instructions import check_time, forwarding, per_packet
+from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import differences
-from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL, why_not_in
+from pytest_nfvperf.model.measure.compare import LEAST_OF_INSTRUCTIONS, Floor, Word, compared
+from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL, why_not_in
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.samples import Relative, Samples
+from pytest_nfvperf.model.statistics import Relative, Samples
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Burst
-from pytest_nfvperf.runs.compare_sides import GuardedStudy
-from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.runs.instructions import check_time, forwarding, per_packet
-from pytest_nfvperf.runs.limits import Limits
 from pytest_nfvperf.session.sla_check import SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 

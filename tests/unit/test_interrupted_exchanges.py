@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.engine import Engine
-from pytest_nfvperf.adapters.ovs.instance.jsonrpc import JsonRpc
+from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc
 from pytest_nfvperf.features.routing.bird import BirdControl
 from pytest_nfvperf.features.routing.frr import Vty
 from pytest_nfvperf.model.errors import GeneratorError

@@ -11,9 +11,15 @@ import pytest
 from simulated_bench import Bench, OneBench
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.model.measure.outcome import Cost
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.compared import together
+from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.model.measure.outcome import Cost, Reading
 from pytest_nfvperf.model.measure.profile import PROFILES
-from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
 from pytest_nfvperf.model.topology.topology import Topology
@@ -21,13 +27,6 @@ from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.compared import together
-from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.runs.forwarding import LARGER, ForwardingRate
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.trials import Trial
 
 CEILING = 9e6
 WINDOWS = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.load_series import latency_profile
 from pytest_nfvperf.model.measure.observe import unmeasured
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.runs.load_series import latency_profile
 from tests.unit.test_search_algorithms import measurer_on
 
 

@@ -1,6 +1,6 @@
 """The house: imports point down only, folders have an order, files and functions stay small.
 
-model < ports < config, adapters, native < runs < backends < session < plugin, cli < public API < fixtures < suites.
+model < ports < config, adapters, native < measure < backends < session < plugin, cli < public API < fixtures < suites.
 
 An import under TYPE_CHECKING loads nothing, and one inside a function runs later. Both still say that one module knows
 another: layers hold for them, and they close circles, too.
@@ -20,18 +20,17 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pytest_nfvperf"
 
-LAYERS = ("model", "ports", ("config", "adapters", "native"), "runs", "backends", "session", ("plugin", "cli"))
+LAYERS = ("model", "ports", ("config", "adapters", "native"), "measure", "backends", "session", ("plugin", "cli"))
 PUBLIC = ("__init__", "parts", "results", "extend", "testing")
 """The files at the top of the package: they name what lies in all layers, and import it when asked for a name."""
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 
 FOLDERS = {
-    "model": ("", "traffic", "topology", "testbed", "ledger", "sla", "measure", "compare", "evidence", "scenarios"),
+    "model": ("", "traffic", "topology", "testbed", "ledger", "sla", "measure", "evidence", "scenarios"),
     "adapters": (
         *("journal", "process", "net", "host", "generators", "bridge", "ovs", "guest", "evidence", "vnf"),
         *("fingerprint", "report", "cleanup", "doctor"),
     ),
-    "adapters.ovs": ("instance", "openflow", "topology", "counters", ""),
     "adapters.generators": ("", "embedded", "iperf3", "pairs"),
 }
 """The order of the folders inside a folder, the lowest first; "" is what lies beside them."""
@@ -212,24 +211,24 @@ def test_no_circle_among_c_files():
     assert not circle(graph)
 
 
-def test_runs_know_no_adapter():
+def test_measurements_know_no_adapter():
     """They work on ports alone; what records are made of is the model's."""
-    runs, adapters = "pytest_nfvperf.runs.", "pytest_nfvperf.adapters."
+    measure, adapters = "pytest_nfvperf.measure.", "pytest_nfvperf.adapters."
     found = {
-        (one.importer.removeprefix(runs), one.imported.removeprefix(adapters))
+        (one.importer.removeprefix(measure), one.imported.removeprefix(adapters))
         for one in imports()
-        if one.importer.startswith(runs) and one.imported.startswith(adapters)
+        if one.importer.startswith(measure) and one.imported.startswith(adapters)
     }
 
     assert not found
 
 
-def test_runs_touch_no_file_and_no_process():
+def test_measurements_touch_no_file_and_no_process():
     """What they read and keep comes through ports, so that it can be simulated, and works on any machine."""
     system = {"io", "json", "os", "pathlib", "shutil", "signal", "socket", "subprocess", "tempfile"}
-    found = {(one.importer, one.imported) for one in imports() if one.importer.startswith("pytest_nfvperf.runs.")}
+    found = {(one.importer, one.imported) for one in imports() if one.importer.startswith("pytest_nfvperf.measure.")}
 
-    assert ("pytest_nfvperf.runs.clocks", "time") in found
+    assert ("pytest_nfvperf.measure.clocks", "time") in found
     assert not {(importer, imported) for importer, imported in found if imported.split(".")[0] in system}
 
 

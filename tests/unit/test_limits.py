@@ -7,16 +7,15 @@ from dataclasses import replace
 import pytest
 from simulated_bench import Bench
 
+from pytest_nfvperf.measure.limits import HELD_AGAIN, Limits, above_the_ceiling
+from pytest_nfvperf.measure.measurer import WARM_UP
+from pytest_nfvperf.measure.plateau import OVERLOAD, plateaus
+from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.held_load import HELD_AGAIN
-from pytest_nfvperf.runs.limits import Limits, above_the_ceiling
-from pytest_nfvperf.runs.measurer import WARM_UP
-from pytest_nfvperf.runs.plateau import OVERLOAD, plateaus
-from pytest_nfvperf.runs.search import Search
 from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 from tests.unit.test_search_algorithms import measurer_on
 

@@ -10,11 +10,10 @@ from statistics import NormalDist, fmean
 import pytest
 from scipy.stats import multivariate_normal
 
-from pytest_nfvperf.model.measure.reading import Reading
+from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, LOOK_CONFIDENCE, LOOKS, Blocks, Rounds, interleaved
+from pytest_nfvperf.measure.same_speed import jackknife, paired_ratio
+from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.statistics import CONFIDENCE, ratio_estimate
-from pytest_nfvperf.runs.alternate import FEWEST_BLOCKS, Blocks
-from pytest_nfvperf.runs.interleave import LOOK_CONFIDENCE, LOOKS, Rounds, interleaved
-from pytest_nfvperf.runs.paired import jackknife, paired_ratio
 
 STUDIES, SEED = 10_000, 3
 

@@ -9,13 +9,13 @@ from test_dated_searches import CAPACITY, OnASharedHost
 from test_search_algorithms import measurer_on
 
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.measure.load_series import loss_point
+from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.ledger.ledger import Ledger, LedgerLine
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.runs.trials import Trial
 
 LOAD_FPS = 5e6
 

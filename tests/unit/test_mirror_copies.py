@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
+from pytest_nfvperf.measure import mirroring
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad, _unread
 from pytest_nfvperf.model.ledger.ledger import CounterDelta
 from pytest_nfvperf.model.measure.observe import observations
-from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.scenarios.workloads import mirror_output, vm_chain
+from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, vnf
@@ -32,9 +34,6 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.model.traffic.trial import VnfCounts as Vnf
-from pytest_nfvperf.runs import mirroring
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.mirroring import MirrorCost, MirrorLoad, _unread
 
 LOOP = Direction("p0", "p0")
 FRAMES = st.integers(0, 10**12)

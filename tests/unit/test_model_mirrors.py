@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.topology.mirror_rows import OFPP_NORMAL, flow_outputs
+from pytest_nfvperf.adapters.ovs.rows import OFPP_NORMAL, flow_outputs
 from pytest_nfvperf.adapters.report.topology_chart import nodes_of
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod

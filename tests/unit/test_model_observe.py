@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import (
     BackToBack,
@@ -19,9 +18,10 @@ from pytest_nfvperf.model.measure.outcome import (
     LossPoint,
     Outcome,
     SearchStatus,
+    loss_bound_text,
 )
-from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.rules import normal_load_name, same_load, share_of_goal, show_load
+from pytest_nfvperf.model.statistics import Bound
 
 NDR = Goal("ndr", 0.0)
 FOUND = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=4_000_000, upper_fps=4_020_000)

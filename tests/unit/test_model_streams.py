@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.generators.iperf3.session import interval_s, stream_options
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.measure.stream_measurement import (
+from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
     StreamEvidence,

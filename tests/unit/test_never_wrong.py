@@ -23,12 +23,17 @@ from pytest_nfvperf.adapters.report.matrix import _rates
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.export.export import _bound
 from pytest_nfvperf.features.history.series import measured
+from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_point
+from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
+from pytest_nfvperf.measure.search import mlr_search
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation
+from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     MOST_NOT_OFFERED,
@@ -39,11 +44,6 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.load_series import latency_point, loss_curve, loss_point
-from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
-from pytest_nfvperf.runs.mlr import mlr_search
-from pytest_nfvperf.runs.trials import Trial
 
 WAY = Direction("a", "b")
 FULL, SHARED = 1600, 2400

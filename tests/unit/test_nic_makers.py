@@ -9,11 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nfvperf.adapters.net import vduse
-from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions
-from pytest_nfvperf.adapters.ovs.topology import nic_makers
-from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, Making, maker_of, with_makers
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort
-from pytest_nfvperf.adapters.ovs.topology.vduse_devices import VduseDevices
+from pytest_nfvperf.adapters.ovs import nics as nic_makers
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, Making, OvsPort, maker_of, with_makers
+from pytest_nfvperf.adapters.ovs.ports import VduseDevices
+from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.scenarios.workloads import pod_node, pod_nodes
 from pytest_nfvperf.model.topology.parts import nic

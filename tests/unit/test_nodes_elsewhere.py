@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.counters.node_collectors import NodesSched, SharedCpuSched
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched, SharedCpuSched
 from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
 from pytest_nfvperf.features.far import serving
 from pytest_nfvperf.features.far.line import Answer
 from pytest_nfvperf.features.far.node import FarCounters, lacks_far, refuse_unlike
+from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
@@ -32,7 +33,6 @@ from pytest_nfvperf.model.testbed.testbed import (
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, underlay
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
-from pytest_nfvperf.runs.cable_check import cabling_topology, linked_ends
 
 NODES = ("node1", "node2")
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.topology.offload import OffloadedFlows, OffloadState, offload_share
+from pytest_nfvperf.adapters.ovs.rows import OffloadedFlows, OffloadState, offload_share
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.recorder import Recorder
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
 
 HARDWARE = (

@@ -7,9 +7,8 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.counters.drop_stats import MOST_FLOWS, parse_drop_flows, parse_meters, read_drops
-from pytest_nfvperf.adapters.ovs.openflow.connection import RefusedError
-from pytest_nfvperf.adapters.ovs.openflow.multipart import Multipart, Question
+from pytest_nfvperf.adapters.ovs.counters import MOST_FLOWS, parse_drop_flows, parse_meters, read_drops
+from pytest_nfvperf.adapters.ovs.openflow import Multipart, Question, RefusedError
 
 APPLY_OUTPUT = struct.pack("!HH4xHHIH6x", 4, 24, 0, 16, 2, 0)
 GOTO = struct.pack("!HHB3x", 1, 8, 3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
-from pytest_nfvperf.adapters.ovs.counters.flat_ledger import flat_ledger
+from pytest_nfvperf.adapters.ovs.counters import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
+from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, LedgerLine
 from tests.functional.ovs_support import phy2phy
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
-from pytest_nfvperf.adapters.ovs.counters.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.ovs.counters import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
+from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.model.ledger.ledger import (
     CounterSnapshot,
     HopKind,

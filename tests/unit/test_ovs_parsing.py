@@ -14,14 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import parse_rxqs, rxq_question
-from pytest_nfvperf.adapters.ovs.counters.pmd_stats import LOOKUP_ENDS, parse_pmd_perf, parse_pmd_stats
-from pytest_nfvperf.adapters.ovs.counters.port_stats import PORT_STATS, parse_port_stats
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.instance.ovsdb import present_columns
-from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl, UnixctlError
-from pytest_nfvperf.adapters.ovs.instance.vhost_connector import listening_sockets
-from pytest_nfvperf.adapters.ovs.openflow.multipart import asking
+from pytest_nfvperf.adapters.ovs.built_topology import listening_sockets
+from pytest_nfvperf.adapters.ovs.counters import (
+    LOOKUP_ENDS,
+    PORT_STATS,
+    parse_pmd_perf,
+    parse_pmd_stats,
+    parse_port_stats,
+)
+from pytest_nfvperf.adapters.ovs.installation import locate
+from pytest_nfvperf.adapters.ovs.openflow import asking
+from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl, UnixctlError, present_columns
+from pytest_nfvperf.adapters.ovs.sampler import parse_rxqs, rxq_question
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
 STATS = """\

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from pytest_nfvperf.adapters.host.nic import devlink_info, pci_name
-from pytest_nfvperf.adapters.ovs.topology.lab_ports import devargs, driver_of, physical
-from pytest_nfvperf.adapters.ovs.topology.learned_macs import learned_ports
+from pytest_nfvperf.adapters.ovs.built_topology import learned_ports
+from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of, physical
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort
 from pytest_nfvperf.model.topology.ports import Port, PortRole

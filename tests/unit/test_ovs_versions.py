@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DATAPATH_REASONS, PORT_REASONS, Reason
-from pytest_nfvperf.adapters.ovs.counters.pmd_stats import parse_pmd_perf
+from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS, PORT_REASONS, Reason, parse_pmd_perf
 
 RECORDED = Path(__file__).parent / "recorded" / "ovs"
 VERSIONS = ("2.15.0", "3.1.0", "3.5.0", "4.0.0")

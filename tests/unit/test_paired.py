@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.runs.paired import block_ratio, jackknife, paired_ratio
+from pytest_nfvperf.measure.same_speed import block_ratio, jackknife, paired_ratio
 
 RATIOS = st.lists(st.floats(0.1, 10), min_size=1, max_size=12)
 

@@ -9,16 +9,14 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.process.outputs import KeptFile
+from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, ForgottenRoundTrips, KeptRoundTrips, Placement
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
+from pytest_nfvperf.measure.validity import LEAST_S, MOVED_S, PATIENCE_S, InvalidTrialsError
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Band, Distance, Placed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.invalid_trials import MOVED_S, InvalidTrialsError
-from pytest_nfvperf.runs.patience import LEAST_S, PATIENCE_S
-from pytest_nfvperf.runs.placement import LOOK_EVERY_S, ForgottenRoundTrips, KeptRoundTrips, Placement
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trials import Context, TrialRunner
 from tests.unit.test_search_algorithms import Silent, VirtualClock
 
 KNOWN = [100.0, 110.0, 105.0, 420.0, 430.0, 440.0]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_nfvperf.measure.cpu_placement import DeployedOn, Places
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import DutFailure
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.compose import bridge_chain
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.places import DeployedOn, Places
 from pytest_nfvperf.session.running_test import failed_on
 from pytest_nfvperf.session.sla_check import SlaFailure
 

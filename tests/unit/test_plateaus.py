@@ -8,15 +8,15 @@ from fnmatch import fnmatchcase
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.confirmation import marked
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
+from pytest_nfvperf.measure.plateau import plateaus, typical
+from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
-from pytest_nfvperf.runs.found_goals import marked
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.measurer import WARM_UP, LoadMeasurer
-from pytest_nfvperf.runs.plateau import plateaus, typical
-from pytest_nfvperf.runs.search import Search
-from pytest_nfvperf.runs.trials import Trial
 from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 from tests.unit.test_search_algorithms import PDR, measurer_on
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
-from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector, _KeptOff
+from pytest_nfvperf.adapters.ovs.sampler import PmdSchedCollector, _KeptOff
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 

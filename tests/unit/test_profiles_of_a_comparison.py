@@ -13,14 +13,13 @@ from listed_sink import Listed
 
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.profile.command import Profiles
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, profile_text
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Samples
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trials import Context
+from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
 
 VETH = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "packet_rcv"), 3), (("iperf3", "send"), 1)))

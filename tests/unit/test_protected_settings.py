@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.testbed_file import parse_testbed
-from pytest_nfvperf.model.compare.sides import given_sides
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.compare import given_sides
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning, refused_setting, with_arguments
 
 FILE = "schema: 1\nname: lab\ndut:\n  ovs: {{instance: {instance}, other_config: {{{setting}}}}}\n"

@@ -167,8 +167,8 @@ def test_documents_use_the_public_api_only(page):
 
 
 def test_the_walk_would_see_a_private_import():
-    assert foreign("from pytest_nfvperf.runs.rig import Rig") == ["pytest_nfvperf.runs.rig.Rig"]
-    assert foreign("import pytest_nfvperf.runs.rig") == ["pytest_nfvperf.runs.rig"]
+    assert foreign("from pytest_nfvperf.measure.rig import Rig") == ["pytest_nfvperf.measure.rig.Rig"]
+    assert foreign("import pytest_nfvperf.measure.rig") == ["pytest_nfvperf.measure.rig"]
     assert foreign("from pytest_nfvperf import Rig, Traffic") == ["pytest_nfvperf.Rig"]
 
 
@@ -186,7 +186,7 @@ def test_the_import_loads_neither_pytest_nor_the_adapters():
 
     assert "pytest_nfvperf.model.traffic.traffic" in said
     assert not {"pytest", "scapy", "pyroute2", "pydantic", "matplotlib"} & set(said)
-    assert not [name for name in said if name.startswith(("pytest_nfvperf.adapters", "pytest_nfvperf.runs"))]
+    assert not [name for name in said if name.startswith(("pytest_nfvperf.adapters", "pytest_nfvperf.measure"))]
 
 
 def test_the_list_of_fixture_modules_is_complete():

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.report.published import NOT_MEASURED, PublishedRela
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.session import run_report
 from pytest_nfvperf.session.run_report import published_beside, relations_of, write_report
 from tests.sample_run import small_run, write_sample

@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 from listed_sink import Listed
 
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.reconnection import ReconnectTime
+from pytest_nfvperf.measure.rig import Deployment, LiveTopology
+from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
-from pytest_nfvperf.model.measure.reconnection import Datagram, longest_gap_ns
+from pytest_nfvperf.model.measure.streams import Datagram, longest_gap_ns
 from pytest_nfvperf.model.scenarios.workloads import pod_node
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo
 from pytest_nfvperf.ports.streams import StreamEnd
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.deployment import Deployment
-from pytest_nfvperf.runs.reconnect import ReconnectTime
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.trials import Context
 
 MS = 1_000_000
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.config.sla_file import parse_sla
+from pytest_nfvperf.measure.confirmation import over_repeats
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import (
@@ -19,7 +20,6 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
-from pytest_nfvperf.runs.repeats import over_repeats
 
 PDR = Goal("pdr", 0.005)
 

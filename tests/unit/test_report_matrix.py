@@ -12,8 +12,8 @@ from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.statistics import Samples
 
 S1 = PublishedSeries(
     "RHOSO 18",

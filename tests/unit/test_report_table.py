@@ -34,8 +34,8 @@ from pytest_nfvperf.model.measure.outcome import (
     PlateauPoint,
     SearchStatus,
 )
-from pytest_nfvperf.model.samples import Samples
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.statistics import Samples
 from tests.sample_study import patch_chain, tcp_chain
 
 LABELS = (("suite", "throughput"), ("topology", "phy2phy"), ("frame_size", "64"), ("flows", "1"))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine, read_log
+from pytest_nfvperf.measure.streams import response_values
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
-from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
-from pytest_nfvperf.runs.response_time import response_values
+from pytest_nfvperf.model.measure.streams import RequestResult, RequestSpec
 
 HEAD = "------------------------------\ntest was performed using the following parameters: --mps=max, --tcp\n"
 

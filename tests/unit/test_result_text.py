@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from sample_study import patch_chain
 
-from pytest_nfvperf.adapters.report.texts import ResultText, TestFindings, figures_text, test_name
+from pytest_nfvperf.adapters.report.texts import Findings, ResultText, figures_text, test_name
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 
-FOUND = TestFindings("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")
+FOUND = Findings("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")
 NDR = GoalOutcome(Goal("ndr", 0.0), SearchStatus.FOUND, 4_020_000, 4_040_000)
 PDR = GoalOutcome(Goal("pdr", 0.005), SearchStatus.ABORTED, detail="no time left")
 LATENCY = LatencyPoint("50 % of pdr", 2_000_000, "trial-0003", 4000, 12_000, 20_000, 48_200, 90_000, 120_000, 1000)
@@ -45,8 +45,7 @@ def test_one_line_with_all_of_it_where_it_fits():
 
 def test_columns_stand_below_each_other():
     short, long = (
-        shown(ResultText(NODE, TestFindings(figures, "PASS"), 1, (9, 9)), widest=40)[0]
-        for figures in ("", FOUND.figures)
+        shown(ResultText(NODE, Findings(figures, "PASS"), 1, (9, 9)), widest=40)[0] for figures in ("", FOUND.figures)
     )
     assert short.index("PASS") == long.index("PASS")
 
@@ -59,7 +58,7 @@ def test_a_narrow_terminal_has_the_figures_below():
 
 
 def test_what_a_terminal_cannot_hold_is_cut_and_a_file_has_it_whole():
-    long = ResultText(f"s/t.py::test_{'x' * 90}", TestFindings("1 " * 60, "FAIL", "because " * 30), 1, (1, 1))
+    long = ResultText(f"s/t.py::test_{'x' * 90}", Findings("1 " * 60, "FAIL", "because " * 30), 1, (1, 1))
     assert all(len(line) < 80 for line in shown(long, 80))
     assert [line.endswith("…") for line in shown(long, 80)] == [False, True, True]
     name, reason = shown(long)
@@ -69,7 +68,7 @@ def test_what_a_terminal_cannot_hold_is_cut_and_a_file_has_it_whole():
 
 
 def test_no_second_line_for_a_test_that_measured_nothing():
-    (line,) = shown(ResultText(NODE, TestFindings("", "PASS"), 1, (1, 1)), 80)
+    (line,) = shown(ResultText(NODE, Findings("", "PASS"), 1, (1, 1)), 80)
     assert line.split()[:2] == ["throughput/test_ndr_pdr[64]", "PASS"]
 
 
@@ -78,7 +77,7 @@ def test_why_a_test_did_not_pass_stands_below_it():
     assert shown(ResultText(NODE, found, 1, (1, 1)))[1] == "    ndr >= 8 Mpps: 5.52 Mpps"
 
 
-def replace_reason(reason: str) -> TestFindings:
+def replace_reason(reason: str) -> Findings:
     return FOUND._replace(verdict="FAIL", reason=reason)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from pytest_nfvperf.adapters.ovs.openflow.route_flows import Hop
+from pytest_nfvperf.adapters.ovs.openflow import Hop
 from pytest_nfvperf.features.routing.route_agent import (
     Followed,
     Follower,

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.traffic.windows import Paced
-from pytest_nfvperf.runs.same_speed import (
+from pytest_nfvperf.measure.same_speed import (
     AT_ITS_BEST,
     PacedBlock,
     ratios_by_block,
@@ -20,6 +19,7 @@ from pytest_nfvperf.runs.same_speed import (
     speed_estimate,
     speed_ratio,
 )
+from pytest_nfvperf.model.traffic.windows import Paced
 
 
 def side(rate: float, windows: int, chance: random.Random, shared: float = 0.5, noise: float = 0.03) -> list[Paced]:

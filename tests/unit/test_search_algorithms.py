@@ -12,6 +12,13 @@ from listed_sink import Listed
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.confirmation import SHARES, confirm, confirm_all
+from pytest_nfvperf.measure.load_series import back_to_back, loss_curve
+from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
+from pytest_nfvperf.measure.search import mlr_search, rfc2544_search, tst009_search
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.sla.judge import judge
@@ -20,15 +27,6 @@ from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.binary import rfc2544_search, tst009_search
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.confirm import SHARES, confirm, confirm_all
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.load_series import back_to_back, loss_curve
-from pytest_nfvperf.runs.measurer import LoadLimits, LoadMeasurer
-from pytest_nfvperf.runs.mlr import mlr_search
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trials import Context, TrialRunner
 
 LIMITS = LoadLimits(10_000, 10e6)
 NDR = Goal("ndr", 0.0, duration_sum_s=5.0)

@@ -8,11 +8,11 @@ import pytest
 from test_search_algorithms import LIMITS, NDR, PDR, measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.confirmation import SHARES, confirm_all
+from pytest_nfvperf.measure.search import mlr_search
+from pytest_nfvperf.measure.session_watch import SessionWatch
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.runs.confirm import SHARES, confirm_all
-from pytest_nfvperf.runs.mlr import mlr_search
-from pytest_nfvperf.runs.session_watch import SessionWatch
 
 
 @dataclass

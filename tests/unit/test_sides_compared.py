@@ -9,12 +9,11 @@ import pytest
 
 from pytest_nfvperf.config.comparing import read_comparing
 from pytest_nfvperf.features.versions.registry import with_sides
-from pytest_nfvperf.model.compare.record import Word
-from pytest_nfvperf.model.compare.sides import Side, given_sides
+from pytest_nfvperf.measure.compare_sides import SideComparison
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.compare import Side, Word, given_sides
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_of
-from pytest_nfvperf.runs.compare_sides import SideComparison
 
 EMC = "other_config:emc-insert-inv-prob"
 

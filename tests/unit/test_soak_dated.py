@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.report.figures import soak_facts
-from pytest_nfvperf.model.measure.soak_dated import dated_intervals
-from pytest_nfvperf.model.measure.soak_observe import soak_observations
-from pytest_nfvperf.model.measure.soak_summary import Plan, summarise
-from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable
+from pytest_nfvperf.model.measure.observe import soak_observations
+from pytest_nfvperf.model.measure.soak_series import TIME, Plan, SoakTable, dated_intervals, summarise
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec

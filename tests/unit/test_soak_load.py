@@ -6,12 +6,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from pytest_nfvperf.model.measure.asked_load import SoakLoad
+from pytest_nfvperf.measure.soak_load import find_loads
+from pytest_nfvperf.model.measure.outcome import SoakLoad
 from pytest_nfvperf.model.measure.profile import GATE
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialResult, TrialSpec
-from pytest_nfvperf.runs.soak_load import find_loads
 from tests.unit.test_windows import ALONE, SHARED, windows
 
 WINDOWS = 100

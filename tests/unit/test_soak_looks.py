@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_nfvperf.runs import soaker
+from pytest_nfvperf.measure import soak as soaker
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,16 @@ from pytest_nfvperf.adapters.report.figures import soak_events, soak_facts, soak
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Spoiled
-from pytest_nfvperf.model.measure.soak_series import HITS, MOST_POINTS, series, short_end_s
-from pytest_nfvperf.model.measure.soak_summary import MOST_NAMED, summarise
-from pytest_nfvperf.model.measure.soak_table import SoakTable, thinned
+from pytest_nfvperf.model.measure.soak_series import (
+    HITS,
+    MOST_NAMED,
+    MOST_POINTS,
+    SoakTable,
+    series,
+    short_end_s,
+    summarise,
+    thinned,
+)
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
 from tests.sample_soak import LOAD, PLAN, TROUBLED, quiet_row, soak_outcome, soak_table, troubled

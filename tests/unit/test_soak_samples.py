@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_nfvperf.adapters.evidence import writer
 from pytest_nfvperf.adapters.evidence.writer import SamplesFile, read_samples
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.measure.soak_table import MOST_BYTES, fitting_interval_s, row_bytes
+from pytest_nfvperf.model.measure.soak_series import MOST_BYTES, fitting_interval_s, row_bytes
 
 HALF_A_DAY_S = 12 * 3600
 

@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.generators.iperf3.engine import (
 )
 from pytest_nfvperf.adapters.generators.iperf3.session import Ended, Report, read_report
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.measure.stream_measurement import StreamEvidence, StreamSpec, WayCounts
+from pytest_nfvperf.model.measure.streams import StreamEvidence, StreamSpec, WayCounts
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEnd
 

@@ -8,19 +8,19 @@ import pytest
 from simulated_bench import CEILING, Bench
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure import forwarding
+from pytest_nfvperf.measure.alternation import Rounds, interleaved
+from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.streams import StreamRun
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.observe import observations
+from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.measure.reading import Reading
-from pytest_nfvperf.model.measure.stream_measurement import StreamResult, StreamSpec
+from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
-from pytest_nfvperf.runs import forwarding
-from pytest_nfvperf.runs.figures import Subject
-from pytest_nfvperf.runs.interleave import Rounds, interleaved
-from pytest_nfvperf.runs.invalid_trials import InvalidTrialsError
-from pytest_nfvperf.runs.stream_runner import StreamRun
 from pytest_nfvperf.session.sla_check import SlaFailure
 
 SPOILED = StreamRun(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.study import Study
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, worst_share
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.study import Study
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 

@@ -7,10 +7,10 @@ from itertools import groupby
 import pytest
 from simulated_bench import Bench, OneBench
 
+from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.figures import Subject
 
 
 def test_each_subject_can_have_a_traffic_of_its_own():

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from pytest_nfvperf.measure import validity as trial_validity
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, HopKind, Stage, frame_path, ledger_of
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
-from pytest_nfvperf.runs import trial_validity
 
 WAY = Direction("p0", "p1")
 SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,))

@@ -14,8 +14,8 @@ from markupsafe import escape
 from pytest_nfvperf.adapters.report.markdown import escaped
 from pytest_nfvperf.adapters.report.picture import new_figure, to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import environment
+from pytest_nfvperf.model.display import encodable, storable, visible
 from pytest_nfvperf.model.evidence.records import AttachmentData, TestData, make_record
-from pytest_nfvperf.model.text import encodable, storable, visible
 
 ANY = st.text(st.characters(codec=None, exclude_categories=()))
 """Also surrogates, control characters and what is no character."""

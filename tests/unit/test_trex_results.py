@@ -26,12 +26,12 @@ from pytest_nfvperf.features.trex.trial_results import (
     merged,
     trial_result,
 )
+from pytest_nfvperf.measure.validity import generator_reasons
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.trial_validity import generator_reasons
 
 DATA = Path(__file__).parents[1] / "data" / "trex"
 SAMPLE: dict[str, Any] = json.loads((DATA / "stats-sample.json").read_text())["final"]

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.trials import Context, TrialRunner
 from tests.functional.loss_rig import Silent
 from tests.unit.test_search_algorithms import VirtualClock
 

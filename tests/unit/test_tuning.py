@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.topology.ovs_port import OvsPort, tuned
+from pytest_nfvperf.adapters.ovs.nics import OvsPort, tuned
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, OVS_DEFAULT, RXQ_ASSIGNMENTS, Tuning, with_queues

@@ -13,7 +13,7 @@ from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.statistics import Samples
 from tests.sample_run import run_data
 
 LABELS = (("frame_size", "64"), ("suite", "throughput"), ("test", "test_rate"), ("topology", "phy2phy"))

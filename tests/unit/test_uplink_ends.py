@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
+from pytest_nfvperf.adapters.ovs.nics import UplinkEnd, Uplinks
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.ports import Port, PortRole
 

@@ -15,8 +15,8 @@ from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser
 from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.features.trex.child import candidates
+from pytest_nfvperf.model.arguments import expanded, named_place
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
-from pytest_nfvperf.model.user_paths import expanded, named_place
 from pytest_nfvperf.plugin.options import add_options, read_options
 from pytest_nfvperf.session.options import Options
 

@@ -13,7 +13,7 @@ from toy_ovs import buildable, prefix, repository
 
 from pytest_nfvperf.adapters.cleanup import reaper
 from pytest_nfvperf.adapters.host.apt import Archive, archives
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import is_root, locate
+from pytest_nfvperf.adapters.ovs.installation import is_root, locate
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.features.versions import git_build

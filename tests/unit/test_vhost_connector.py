@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.instance.vhost_connector import VhostConnector
+from pytest_nfvperf.adapters.ovs.built_topology import VhostConnector
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import DeadlineError
 

@@ -10,6 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.vnf import maker
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
+from pytest_nfvperf.measure.vnf_processes import moved, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
@@ -18,7 +19,6 @@ from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
-from pytest_nfvperf.runs.vnf_processes import moved, plan_vnfs, ports_of, with_kinds
 from tests.sample_run import TESTBED
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from simulated_bench import Bench
 
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.search import Search
 from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 
 

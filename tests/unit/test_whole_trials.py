@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.model.measure.outcome import Cost
+from pytest_nfvperf.measure.alternation import block_ratios
+from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.forwarding import ForwardingRate
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.measure.outcome import Cost, Reading
 from pytest_nfvperf.model.measure.profile import PROFILES
-from pytest_nfvperf.model.measure.reading import Reading
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.compose import bridge_chain, compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, path
@@ -20,11 +24,6 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.runs.alternation import block_ratios
-from pytest_nfvperf.runs.clocks import VirtualClock
-from pytest_nfvperf.runs.forwarding import ForwardingRate
-from pytest_nfvperf.runs.limits import Limits
-from pytest_nfvperf.runs.trials import Trial
 
 CAPACITY, CEILING = 4e6, 9e6
 ZEROS = (0,) * 20

@@ -36,14 +36,12 @@ from pytest_nfvperf.adapters.journal.journal import (
     read_entries,
     read_owner,
 )
-from pytest_nfvperf.adapters.net.borrowed import give_back
-from pytest_nfvperf.adapters.net.ends import OURS
-from pytest_nfvperf.adapters.net.kept_settings import put_back
-from pytest_nfvperf.adapters.net.link_removal import remove_link
-from pytest_nfvperf.adapters.net.netns_names import remove_name
+from pytest_nfvperf.adapters.net.borrowed import give_back, remove_link
+from pytest_nfvperf.adapters.net.ends import OURS, put_back
+from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
-from pytest_nfvperf.adapters.ovs.instance.restore import remove_bridge, restore_setting
+from pytest_nfvperf.adapters.ovs.system_ovs import remove_bridge, restore_setting
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import TestbedError

@@ -11,8 +11,8 @@ from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
 from pytest_nfvperf.adapters.net.borrowed import check_free
-from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
-from pytest_nfvperf.adapters.ovs.instance.unixctl import Unixctl
+from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
+from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import is_pci, ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed

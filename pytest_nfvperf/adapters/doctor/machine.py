@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_nfvperf.adapters.bridge.bridge_datapath import BridgeDatapath
+from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.doctor.check import FEATURE_CHECKS, Check, CheckState
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
@@ -19,8 +19,8 @@ from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_huge
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB, SETUP_USES, SetupError, read_distribution
 from pytest_nfvperf.adapters.net.vduse import lacks_vduse
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.instance.private_ovs import OWN_FILES, RAISE_OPEN_FILES
+from pytest_nfvperf.adapters.ovs.installation import locate
+from pytest_nfvperf.adapters.ovs.private_ovs import OWN_FILES, RAISE_OPEN_FILES
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find, install_hint
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.doctor.check import Check, CheckState
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import lacks_kernel_module
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.node_ovs import NODE_HOSTS
+from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module, locate
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, NodeSpec, Testbed, dut_of_node, ovs_of
 

@@ -14,9 +14,6 @@ from typing import Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.model.compare.decision import BETTER, Floor, compared
-from pytest_nfvperf.model.compare.record import ComparisonData, How, SideFigures
-from pytest_nfvperf.model.compare.sides import Comparing, Side
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import (
     ComparedRun,
@@ -29,10 +26,19 @@ from pytest_nfvperf.model.evidence.comparison import (
 )
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
 from pytest_nfvperf.model.evidence.records import plain
-from pytest_nfvperf.model.measure.comparison import relative
+from pytest_nfvperf.model.measure.compare import (
+    BETTER,
+    Comparing,
+    ComparisonData,
+    Floor,
+    How,
+    Side,
+    SideFigures,
+    compared,
+)
 from pytest_nfvperf.model.measure.observe import observation
-from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.measure.outcome import Outcome, relative
+from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 COMPARISON_FILE = "comparison.json"

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from pytest_nfvperf.adapters.evidence.schema import Line, parse_line
 from pytest_nfvperf.adapters.evidence.writer import is_being_written
-from pytest_nfvperf.model.compare.record import ComparisonData
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import counted
 from pytest_nfvperf.model.evidence.conclusion import (
@@ -41,9 +40,10 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
+from pytest_nfvperf.model.measure.compare import ComparisonData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import SMOKE
-from pytest_nfvperf.model.measure.reconnection import Reconnection
+from pytest_nfvperf.model.measure.streams import Reconnection
 from pytest_nfvperf.model.sla.verdict import Verdict
 
 PATTERN = "evidence*.jsonl"

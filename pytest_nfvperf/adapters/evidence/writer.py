@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record
-from pytest_nfvperf.model.measure.soak_table import TIME, SoakTable, row_bytes
+from pytest_nfvperf.model.measure.soak_series import TIME, SoakTable, row_bytes
 from pytest_nfvperf.ports.evidence import OpenSamples
 
 _SAMPLES_FORMAT = 1

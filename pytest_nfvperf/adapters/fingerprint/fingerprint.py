@@ -24,10 +24,10 @@ from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, rea
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import read_nic
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.model.evidence.records import plain
-from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL, WALL
+from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.inside import PROC_NET, inside_named
+from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_named
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 
 _PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")

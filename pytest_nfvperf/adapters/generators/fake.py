@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.measure.stream_measurement import (
+from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
     StreamResult,

@@ -19,14 +19,15 @@ from pyroute2 import Ethtool
 from pyroute2.ethtool.ioctl import EthtoolError
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.families import HEADER_BYTES, family_number
 from pytest_nfvperf.adapters.net.netlink import (
+    HEADER_BYTES,
     NETLINK_GENERIC,
     KernelRefusedError,
     Netlink,
     RawMessage,
     Request,
     attributes,
+    family_number,
 )
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed

@@ -26,8 +26,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.user_paths import expanded
 
 TAG_VARIABLE = "NFVPERF_TAG"
 """Environment variable by which every process that we spawn carries its run's tag."""

@@ -1,12 +1,8 @@
-"""Kernel interfaces of the host that a run borrows: a lab's ports, and the generator's.
-
-What is changed on one (namespace, up or down, promiscuous mode, MTU, IPv6) is journaled before it is changed, and
-put back when the run ends, by the reaper when it was killed. An interface in use is refused: one that has an
-address may be the one by which the machine is reached.
-"""
+"""Interfaces of the machine that a run borrows, and gives back as they were."""
 
 from __future__ import annotations
 
+import errno
 import socket
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +10,37 @@ from pathlib import Path
 from typing import Any
 
 from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
-from pytest_nfvperf.adapters.net import rtnetlink
+from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.ends import OURS, exists
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import Handles, inside
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+
+# Interfaces in the namespace that we run in.
+
+
+def remove_link(name: str) -> bool:
+    """Remove an interface; False when it is not there, or goes away with its peer's namespace meanwhile."""
+    with IPRoute() as host:
+        for index in host.link_lookup(ifname=name):
+            try:
+                host.link("del", index=index)
+            except NetlinkError as error:
+                if error.code != errno.ENODEV:
+                    raise
+                return False
+            return True
+    return False
+
+
+# Kernel interfaces of the host that a run borrows: a lab's ports, and the generator's.
+#
+# What is changed on one (namespace, up or down, promiscuous mode, MTU, IPv6) is journaled before it is changed,
+# and put back when the run ends, by the reaper when it was killed. An interface in use is refused: one that has
+# an address may be the one by which the machine is reached.
 
 _IPV6 = Path("/proc/sys/net/ipv6/conf")
 _KEPT_FLAGS = 0x1 | 0x100  # IFF_UP, IFF_PROMISC, linux/if.h

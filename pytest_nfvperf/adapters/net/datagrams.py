@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
-from pytest_nfvperf.model.measure.reconnection import Datagram
+from pytest_nfvperf.model.measure.streams import Datagram
 from pytest_nfvperf.ports.streams import StreamEnd
 
 INTERVAL_NS = 1_000_000

@@ -1,24 +1,244 @@
-"""Interfaces where they belong: brought up, with their addresses, offloads and routes, and looked at.
-
-All of a step is done by one thread, which enters one namespace after the other.
-"""
+"""Ends of virtual links: their state, their offloads, and how they were before a program changed them."""
 
 from __future__ import annotations
 
 import socket
+import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.net import rtnetlink
-from pytest_nfvperf.adapters.net.link_states import read_links
-from pytest_nfvperf.adapters.net.netlink import Netlink
-from pytest_nfvperf.adapters.net.offloads import Ethtool
-from pytest_nfvperf.adapters.net.threads import enter, in_own_thread
+from pyroute2 import IPRoute
+from pyroute2.netlink import genlmsg
+from pyroute2.netlink.generic.ethtool import (
+    ETHTOOL_GENL_NAME,
+    ETHTOOL_GENL_VERSION,
+    ETHTOOL_MSG_FEATURES_GET,
+    ETHTOOL_MSG_FEATURES_SET,
+    ethtoolbitset,
+    ethtoolheader,
+)
+
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net import netlink as rtnetlink
+from pytest_nfvperf.adapters.net.netlink import (
+    HEADER_BYTES,
+    NETLINK_GENERIC,
+    Netlink,
+    Request,
+    attributes,
+    family_number,
+)
+from pytest_nfvperf.adapters.net.threads import enter, in_own_thread, inside
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, Offloads
+
+# Link of the interfaces of a namespace, in one request: is it there, has it link, how often did it lose it.
+
+_INTERFACE = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
+_RUNNING, _LOWER_UP = 0x40, 0x10000  # IFF_RUNNING, IFF_LOWER_UP
+_NAME, _MTU, _CARRIER_DOWN = 3, 4, 48  # IFLA_IFNAME, IFLA_MTU, IFLA_CARRIER_DOWN_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """An interface.
+
+    Attributes:
+        carrier: its other end is there and up.
+        running: the kernel has noticed the carrier too, so it no longer drops what is sent.
+        losses: how often its link went away since it was made.
+    """
+
+    index: int
+    mtu: int
+    carrier: bool
+    running: bool
+    losses: int
+
+    def __str__(self) -> str:
+        link = "up" if self.carrier else "down"
+        return f"mtu={self.mtu} link={link}" + ("" if self.running == self.carrier else " (not yet sent on)")
+
+
+def read_links() -> dict[str, LinkState]:
+    """All interfaces of the calling thread's namespace, by name.
+
+    pyroute2's decoder takes a millisecond for each; this one a few microseconds.
+    """
+    with Netlink() as netlink:
+        answers = netlink.ask(rtnetlink.list_links(), dump=True)
+    return dict(_parse(answer) for answer in answers)
+
+
+def _parse(answer: bytes) -> tuple[str, LinkState]:
+    _, _, index, flags, _ = _INTERFACE.unpack_from(answer)
+    found = dict(attributes(answer[_INTERFACE.size :]))
+    name = found[_NAME].rstrip(b"\0").decode()
+    mtu, losses = (int.from_bytes(found.get(key, b""), "little") for key in (_MTU, _CARRIER_DOWN))
+    return name, LinkState(index, mtu, bool(flags & _LOWER_UP), bool(flags & _RUNNING), losses)
+
+
+# Offloads of interfaces by ethtool netlink (Documentation/networking/ethtool-netlink.rst, ethtool(8) -K).
+#
+# pyroute2 has the family's header and bitsets, not its feature messages: its ``Ethtool.set_features`` is the
+# older ioctl, which does not say what did not take.
+
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    "tso": (
+        "tx-tcp-segmentation",
+        "tx-tcp6-segmentation",
+        "tx-tcp-ecn-segmentation",
+        "tx-tcp-mangleid-segmentation",
+    ),
+    "gso": ("tx-generic-segmentation",),
+    "gro": ("rx-gro",),
+    "tx_checksum": (
+        "tx-checksum-ip-generic",
+        "tx-checksum-ipv4",
+        "tx-checksum-ipv6",
+        "tx-checksum-sctp",
+    ),
+    "rx_checksum": ("rx-checksum",),
+}
+"""The kernel's features (netdev_features_strings) behind each word of ethtool -K; a device has some of a group."""
+
+_ORDER = ("tx_checksum", "rx_checksum", "gso", "gro", "tso")
+"""Checksums first: without them the kernel takes segmentation away."""
+
+_HW, _ACTIVE = 2, 4  # ETHTOOL_A_FEATURES_*, linux/ethtool_netlink.h
+_BITSET_BITS, _BIT_NAME, _BIT_VALUE = 3, 2, 3
+_BITSET_NOMASK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of an interface. ``fixed``: its driver does not let it be changed."""
+
+    active: bool
+    fixed: bool
+
+
+class _FeaturesMessage(genlmsg):  # type: ignore[misc]
+    nla_map = (
+        ("ETHTOOL_A_FEATURES_UNSPEC", "none"),
+        ("ETHTOOL_A_FEATURES_HEADER", "ethtoolheader"),
+        ("ETHTOOL_A_FEATURES_HW", "ethtoolbitset"),
+        ("ETHTOOL_A_FEATURES_WANTED", "ethtoolbitset"),
+        ("ETHTOOL_A_FEATURES_ACTIVE", "ethtoolbitset"),
+        ("ETHTOOL_A_FEATURES_NOCHANGE", "ethtoolbitset"),
+    )
+    ethtoolheader = ethtoolheader
+    ethtoolbitset = ethtoolbitset
+
+
+class Ethtool:
+    """Features of the interfaces of the namespace that the opening thread is in."""
+
+    def __init__(self) -> None:
+        self._netlink = Netlink(NETLINK_GENERIC)
+        try:
+            self._family = family_number(self._netlink, ETHTOOL_GENL_NAME)
+        except BaseException:
+            self._netlink.close()
+            raise
+
+    def close(self) -> None:
+        self._netlink.close()
+
+    def apply(self, interface: str, wanted: Offloads) -> None:
+        """Set what is not None, and check it; TestbedError names the offload that did not change, and why."""
+        switches = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
+        switches = {name: on for name, on in switches.items() if on is not None}
+        if not switches:
+            return
+        known = self.features(interface)
+        for name in sorted(switches, key=_ORDER.index):
+            self._switch(interface, name, switches[name], known)
+        now = self.read(interface)
+        for name, on in switches.items():
+            if getattr(now, name) is not on:
+                raise TestbedError(_did_not_change(interface, name, on, self.features(interface)))
+
+    def _switch(self, interface: str, name: str, on: bool, known: Mapping[str, Feature]) -> None:
+        changeable = [feature for feature in FEATURES[name] if feature in known and not known[feature].fixed]
+        if not changeable:
+            return
+        request = self._message(ETHTOOL_MSG_FEATURES_SET, interface)
+        bits = [_bit(feature, on) for feature in changeable]
+        request["attrs"].append(["ETHTOOL_A_FEATURES_WANTED", {"attrs": [["ETHTOOL_A_BITSET_BITS", {"attrs": bits}]]}])
+        self._netlink.ask(Request(f"switch {name} of {interface} {_on_off(on)}", request))
+
+    def read(self, interface: str) -> Offloads:
+        """What is active now; None for an offload that the interface does not know."""
+        known = self.features(interface)
+        return Offloads(**{name: _active(known, names) for name, names in FEATURES.items()})
+
+    def features(self, interface: str) -> dict[str, Feature]:
+        """Every feature of an interface by the kernel's name."""
+        request = Request(f"read the offloads of {interface}", self._message(ETHTOOL_MSG_FEATURES_GET, interface))
+        (answer,) = self._netlink.ask(request)
+        bitsets = dict(attributes(answer[HEADER_BYTES:]))
+        changeable, active = _names(bitsets[_HW]), _names(bitsets[_ACTIVE])
+        known = _names(bitsets[_HW], unset_too=True) | active
+        return {name: Feature(active=name in active, fixed=name not in changeable) for name in known}
+
+    def _message(self, command: int, interface: str) -> Any:
+        message = _FeaturesMessage()
+        message["header"]["type"] = self._family
+        message["cmd"], message["version"] = command, ETHTOOL_GENL_VERSION
+        message["attrs"] = [["ETHTOOL_A_FEATURES_HEADER", {"attrs": [["ETHTOOL_A_HEADER_DEV_NAME", interface]]}]]
+        return message
+
+
+def _bit(feature: str, on: bool) -> list[Any]:
+    attrs: list[Any] = [["ETHTOOL_A_BITSET_BIT_NAME", feature]]
+    if on:
+        attrs.append(["ETHTOOL_A_BITSET_BIT_VALUE", True])
+    return ["ETHTOOL_A_BITSET_BITS_BIT", {"attrs": attrs}]
+
+
+def _names(bitset: bytes, *, unset_too: bool = False) -> set[str]:
+    """Names of the bits that are set. A bitset without a mask lists these alone, one with a mask marks them."""
+    parts = dict(attributes(bitset))
+    names = set()
+    for _, bit in attributes(parts.get(_BITSET_BITS, b"")):
+        inside = dict(attributes(bit))
+        if _BITSET_NOMASK in parts or _BIT_VALUE in inside or unset_too:
+            names.add(inside[_BIT_NAME].rstrip(b"\0").decode())
+    return names
+
+
+def _active(known: Mapping[str, Feature], names: Sequence[str]) -> bool | None:
+    """On when any of a group is on, as ethtool -k shows it; None when there is none."""
+    present = [known[name].active for name in names if name in known]
+    return any(present) if present else None
+
+
+def _did_not_change(interface: str, offload: str, on: bool, known: Mapping[str, Feature]) -> str:
+    members = [name for name in FEATURES[offload] if name in known]
+    seen = ", ".join(
+        f"{name}: {_on_off(known[name].active)}{' [fixed]' if known[name].fixed else ''}" for name in members
+    )
+    fixed = all(known[name].fixed for name in members)
+    why = "its driver does not let it be changed" if fixed else "its driver, or an offload that it needs, forbids it"
+    return (
+        f"{offload} of interface {interface!r} cannot be switched {_on_off(on)}: {why}; "
+        f"the kernel says {seen or 'nothing of it'}"
+    )
+
+
+def _on_off(on: bool) -> str:
+    return "on" if on else "off"
+
+
+# Interfaces where they belong: brought up, with their addresses, offloads and routes, and looked at.
+#
+# All of a step is done by one thread, which enters one namespace after the other.
 
 OURS = Path("/proc/self/ns/net")
 """The namespace that this process runs in, where generators are."""
@@ -139,3 +359,43 @@ def offload_lines(changed: Mapping[Path, Sequence[str]]) -> list[str]:
 def _offload_text(offloads: Offloads) -> str:
     values = asdict(offloads)
     return " ".join(f"{name}={'on' if on else 'off'}" for name, on in values.items() if on is not None)
+
+
+# Interfaces that a program of ours changes where they are, such as TRex, which makes its own promiscuous.
+#
+# How they were is journaled before the program starts, and put back after it: at the end of the run, or by the
+# reaper when it was killed. They stay in their namespace, and up or down as they are.
+
+_KEPT_FLAGS = 0x100 | 0x200  # IFF_PROMISC, IFF_ALLMULTI, linux/if.h
+
+
+def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) -> list[Entry]:
+    """Journal how interfaces are. OSError when one is not there."""
+    settings = inside(namespace, lambda: {name: _read(name) for name in interfaces})
+    return [
+        journal.note(Kind.SETTINGS, name, namespace=str(namespace), flags=flags, mtu=mtu)
+        for name, (flags, mtu) in settings.items()
+    ]
+
+
+def put_back(entry: Entry) -> bool:
+    """Restore an interface as journaled; False when nothing differs, or it is gone."""
+    namespace = Path(entry.details["namespace"])
+    return namespace.exists() and inside(namespace, partial(_restore, entry))
+
+
+def _read(interface: str) -> tuple[int, int]:
+    """The flags that we keep, and the MTU."""
+    with IPRoute() as links:
+        (link,) = links.get_links(socket.if_nametoindex(interface))
+        return int(link["flags"]) & _KEPT_FLAGS, int(link.get_attr("IFLA_MTU"))
+
+
+def _restore(entry: Entry) -> bool:
+    flags, mtu = int(entry.details["flags"]), int(entry.details["mtu"])
+    if not exists(entry.name) or _read(entry.name) == (flags, mtu):
+        return False
+    with Netlink() as netlink:
+        index = socket.if_nametoindex(entry.name)
+        netlink.send([rtnetlink.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
+    return True

@@ -1,20 +1,24 @@
-"""What the kernel counts of interfaces: frames, drops of queues (tc -s qdisc), of sockets (ss -0 -m), of the backlog.
-
-Asked for by netlink in three requests for all interfaces of a namespace, about a millisecond.
-"""
+"""Counters of kernel interfaces, and how often a link was lost."""
 
 from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
-from pytest_nfvperf.adapters.net import rtnetlink
+from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, RawMessage, Request, attributes
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+
+# What the kernel counts of interfaces: frames, drops of queues (tc -s qdisc), of sockets (ss -0 -m), of the
+# backlog.
+#
+# Asked for by netlink in three requests for all interfaces of a namespace, about a millisecond.
 
 _NETLINK_SOCK_DIAG = 4
 _RTM_GETQDISC = 38
@@ -108,3 +112,23 @@ def _packet_sockets() -> Iterator[tuple[int, int]]:
         if _PACKET_INFO in found and _PACKET_MEMORY in found:
             index = _PACKET_INDEX.unpack_from(found[_PACKET_INFO])[0]
             yield index, _MEMORY.unpack_from(found[_PACKET_MEMORY])[8]
+
+
+# How often links were lost, as a collector: a veth pair that is pulled during a trial spoils it. Source
+# "links".
+
+SOURCE = "links"
+LOSSES = "link_losses"
+"""``<port>.link_losses``: how often the port lost its link since it was made (IFLA_CARRIER_DOWN_COUNT)."""
+
+
+class LinkCollector:
+    """Losses of link of every veth port."""
+
+    def __init__(self, losses: Callable[[], Sequence[Mapping[str, int]]]) -> None:
+        """``losses``: of each deployed topology, by its ports' names."""
+        self._losses = losses
+
+    def snapshot(self) -> CounterSnapshot:
+        counters = {f"{port}.{LOSSES}": count for of_one in self._losses() for port, count in of_one.items()}
+        return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))

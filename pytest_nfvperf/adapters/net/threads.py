@@ -1,8 +1,4 @@
-"""Work in another network namespace, by a thread that ends after it.
-
-unshare(2) and setns(2) move the calling *thread* alone. A forked child would do as well, but outlives a
-killed parent by some milliseconds, and made namespaces after the reaper had been there (2 of 50 kills).
-"""
+"""Work inside a network namespace, by a thread that ends after it."""
 
 from __future__ import annotations
 
@@ -13,7 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_nfvperf.adapters.process.process import held
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, held
+from pytest_nfvperf.model.errors import TestbedError
+
+# Work in another network namespace, by a thread that ends after it.
+#
+# unshare(2) and setns(2) move the calling *thread* alone. A forked child would do as well, but outlives a
+# killed parent by some milliseconds, and made namespaces after the reaper had been there (2 of 50 kills).
 
 T = TypeVar("T")
 
@@ -84,3 +86,36 @@ def _libc() -> ctypes.CDLL:
 
 def _error(what: str) -> OSError:
     return OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), what)
+
+
+# Look at the world from inside a network namespace that is known by its name.
+
+
+PROC_NET = Path("/proc/thread-self/net")
+"""Inside: the namespace's own /proc/net, which would otherwise be that of the main thread."""
+
+
+def inside_named(namespace: str, look: Callable[[], T]) -> T:
+    """What ``look`` returns when called inside the namespace; TestbedError when it cannot be entered."""
+
+    def entered() -> T:
+        path = NETNS_DIRECTORY / namespace
+        try:
+            enter(path)
+        except FileNotFoundError as error:
+            raise TestbedError(f"there is no network namespace {namespace!r} ({path})") from error
+        except OSError as error:
+            raise TestbedError(
+                f"cannot enter network namespace {namespace!r}: {error.strerror}; this needs root"
+            ) from error
+        return look()
+
+    return in_own_thread(entered)
+
+
+def namespace_id(namespace: str) -> int | None:
+    """A number that tells the namespace from one of the same name made later; None when there is none."""
+    try:
+        return (NETNS_DIRECTORY / namespace).stat().st_ino
+    except FileNotFoundError:
+        return None

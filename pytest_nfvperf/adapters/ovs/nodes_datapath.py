@@ -1,33 +1,27 @@
-"""Several private OVS as one ports.Datapath: each is a node, and underlays join them."""
+"""One DUT of several OVS: a datapath for each compute node, their counters, and the topology built over them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.ovs.counters.node_collectors import (
-    NodesSched,
-    Sched,
-    SharedCpuSched,
-    node_collector,
-    of_node,
-)
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, MEMORY_MIB
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
-from pytest_nfvperf.adapters.ovs.node_ovs import FarStarter, NodeOvs
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
+from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MEMORY_MIB, locate
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, UplinkEnd, Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.topology.built_node import BuiltNode
-from pytest_nfvperf.adapters.ovs.topology.built_nodes import BuiltNodes
-from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
-from pytest_nfvperf.adapters.ovs.topology.uplinks import UplinkEnd, Uplinks
+from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.process.wakeups import ShortTurns
+from pytest_nfvperf.features import Point
+from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.near import listed
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, bed_of_node, has_cabled_nodes, underlay_end
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import (
@@ -35,6 +29,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     DatapathInfo,
     Dut,
     NodeCpus,
+    NodeSpec,
     Testbed,
     dut_of_node,
     node_cpus,
@@ -42,9 +37,286 @@ from pytest_nfvperf.model.testbed.testbed import (
     ovs_of,
     unknown_node,
 )
-from pytest_nfvperf.model.topology.links import LinkEnd, Underlay, link_ends
+from pytest_nfvperf.model.topology.links import LinkEnd, Overlay, Underlay, link_ends, overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, standing_on
-from pytest_nfvperf.ports.datapath import Collector
+from pytest_nfvperf.model.traffic.cpu_placement import Poller
+from pytest_nfvperf.ports.datapath import Attachment, Collector, KnowsPollers, Settling
+from pytest_nfvperf.ports.generator import KnowsForwardingThread
+
+# The OVS of one node: on this machine it is an OvsDatapath; one on another machine answers over ssh.
+
+
+class NodeOvs(Protocol):
+    """One node's OVS."""
+
+    def info(self) -> DatapathInfo: ...
+
+    def processes(self) -> Mapping[int, CpuRole]:
+        """Its daemons on this machine, by id."""
+        ...
+
+    def build(self, topology: Topology, uplinks: Uplinks) -> BuiltNode:
+        """Build what stands on the node; ``uplinks``: where the underlays lead."""
+        ...
+
+    def collectors(self) -> tuple[Collector, ...]:
+        """Its counters by source, "pmd-sched" among them."""
+        ...
+
+    def check_alive(self) -> None:
+        """TestbedError when a daemon died, a namespace or link went, or the host does not answer."""
+        ...
+
+    def logs(self) -> Mapping[str, str]: ...
+
+    def freeze(self) -> None: ...
+
+    def thaw(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class FarStarter(Protocol):
+    """Starts the OVS of a node that is on another machine."""
+
+    def __call__(self, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
+        """``testbed``: as the node sees it. ``name``: of the instance. TestbedError where it does not start."""
+        ...
+
+
+class NodeHosts(Protocol):
+    """Other machines that nodes of a testbed are on; there may be none."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fingerprint of each, by the node; ConfigError where one is not as it should be."""
+        ...
+
+    def look_at(self, node: NodeSpec) -> dict[str, Any]:
+        """The fingerprint of the machine of a node that is on another; UnavailableError where we cannot look."""
+        ...
+
+    def check(self) -> None:
+        """ConfigError where one cannot be used."""
+        ...
+
+    def lacks(self, topology: Topology) -> str | None:
+        """What of a topology would have to be on another machine, and cannot; None where all can be."""
+        ...
+
+    def starter(self, journal: Journal) -> FarStarter:
+        """Starts nodes there. ``journal``: of the run."""
+        ...
+
+
+NODE_HOSTS = Point[Callable[[Testbed], NodeHosts]]("node hosts")
+"""By what leads there."""
+
+
+# A topology built on several OVS, one a node, which underlays join.
+
+
+class BuiltNodes:
+    """A live topology with nodes. Owns its teardown."""
+
+    def __init__(self, topology: Topology, built: Mapping[str, BuiltNode]) -> None:
+        """``built``: what stands on each node, in the order in which it was made."""
+        self.topology = topology
+        self._built = dict(built)
+        self._at = node_of_bridge(topology)
+
+    def node(self, name: str) -> BuiltNode:
+        """What stands on a node; KeyError for an unknown one."""
+        return self._built[name]
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        found = {each.port: each for built in self._built.values() for each in built.attachments()}
+        names = [*(port.name for port in self.topology.ports), *(behind.label for behind in self.topology.behind)]
+        return tuple(found[name] for name in names if name in found)
+
+    def netns(self, namespace: str) -> str:
+        for built in self._built.values():
+            if namespace in {spec.name for spec in built.topology.namespaces}:
+                return built.netns(namespace)
+        raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+
+    def learned(self) -> dict[str, str]:
+        """Port of each learned MAC address; the last node wins where several learned it."""
+        return {mac: port for built in self._built.values() for mac, port in built.learned().items()}
+
+    def firewall(self) -> dict[str, Sequence[str]]:
+        return {name: rules for built in self._built.values() for name, rules in built.firewall().items()}
+
+    def not_offloaded(self) -> str | None:
+        for node, built in self._built.items():
+            why = built.not_offloaded()
+            if why is not None:
+                return f"{node}: {why}"
+        return None
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait for link on every port, the underlays' too, and give tunnels the other ends' MAC addresses."""
+        for built in self._built.values():
+            built.wait_ready(deadline_s)
+        for overlay in overlays(self.topology.nodes, self.topology.tunnels, self.topology.underlays):
+            self._introduce(overlay)
+
+    def _introduce(self, overlay: Overlay) -> None:
+        """Give both ends the other's MAC address. ARP would find it, and lose frames meanwhile."""
+        below = {self._at[end.bridge]: end for end in link_ends(overlay.underlay)}
+        ports = {overlay.port_a: overlay.bridge_a, overlay.port_b: overlay.bridge_b}
+        for tunnel in self.topology.tunnels:
+            if tunnel.port in ports:
+                end = below[self._at[tunnel.bridge]]
+                far = self._built[self._at[end.far_bridge]]
+                local = self._built[self._at[end.bridge]]
+                local.tell_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
+
+    def configuration(self) -> str:
+        return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
+
+    def close(self) -> None:
+        """Close every node, the last first, even when one fails."""
+        errors: list[TestbedError] = []
+        for built in reversed(self._built.values()):
+            try:
+                built.close()
+            except TestbedError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+# Counters of several OVS as those of one DUT: sources "node1.ovs", "node2.ovs", ... and "pmd-sched" of all.
+
+
+@contextmanager
+def of_node(node: str) -> Iterator[None]:
+    """Errors say on which node the testbed broke."""
+    try:
+        yield
+    except TestbedError as error:
+        raise TestbedError(f"node {node}: {error.message}", evidence=error.evidence) from error
+
+
+Ports = Callable[[], Collection[str]]
+"""Names of the ports of all nodes."""
+
+TurnsRun = Callable[[], Mapping[int, int]]
+_NOBODY: Mapping[int, int] = {}
+
+_RUN_OF_ONE = re.compile(r"pmd-sched\.c\d+\.run_ns")
+
+
+class NodeCollector:
+    """A source of one node, called after it."""
+
+    def __init__(self, node: str, source: Collector, ports: Ports) -> None:
+        self._node = node
+        self._source = source
+        self._ports = ports
+
+    def snapshot(self) -> CounterSnapshot:
+        with of_node(self._node):
+            return on_node(self._source.snapshot(), self._node, self._ports())
+
+    def forwarding_ns(self) -> int | None:
+        """How long the node's own thread that forwards has run, in ns; None where the node has none."""
+        with of_node(self._node):
+            return self._source.forwarding_ns() if isinstance(self._source, KnowsForwardingThread) else None
+
+
+class SettlingNodeCollector:
+    """A NodeCollector of a source some of whose counters settle late."""
+
+    def __init__(self, node: str, source: Settling, now: NodeCollector, ports: Ports) -> None:
+        self._node = node
+        self._source = source
+        self._now = now
+        self._ports = ports
+
+    def snapshot(self) -> CounterSnapshot:
+        return self._now.snapshot()
+
+    def forwarding_ns(self) -> int | None:
+        return self._now.forwarding_ns()
+
+    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """Wait until this node's drops explain ``missing`` frames since ``before``, or have settled."""
+        with of_node(self._node):
+            return on_node(self._source.settled(off_node(before, self._node), missing), self._node, self._ports())
+
+
+def node_collector(node: str, source: Collector, ports: Ports) -> Collector:
+    """A node's source, as what it is."""
+    now = NodeCollector(node, source, ports)
+    return SettlingNodeCollector(node, source, now, ports) if isinstance(source, Settling) else now
+
+
+@runtime_checkable
+class Sched(Collector, KnowsPollers, Protocol):
+    """How the PMD threads of one node were scheduled; of another machine's none can be watched from here."""
+
+
+class SharedCpuSched:
+    """How all nodes' PMD threads were scheduled, in one source "pmd-sched".
+
+    Nodes that share CPUs wait for each other, and for the process that makes their turns short. The plan causes that,
+    nobody steals, so ``pmd-sched.beside_run_ns`` has what those ran on the same CPUs, beside vswitchd's main threads.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, Sched], here: Collection[str], turns_run_ns: TurnsRun = lambda: _NOBODY
+    ) -> None:
+        """``here``: the nodes on this machine. CPU 2 of another one is another CPU.
+
+        ``turns_run_ns``: how long the process that makes turns short has run, by CPU, ns (``short_turns``).
+        """
+        self._nodes = dict(nodes)
+        self._here = frozenset(here)
+        self._turns_run_ns = turns_run_ns
+
+    def snapshot(self) -> CounterSnapshot:
+        by_node = {node: _scheduled(node, of) for node, of in self._nodes.items()}
+        counters = {f"{node}.{name}": value for node, of in by_node.items() for name, value in of.items()}
+        beside = [
+            _run_beside(of, other)
+            for node, of in by_node.items()
+            for name, other in by_node.items()
+            if name != node and {name, node} <= self._here
+        ]
+        turns = {f"pmd-sched.c{cpu:02d}.run_ns": ran_ns for cpu, ran_ns in self._turns_run_ns().items()}
+        beside += [_run_beside(by_node[node], turns) for node in self._here & set(by_node)]
+        if any(beside):
+            counters["pmd-sched.beside_run_ns"] = sum(beside)
+        return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
+
+
+def _scheduled(node: str, of: Sched) -> Mapping[str, int]:
+    with of_node(node):
+        return of.snapshot().as_dict()
+
+
+def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:
+    """How long others ran so far on the CPUs of a node's PMDs, ns: another node's PMDs, or who makes turns short."""
+    return sum(other.get(name, 0) for name in of if _RUN_OF_ONE.fullmatch(name))
+
+
+class NodesSched:
+    """PMD scheduling of nodes with CPUs of their own, whose threads can be watched."""
+
+    def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
+        self._all = SharedCpuSched(nodes, here)
+        self._nodes = tuple(nodes.values())
+
+    def snapshot(self) -> CounterSnapshot:
+        return self._all.snapshot()
+
+    def pollers(self) -> tuple[Poller, ...]:
+        return tuple(poller for of in self._nodes for poller in of.pollers())
+
+
+# Several private OVS as one ports.Datapath: each is a node, and underlays join them.
 
 SHARED_SLEEP_US = 20
 """How long PMDs of nodes that share a CPU may sleep while no frames come. A PMD that never sleeps keeps the CPU until

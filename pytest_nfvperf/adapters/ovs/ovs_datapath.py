@@ -11,23 +11,16 @@ from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, read_hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed
-from pytest_nfvperf.adapters.net.link_collector import LinkCollector
-from pytest_nfvperf.adapters.ovs.counters.kernel_counters import KernelCollector
-from pytest_nfvperf.adapters.ovs.counters.ovs_collector import OvsCollector
-from pytest_nfvperf.adapters.ovs.counters.ovs_sampler import OvsSampler, PmdSampler
-from pytest_nfvperf.adapters.ovs.counters.pmd_sched import PmdSchedCollector
-from pytest_nfvperf.adapters.ovs.instance.datapath_support import DATAPATHS, MIN_MEMORY_MIB, dpdk_memory, lacks
-from pytest_nfvperf.adapters.ovs.instance.installation_facts import installation_facts
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
-from pytest_nfvperf.adapters.ovs.instance.private_ovs import InstanceOptions, OvsInstance, Vswitchd
-from pytest_nfvperf.adapters.ovs.instance.running_ovs import RunningOvs
-from pytest_nfvperf.adapters.ovs.instance.system_ovs import SystemOvs
-from pytest_nfvperf.adapters.ovs.instance.system_sockets import find_system
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.topology.lab_ports import Cabled
-from pytest_nfvperf.adapters.ovs.topology.nic_makers import NIC_MAKERS, NicMaker
-from pytest_nfvperf.adapters.ovs.topology.port_maker import NO_UPLINKS, PortMaker
-from pytest_nfvperf.adapters.ovs.topology.uplinks import Uplinks
+from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.counters import OvsCollector
+from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
+from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, Uplinks
+from pytest_nfvperf.adapters.ovs.ports import NO_UPLINKS, Cabled, PortMaker
+from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, Vswitchd
+from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSampler, PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs, SystemOvs, find_system, installation_facts
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.lab_cables import ends_of

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from pytest_nfvperf.model.text import encodable, visible
+from pytest_nfvperf.model.display import encodable, visible
 
 _NOT_REPLACEABLE = frozenset({errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTSUP})
 """A file that is a mount of its own (a container's bind mount), or in a directory that takes no new file: the file

@@ -38,9 +38,8 @@ from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import STATE
 from pytest_nfvperf.model.measure.soak_series import Series as SoakSeries
-from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Observation
-from pytest_nfvperf.model.statistics import median_interval
+from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 
 

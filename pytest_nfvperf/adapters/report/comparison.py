@@ -28,9 +28,9 @@ from pytest_nfvperf.adapters.report.chart import (
 from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.adapters.report.terminal_table import rendered
-from pytest_nfvperf.model.compare.record import ComparisonData, MetricComparison, SideState, Word
 from pytest_nfvperf.model.display import MISSING, format_value
 from pytest_nfvperf.model.evidence.comparison import ComparedRun
+from pytest_nfvperf.model.measure.compare import ComparisonData, MetricComparison, SideState, Word
 
 _STYLES = {
     str(Word.SLOWER): ("bold red", "fail"),

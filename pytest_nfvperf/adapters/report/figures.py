@@ -17,12 +17,18 @@ from pytest_nfvperf.model.display import (
     format_value,
     how_many,
 )
-from pytest_nfvperf.model.measure.loss_bound import loss_bound_text
 from pytest_nfvperf.model.measure.observe import observation
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
+from pytest_nfvperf.model.measure.outcome import (
+    GoalOutcome,
+    LatencyPoint,
+    LossPoint,
+    Outcome,
+    SearchStatus,
+    loss_bound_text,
+)
 from pytest_nfvperf.model.measure.soak import Drift, Soak, Spoiled
-from pytest_nfvperf.model.samples import Bound, Samples, bound_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.statistics import Bound, Samples, bound_of
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
 GENERATOR_LIMITED = "generator-limited"

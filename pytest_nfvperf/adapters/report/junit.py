@@ -14,11 +14,11 @@ from xml.etree import ElementTree as ET
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.figures import goal_seen, plateau_seen, typical_latency
+from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Observation, Verdict
-from pytest_nfvperf.model.text import visible
+from pytest_nfvperf.model.statistics import Bound
 
 RESULT, REASON = "nfvperf.result", "nfvperf.reason"
 ATTEMPT = "nfvperf.attempt"

@@ -23,7 +23,7 @@ from plotly.offline import get_plotlyjs
 from pytest_nfvperf.adapters.report.chart import Axis, Band, Chart, Panel, Rule, Series
 from pytest_nfvperf.adapters.report.picture import picture, to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import TEMPLATES
-from pytest_nfvperf.model.text import visible
+from pytest_nfvperf.model.display import visible
 
 NoteFault = Callable[[str, Exception], None]
 """Takes what went wrong in a part of a report, in words, and the error."""

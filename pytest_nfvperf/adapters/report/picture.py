@@ -35,8 +35,7 @@ from pytest_nfvperf.adapters.report.chart import (
     Scale,
     Series,
 )
-from pytest_nfvperf.model.display import format_value
-from pytest_nfvperf.model.text import visible
+from pytest_nfvperf.model.display import format_value, visible
 
 WIDTH = 10.4
 """Of every picture in inches, so that letters are as large in all of them."""

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import MISSING, format_ns, format_ratio, format_value
-from pytest_nfvperf.model.measure.instruction_cost import TIME, VIRTUAL
-from pytest_nfvperf.model.measure.notes import notes_once
-from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.measure.shared_cpus import LABEL, SHARED, SHORT_TURNS
-from pytest_nfvperf.model.samples import Relative, Samples, Slope
-from pytest_nfvperf.model.statistics import median_interval
+from pytest_nfvperf.model.measure.cpu_account import LABEL, SHARED, SHORT_TURNS
+from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
+from pytest_nfvperf.model.measure.outcome import Outcome, notes_once
+from pytest_nfvperf.model.statistics import Relative, Samples, Slope, median_interval
 
 USERSPACE = frozenset({"dpdk", "netdev"})
 USERSPACE_VETH = (

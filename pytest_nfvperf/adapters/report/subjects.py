@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from pytest_nfvperf.model.text import visible
+from pytest_nfvperf.model.display import visible
 
 COMMON_VALUES = {"flows": "1", "direction": "bidirectional"}
 """Left out where they have this value: it is what most tests do."""

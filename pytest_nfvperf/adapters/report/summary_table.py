@@ -43,8 +43,8 @@ from pytest_nfvperf.adapters.report.terminal_table import fitted, no_room, rende
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
-from pytest_nfvperf.model.samples import Bound
 from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.trial import latency_origin
 
 BADGE_STYLES = {

@@ -9,8 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from pytest_nfvperf.model import display
+from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.text import visible
 
 TEMPLATES = Path(__file__).with_name("templates")
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TextIO
 
-from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
-from pytest_nfvperf.model.fold import cut
+from pytest_nfvperf.model.display import cut, format_fps, format_ratio, format_seconds
 from pytest_nfvperf.ports.evidence import Progress
 
 

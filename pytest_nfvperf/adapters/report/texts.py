@@ -13,6 +13,8 @@ from pytest_nfvperf.adapters.report.figures import goal_figures, is_of_times, ot
 from pytest_nfvperf.adapters.report.run_facts import versions_text
 from pytest_nfvperf.adapters.report.studies import find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import (
+    cut,
+    cut_name,
     format_bps,
     format_count,
     format_elapsed,
@@ -23,7 +25,6 @@ from pytest_nfvperf.model.display import (
 )
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
-from pytest_nfvperf.model.fold import cut, cut_name
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.topology_text import topology_text
@@ -49,7 +50,7 @@ _GAP = "  "
 _XDIST_GROUP = re.compile(r"@[^\]]*$")
 
 
-class TestFindings(NamedTuple):
+class Findings(NamedTuple):
     """What is to be told of a test.
 
     Attributes:
@@ -81,7 +82,7 @@ class ResultText:
     """The line of a test. ``seconds``: it took; ``count``: how many ended so far, of how many (0: not known)."""
 
     node_id: str
-    found: TestFindings
+    found: Findings
     seconds: float
     count: tuple[int, int]
 

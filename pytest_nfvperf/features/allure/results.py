@@ -24,9 +24,9 @@ from allure_commons.utils import md5, now, represent
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.junit import module_of, split_node_id
 from pytest_nfvperf.adapters.report.run_facts import flattened
+from pytest_nfvperf.model.display import storable
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
 from pytest_nfvperf.model.evidence.records import RunData, TestData
-from pytest_nfvperf.model.text import storable
 
 # allure-python-commons says py.typed, but these have no annotations.
 _make_logger: Callable[[Path], Any] = AllureFileLogger

@@ -31,8 +31,6 @@ from pytest_nfvperf.adapters.report.templating import trials_html
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn, samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.features.allure.results import tell_allure, write_allure_files
-from pytest_nfvperf.model.compare.record import ComparisonData
-from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.display import format_against, format_margin
 from pytest_nfvperf.model.evidence.comparison import ComparedRun, TestComparison
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestFacts, conclude_test
@@ -50,6 +48,7 @@ from pytest_nfvperf.model.evidence.records import (
     TrialData,
 )
 from pytest_nfvperf.model.ledger.ledger import ledger_text
+from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.plugin.other_results import OtherResults

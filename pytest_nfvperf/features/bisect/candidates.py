@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
+from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.lock import Lease
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.features.versions.adding import GIT, Asked, add

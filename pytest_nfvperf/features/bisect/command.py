@@ -22,7 +22,7 @@ from pytest_nfvperf.features.bisect.events import By, Event, Question
 from pytest_nfvperf.features.bisect.page import PICTURE, Story, render_bisection
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
-from pytest_nfvperf.model.measure.instruction_cost import INSTRUCTIONS_PER_PACKET
+from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
+from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
 
 
 class By(StrEnum):

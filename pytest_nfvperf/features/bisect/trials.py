@@ -31,7 +31,7 @@ from pytest_nfvperf.features.bisect.events import (
 )
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunConclusion, RunFate
-from pytest_nfvperf.model.measure.instruction_cost import VIRTUAL_METRICS
+from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
 
 # What the loop needs: measurements, a log, and output.
 

@@ -26,12 +26,12 @@ from pytest_nfvperf.features.history.series import (
     series_of,
     why_not,
 )
-from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.evidence.records import RunData
+from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
 from pytest_nfvperf.model.sla.verdict import Baseline
 from pytest_nfvperf.session.slas import figures_of, when_of
 
@@ -295,7 +295,7 @@ def _check(arguments: argparse.Namespace) -> int:
 def _acknowledge(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.features.history.files import add_acknowledgement, read_history  # noqa: PLC0415
     from pytest_nfvperf.features.history.series import Acknowledgement  # noqa: PLC0415
-    from pytest_nfvperf.model.near import did_you_mean  # noqa: PLC0415
+    from pytest_nfvperf.model.display import did_you_mean  # noqa: PLC0415
 
     history, given = _read(arguments.history), arguments
     runs = [entry.run for entry in history.entries]

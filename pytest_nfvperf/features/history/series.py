@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pytest_nfvperf.model.compare.decision import HIGHER, LOWER
 from pytest_nfvperf.model.evidence.comparison import differences, unlike
-from pytest_nfvperf.model.samples import Bound
+from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
 from pytest_nfvperf.model.sla.verdict import Observation, Subject
+from pytest_nfvperf.model.statistics import Bound
 
 SCHEMA = 1
 AT_LEAST, AT_MOST, ABOUT = Bound.AT_LEAST.value, Bound.AT_MOST.value, Bound.ABOUT.value

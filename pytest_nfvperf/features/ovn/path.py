@@ -8,8 +8,8 @@ from typing import Any
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, configure
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
-from pytest_nfvperf.adapters.ovs.topology.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.backends.base import Daemons, StartsDaemons
 from pytest_nfvperf.features.ovn.bgp_agent import AgentConfig, OvnBgpAgent, lacks_agent
@@ -19,11 +19,11 @@ from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.path_daemons import lacks_daemons, on_ovs
+from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 

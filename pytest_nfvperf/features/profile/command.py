@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import locate
-from pytest_nfvperf.adapters.ovs.instance.private_ovs import Vswitchd
+from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
@@ -20,6 +20,9 @@ from pytest_nfvperf.features.profile.callgrind import Callgrind
 from pytest_nfvperf.features.profile.costs import FunctionProfile, below
 from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
 from pytest_nfvperf.features.virtual_time.counting import PacketSocketSide
+from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
+from pytest_nfvperf.measure.streams import Profiling
+from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.cpu_profile import profiled_run
@@ -29,11 +32,6 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.machine import CpuProfiler
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import LiveTopology, Rig
-from pytest_nfvperf.runs.rig_parts import RigParts
-from pytest_nfvperf.runs.stream_runner import Profiling
-from pytest_nfvperf.runs.trials import Context
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands

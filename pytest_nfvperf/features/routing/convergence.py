@@ -12,19 +12,19 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
+from pytest_nfvperf.measure.load_series import loss_point
+from pytest_nfvperf.measure.measurer import window_s
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.measure.validity import RepeatBudget
 from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number, one, optional, several
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.samples import Samples
+from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialResult, TrialSpec
-from pytest_nfvperf.runs.call_arguments import DURATION, LIVE, TRAFFIC, WHOLE_LOAD, check_live
-from pytest_nfvperf.runs.invalid_trials import RepeatBudget
-from pytest_nfvperf.runs.load_series import loss_point
-from pytest_nfvperf.runs.measurer import window_s
-from pytest_nfvperf.runs.rig import LiveTopology
-from pytest_nfvperf.runs.search import measured_labels
-from pytest_nfvperf.runs.trials import Trial
 
 RATE_FPS = 100_000
 """A frame each 10 us: a hundred times finer than convergence times are reported."""

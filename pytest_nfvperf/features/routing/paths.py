@@ -13,13 +13,13 @@ from pytest_nfvperf.features.routing.daemons import SessionSampler
 from pytest_nfvperf.features.routing.model import BfdStatus, BgpPathPlan, SessionState
 from pytest_nfvperf.features.routing.ports import BgpDaemons, BgpParts, BgpSpeaker, RunsBgp, Steps
 from pytest_nfvperf.features.routing.simulated import SimulatedBgp
+from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.outcome import SessionsSeen
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
-from pytest_nfvperf.runs.rig import LiveTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 

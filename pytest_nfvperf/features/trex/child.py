@@ -18,9 +18,9 @@ from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, Engine
 from pytest_nfvperf.adapters.journal.journal import ProcessId, boot_id, pid_namespace
 from pytest_nfvperf.adapters.process.process import held
 from pytest_nfvperf.features.trex.server import TrexServer
+from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
-from pytest_nfvperf.model.user_paths import expanded
 
 VARIABLE = "NFV_TREX_DIR"
 """Environment variable: where a TRex distribution is installed."""

@@ -25,12 +25,12 @@ from pytest_nfvperf.features.trex.child import (
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure
 from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing, start_server
+from pytest_nfvperf.measure.cpu_placement import ForgottenRoundTrips
+from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Ceilings, Generator
-from pytest_nfvperf.runs.ceilings import CachedCeilings, Ceiling
-from pytest_nfvperf.runs.placement import ForgottenRoundTrips
 
 # Checks for doctor: can the server start, does a running one accept connections, does its client fit.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.apt import Archive, PrivateApt, debian_archive
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
 from pytest_nfvperf.adapters.process.process import describe_exit, run
 from pytest_nfvperf.adapters.process.programs import find
 from pytest_nfvperf.features.versions.git_build import Revision, build, find_revision

@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.ovs.counters.drop_reasons import DATAPATH_REASONS, PORT_REASONS
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS, PORT_REASONS
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.features.versions.registry import checksum, files_of
+from pytest_nfvperf.measure.rig import Rig
+from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.runs.recorder import Recorder
-from pytest_nfvperf.runs.rig import Rig
-from pytest_nfvperf.runs.trials import Context
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands

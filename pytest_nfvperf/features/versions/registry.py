@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.adapters.ovs.instance.ovs_binaries import OvsBinaries
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
-from pytest_nfvperf.model.compare.sides import Side
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.measure.compare import Side
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, KeptVersion, NamedOvs, checked_name, given_versions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 

@@ -13,6 +13,8 @@ from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocke
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import Engine, TakenMachine
+from pytest_nfvperf.measure.cpu_placement import ForgottenRoundTrips, RoundTrips
+from pytest_nfvperf.measure.limits import NoCeilings
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorInfo, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -26,8 +28,6 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, GeneratorPort
-from pytest_nfvperf.runs.ceilings import NoCeilings
-from pytest_nfvperf.runs.placement import ForgottenRoundTrips, RoundTrips
 
 # The embedded generator for counted instructions: it puts frames into the DUT's rings burst by burst.
 #

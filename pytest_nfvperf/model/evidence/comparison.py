@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_nfvperf.model.compare.record import ComparisonData, How, SideState, Word
-from pytest_nfvperf.model.compare.sides import Comparing
 from pytest_nfvperf.model.evidence.records import plain
-from pytest_nfvperf.model.measure.instruction_cost import TIME, WALL
+from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData, How, SideState, Word
+from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 MACHINE_FACTS = (

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
+from pytest_nfvperf.model.display import cut
 from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause
-from pytest_nfvperf.model.fold import cut
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 LONGEST_REASON = 300

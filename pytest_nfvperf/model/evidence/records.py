@@ -13,20 +13,16 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Any, Self
 
-from pytest_nfvperf.model.compare.record import ComparisonData
-from pytest_nfvperf.model.compare.sides import Comparing
+from pytest_nfvperf.model.display import storable
 from pytest_nfvperf.model.ledger.ledger import Ledger
-from pytest_nfvperf.model.measure.connect_rate import ConnectResult
+from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
-from pytest_nfvperf.model.measure.reconnection import Reconnection
-from pytest_nfvperf.model.measure.request_response import RequestResult
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import Series
-from pytest_nfvperf.model.measure.stream_measurement import StreamResult
+from pytest_nfvperf.model.measure.streams import ConnectResult, Reconnection, RequestResult, StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, Testbed
-from pytest_nfvperf.model.text import storable
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, summarised
 from pytest_nfvperf.model.traffic.trial import TrialResult

@@ -1,13 +1,54 @@
-"""What a search ends with. Loads are frames/s per direction."""
+"""Outcomes of measurements: goals, loads, bounds, losses, readings and comparisons."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from pytest_nfvperf.model.display import format_ratio, format_value
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
-from pytest_nfvperf.model.samples import Relative, Samples, Slope
+from pytest_nfvperf.model.statistics import (
+    CONFIDENCE,
+    RatioEstimate,
+    Relative,
+    Samples,
+    Slope,
+    ratio_estimate,
+    rule_of_three,
+    slope_estimate,
+    two_bands,
+)
+from pytest_nfvperf.model.traffic.windows import Paced
+
+# The load that a user asks soaks to have. A file of its own: every pytest run of the environment imports it.
+
+
+@dataclass(frozen=True, slots=True)
+class SoakLoad:
+    """What load a user wants: frames/s per direction, or a share of the NDR (0..1); neither: the default."""
+
+    fps: float | None = None
+    ndr_share: float | None = None
+
+
+# What a count of lost frames proves, in words.
+
+
+def loss_bound_text(loss_ratio: float | None, offered: int | None) -> str:
+    """What a loss ratio proves: ``0 lost of 40,000,000: loss ratio < 7.5e-08 at 95 %`` (measuring method, rule 5)."""
+    if loss_ratio is None:
+        return "loss unknown"
+    if offered is None or offered < 1:
+        return f"loss ratio {format_ratio(loss_ratio)}"
+    if loss_ratio == 0:
+        return f"0 lost of {offered:,}: loss ratio < {rule_of_three(offered):.2g} at 95 %"
+    return f"{round(loss_ratio * offered):,} lost of {offered:,}"
+
+
+# What a search ends with. Loads are frames/s per direction.
 
 
 class SearchStatus(StrEnum):
@@ -262,3 +303,132 @@ class Outcome:
 
     def relative(self, metric: str) -> Relative | None:
         return next((found for found in self.relatives if found.metric == metric), None)
+
+
+# Notes of several outcomes, each told once.
+
+
+def notes_once(outcomes: Sequence[Outcome], per: str) -> list[tuple[str, str]]:
+    """Each note once, with its subjects, "" for all. ``per``: the label that the subjects differ in."""
+    about: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for note in dict.fromkeys(outcome.notes):
+            about.setdefault(note, []).append(outcome.label[per])
+    return [(note, "" if len(values) == len(outcomes) else ", ".join(values)) for note, values in about.items()]
+
+
+# A reading: one measurement of one subject of a comparison.
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one measurement of one subject gave; each field is by metric, values in its base unit.
+
+    ``evidence``: id of the trial. ``at_least``, ``at_most``: why the value is only a bound. ``paced``: values by
+    window, each with how slow the cores were meanwhile (model/traffic/windows.py): subjects are compared at the same
+    speed of the cores. ``whole``: the value over the whole trial, disturbed or not, for comparisons without windows.
+    ``missing``: why the reading lacks a metric.
+    """
+
+    values: Mapping[str, float]
+    evidence: str
+    at_least: Mapping[str, str] = field(default_factory=dict)
+    at_most: Mapping[str, str] = field(default_factory=dict)
+    paced: Mapping[str, Sequence[Paced]] = field(default_factory=dict)
+    whole: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def on_rig(self, rig: int | None) -> Reading:
+        """The same, with its windows knowing the rig that measured them."""
+        told = {metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.paced.items()}
+        return replace(self, paced=told)
+
+    def of_whole_trial(self, metrics: Sequence[str]) -> Reading:
+        """The same, with the values of these metrics over the whole trial, where they are told apart."""
+        whole = {metric: self.whole[metric] for metric in metrics if metric in self.whole}
+        missing = {metric: reason for metric, reason in self.missing.items() if metric not in whole}
+        return replace(self, values={**self.values, **whole}, missing=missing)
+
+    def over_all(self, metric: str) -> float | None:
+        """The value over the whole trial, where it is told apart; else the value; None without one."""
+        return self.whole.get(metric, self.values.get(metric))
+
+
+# From samples of several subjects to ratios and slopes. Pure.
+
+FEWEST_FOR_A_SLOPE = 3
+"""Subjects. Two make a ratio, not a line."""
+
+
+def relative(
+    samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...], confidence: float = CONFIDENCE
+) -> Relative | None:
+    """The ratio of two samples of a metric; None without a value above 0. ``differing``: the baseline's labels."""
+    if not _positive(samples) or not _positive(baseline):
+        return None
+    return bounded(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
+
+
+def bounded(
+    found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
+) -> Relative:
+    """An estimate as what it says of the subject: where either side is only a bound, an end is open."""
+    own, others = samples.at_least or samples.at_most, baseline.at_least or baseline.at_most
+    reasons = [own, f"baseline: {others}" if others else ""]
+    unbounded = math.isinf(found.high) or bool(samples.at_least or baseline.at_most)
+    return Relative(
+        metric=samples.metric,
+        baseline=differing,
+        ratio=found.ratio,
+        low=0.0 if samples.at_most or baseline.at_least else found.low,
+        high=None if unbounded else found.high,
+        confidence=found.confidence,
+        smallest_detectable=None if math.isinf(found.smallest_detectable) else found.smallest_detectable,
+        bound_reason="; ".join(dict.fromkeys(filter(None, reasons))),
+        baseline_value=baseline.median,
+        baseline_bound="at least" if baseline.at_least else "at most" if baseline.at_most else "",
+    )
+
+
+def _positive(samples: Samples) -> bool:
+    return bool(samples.values) and all(math.isfinite(value) and value > 0 for value in samples.values)
+
+
+def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float = CONFIDENCE) -> Slope | None:
+    """The change for each one more; shares are of the first subject.
+
+    ``series``: (how many, samples) of each subject, all of one metric. ``per``: the label that counts. None for fewer
+    than three subjects, or a baseline with a median of 0.
+    """
+    if len(series) < FEWEST_FOR_A_SLOPE or not all(samples.values for _, samples in series):
+        return None
+    baseline = abs(series[0][1].median)
+    if not baseline:
+        return None
+    points = [(x, value) for x, samples in series for value in samples.values]
+    found = slope_estimate([x for x, _ in points], [y for _, y in points], confidence)
+    return Slope(
+        metric=series[0][1].metric,
+        unit=series[0][1].unit,
+        per=per,
+        value=found.slope,
+        low=found.low,
+        high=found.high,
+        share=found.slope / baseline,
+        share_low=found.low / baseline,
+        share_high=found.high / baseline,
+        confidence=confidence,
+        bound_reason=next((why for _, each in series if (why := each.at_least or each.at_most)), ""),
+    )
+
+
+def bands_note(samples: Samples) -> str:
+    """Says so when the samples fall into two bands (How we measure, rule 11); else empty."""
+    found = two_bands(samples.values)
+    if found is None:
+        return ""
+    low, high = (
+        f"{len(band)} of {format_value(band[0], samples.unit)} .. {format_value(band[-1], samples.unit)}"
+        for band in (found.low, found.high)
+    )
+    return f"{samples.metric} falls into two bands: {low} and {high}"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many
-from pytest_nfvperf.model.samples import Bound, Relative
 from pytest_nfvperf.model.sla.rules import Limit, Rule, budget_text, same_load, show_load, within
 from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, Baseline, Judgement, Observation, Verdict, failure_table
+from pytest_nfvperf.model.statistics import Bound, Relative
 
 __all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
 

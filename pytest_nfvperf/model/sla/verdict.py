@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pytest_nfvperf.model.display import MISSING, format_against, format_margin
-from pytest_nfvperf.model.samples import Bound, Relative, bound_of
+from pytest_nfvperf.model.statistics import Bound, Relative, bound_of
 
 
 class Judgement(StrEnum):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from pytest_nfvperf.model.arguments import INTEGER, TEXT, checked, optional
-from pytest_nfvperf.model.choice import Choice
+from pytest_nfvperf.model.display import Choice
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 
 

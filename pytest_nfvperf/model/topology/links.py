@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.choice import Choice
+from pytest_nfvperf.model.display import Choice
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, DEFAULT_MTU, Offloads, Vlan
 
 NODE_NAME = "[a-z][a-z0-9-]{0,11}"

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.arguments import (
     several,
     whole,
 )
-from pytest_nfvperf.model.choice import Choice
+from pytest_nfvperf.model.display import Choice
 
 LONGEST_KERNEL_NAME = 15
 """IFNAMSIZ less its final zero, linux/if.h."""

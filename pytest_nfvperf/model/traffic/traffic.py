@@ -29,7 +29,7 @@ from pytest_nfvperf.model.arguments import (
     several,
     whole,
 )
-from pytest_nfvperf.model.choice import unknown_word
+from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 
 # Headers of test frames: how long they are, and the VXLAN that can be around a frame (RFC 7348).

@@ -25,12 +25,12 @@ from pytest_nfvperf.adapters.generators.iperf3.session import (
     window,
 )
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import namespace_id
+from pytest_nfvperf.adapters.net.threads import namespace_id
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.measure.stream_measurement import (
+from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
     StreamEvidence,

@@ -22,10 +22,10 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports, listens
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.measure.stream_measurement import StreamSpec
+from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.ports.streams import StreamEnd
 
 FINE_INTERVAL_S = 0.1

@@ -24,10 +24,10 @@ from functools import partial
 from pytest_nfvperf.adapters.generators.end_counters import read_end
 from pytest_nfvperf.adapters.generators.pairs.program_pair import GivesUp, PairRun, ProgramPair
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.measure.connect_rate import ConnectResult, ConnectSpec
+from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.ports.streams import StreamEnd
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
 from pytest_nfvperf.adapters.generators.pairs.program_pair import ProgramPair
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.inside import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
-from pytest_nfvperf.model.measure.request_response import RequestResult, RequestSpec
+from pytest_nfvperf.model.measure.streams import RequestResult, RequestSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 from pytest_nfvperf.ports.streams import StreamEnd
 

@@ -1,0 +1,341 @@
+"""The kernel's bridge as a datapath: what it cannot do, VLANs, the topology, its counters."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+
+from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_SETLINK
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.net import netlink as rtnetlink
+from pytest_nfvperf.adapters.net.cabling import Cabling, active_in, generator_pair, link_pair, namespace_plans, nic_pair
+from pytest_nfvperf.adapters.net.interface_counters import LinkCollector, link_counters
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
+from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, inside
+from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut
+from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole, Vlan
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
+from pytest_nfvperf.ports.datapath import Attachment, Collector
+
+# What a Linux bridge cannot do that a topology may ask for. Pure.
+
+
+def refuse_impossible(topology: Topology) -> None:
+    """ConfigError that names what of the topology a Linux bridge has not, and what to take instead."""
+    checks: tuple[Callable[[Topology], str | None], ...] = (_patches, _tunnels, _rules, _ports, _nics, _crossings)
+    for find in checks:
+        problem = find(topology)
+        if problem is not None:
+            raise ConfigError(f"topology {topology.name!r} cannot be built of Linux bridges: {problem}")
+
+
+def _patches(topology: Topology) -> str | None:
+    if not topology.patches:
+        return None
+    return f"{topology.patches[0].port_a!r} is a patch port, which only Open vSwitch has; join them by veth"
+
+
+def _tunnels(topology: Topology) -> str | None:
+    return f"{topology.tunnels[0].port!r} is a tunnel; take an OVS datapath" if topology.tunnels else None
+
+
+def _rules(topology: Topology) -> str | None:
+    if not topology.rules:
+        return None
+    return f"{topology.rules[0].bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
+
+
+def _ports(topology: Topology) -> str | None:
+    for port in topology.ports:
+        if port.kind not in {PortKind.TESTBED, PortKind.AF_PACKET}:
+            return f"port {port.name!r} is {port.kind}; take the kind TESTBED or AF_PACKET, a veth pair"
+        if port.role is PortRole.MONITOR:
+            return f"port {port.name!r} is a monitor, and there are no mirrors; take an OVS datapath"
+    return None
+
+
+def _nics(topology: Topology) -> str | None:
+    for nic in topology.nics:
+        if nic.kind != NicKind.VETH:
+            return f"interface {nic.name!r} is {nic.kind}; take a veth pair"
+    return None
+
+
+def _crossings(topology: Topology) -> str | None:
+    """Learning does what crossings say where they join a bridge's only two ports, both ways; else it does not."""
+    said: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for crossing in topology.crossings:
+        said[crossing.bridge].add((crossing.in_port, crossing.out_port))
+    for bridge, pairs in said.items():
+        ports = topology.bridge_ports(bridge)
+        if len(ports) != 2 or pairs != {ports, ports[::-1]}:
+            return (
+                f"the crossings of {bridge!r} are flows, and a Linux bridge has none: it learns addresses; "
+                "leave the crossings out, or give it two ports that cross both ways"
+            )
+    return None
+
+
+# VLANs of a Linux bridge's ports (bridge-vlan(8)), in the terms of OVS's Port table.
+
+_AF_BRIDGE = 7
+_PVID, _UNTAGGED, _RANGE_BEGIN, _RANGE_END = 0x2, 0x4, 0x8, 0x10  # BRIDGE_VLAN_INFO_*, linux/if_bridge.h
+_DEFAULT = 1
+_FIRST, _LAST = 1, 4094
+
+
+def set_vlans(ports: Mapping[int, Vlan]) -> None:
+    """Set the VLANs of ports, by their interface numbers, in the namespace of the calling thread.
+
+    A port has VLAN 1 untagged when it becomes one of a bridge. An access port has its tag instead, a trunk
+    also carries its list, or every VLAN when that is empty.
+    """
+    with Netlink() as netlink:
+        netlink.send([_request(RTM_DELLINK, index, [(_DEFAULT, 0)]) for index in ports])
+        netlink.send([_request(RTM_SETLINK, index, vlan_entries(vlan)) for index, vlan in ports.items()])
+
+
+def vlan_entries(vlan: Vlan) -> list[tuple[int, int]]:
+    """VLANs of a port with the kernel's flags for each."""
+    entries = [(number, 0) for number in vlan.trunks]
+    if not vlan.trunks and vlan.tag is None:
+        entries = [(_FIRST, _RANGE_BEGIN), (_LAST, _RANGE_END)]
+    if vlan.tag is not None:
+        entries.append((vlan.tag, _PVID | _UNTAGGED))
+    return entries
+
+
+def _request(kind: int, index: int, entries: list[tuple[int, int]]) -> Request:
+    message = ifinfmsg()
+    message["header"]["type"] = kind
+    message["family"], message["index"] = _AF_BRIDGE, index
+    infos = [["IFLA_BRIDGE_VLAN_INFO", {"vid": number, "flags": flags}] for number, flags in entries]
+    message["attrs"] = [["IFLA_AF_SPEC", {"attrs": infos}]]
+    return Request(f"set the VLANs of interface {index}", message)
+
+
+# A topology of Linux bridges in a namespace of its own.
+
+
+class BuiltBridgeTopology:
+    """A live topology of Linux bridges. Owns its teardown."""
+
+    def __init__(self, journal: Journal, name: str, topology: Topology) -> None:
+        """Build it in a new namespace of this name, which removes it when it goes."""
+        refuse_impossible(topology)
+        self.topology = topology
+        self.closed = False
+        self._name = name
+        self.home = Namespace(journal, name)
+        self._cabling = Cabling(journal, self.home, owns_home=True)
+        self._devices: dict[str, str] = {}
+        try:
+            self._make_ports()
+            inside(self.home.path, self._make_bridges)
+        except OSError as error:
+            self.close()
+            raise TestbedError(f"cannot build topology {topology.name!r}: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_ports(self) -> None:
+        topology, home = self.topology, self.home.path
+        self._cabling.make_namespaces(namespace_plans(topology, self._name))
+        pairs = []
+        for port in topology.ports:
+            pair, device = generator_pair(port, home, self._cabling.name_in_ours())
+            pairs.append(pair)
+            self._devices[port.name] = device
+        namespaces = {spec.name: self._cabling.namespace(spec.name).path for spec in topology.namespaces}
+        pairs += [nic_pair(nic, home, namespaces[nic.namespace], nic.offloads) for nic in topology.nics]
+        pairs += [link_pair(link, home) for link in topology.veths]
+        routes = {namespaces[spec.name]: spec.routes for spec in topology.namespaces if spec.routes}
+        if pairs:
+            self._cabling.join(pairs, routes)
+
+    def _make_bridges(self) -> None:
+        vlans = self._vlans()
+        filtered = {bridge for bridge, port in all_ports(self.topology) if port in vlans}
+        with Netlink() as netlink:
+            try:
+                netlink.send(
+                    [rtnetlink.bridge(name, vlan_filtering=name in filtered) for name in self.topology.bridges]
+                )
+            except KernelRefusedError as error:
+                raise TestbedError(f"topology {self.topology.name!r}: {error}{_advice(error, filtered)}") from error
+            masters = {name: socket.if_nametoindex(name) for name in self.topology.bridges}
+            ports = [(port, socket.if_nametoindex(port), bridge) for bridge, port in all_ports(self.topology)]
+            netlink.send([rtnetlink.set_up(index=i, name=port, master=masters[bridge]) for port, i, bridge in ports])
+        if vlans:
+            set_vlans({index: vlans[port] for port, index, _ in ports if port in vlans})
+
+    def _vlans(self) -> Mapping[str, Vlan]:
+        topology = self.topology
+        named = [(port.name, port.vlan) for port in topology.ports]
+        named += [(nic.port, nic.vlan) for nic in topology.nics]
+        named += [(end, link.vlan) for link in topology.veths for end in (link.port_a, link.port_b)]
+        return {name: vlan for name, vlan in named if vlan is not None}
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        return tuple(Attachment(port.name, self._devices[port.name]) for port in self.topology.ports)
+
+    def netns(self, namespace: str) -> str:
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        return self._cabling.namespace(namespace).name
+
+    def firewall(self) -> dict[str, list[str]]:
+        return active_in([*(self.netns(spec.name) for spec in self.topology.namespaces), self.home.name])
+
+    def not_offloaded(self) -> str | None:
+        return "a Linux bridge has no flows that a NIC could take"
+
+    def wait_ready(self, deadline_s: float) -> None:
+        wait_until(
+            lambda: not self._cabling.not_running(),
+            f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
+            deadline_s,
+            last_seen=lambda: "not yet on " + ", ".join(self._cabling.not_running()),
+        )
+
+    def configuration(self) -> str:
+        states = self._cabling.states()
+        lines = ["# Linux bridges: no spanning tree, no multicast snooping"]
+        vlans = self._vlans()
+        for bridge in self.topology.bridges:
+            lines += ["", f"# bridge {bridge}"]
+            for port in self.topology.bridge_ports(bridge):
+                vlan = f" tag={vlans[port].tag} trunks={vlans[port].trunks}" if port in vlans else ""
+                lines.append(f"port {port}: {states[port]}{vlan}" if port in states else f"port {port}: gone")
+        return "\n".join([*lines, "", *self._cabling.offload_lines()]) + "\n"
+
+    def check(self) -> None:
+        if not self.home.is_there():
+            raise TestbedError(f"namespace {self.home.name} of the Linux bridges is gone: somebody removed it")
+        self._cabling.check()
+
+    def losses(self) -> dict[str, int]:
+        return self._cabling.losses()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._cabling.close()
+
+
+def _advice(error: KernelRefusedError, filtered: set[str]) -> str:
+    if error.code == errno.EOPNOTSUPP and filtered:
+        return "; this kernel's bridge knows no VLANs (CONFIG_BRIDGE_VLAN_FILTERING): take an OVS datapath for them"
+    if error.code == errno.EEXIST:
+        return "; there is an interface of this name, which is left alone: use another name"
+    return ""
+
+
+# Counters of the ports of Linux bridges, as the kernel keeps them for each interface. Source "linux-bridge".
+
+SOURCE = "linux-bridge"
+
+
+class BridgeCollector:
+    """``<port>.rx_packets`` and the others of every port; rx is what came in to the bridge by it."""
+
+    def __init__(self, topologies: Callable[[], Sequence[BuiltBridgeTopology]]) -> None:
+        self._topologies = topologies
+
+    def snapshot(self) -> CounterSnapshot:
+        counters: dict[str, int] = {}
+        for built in self._topologies():
+            ports = {port for _, port in all_ports(built.topology)}
+            try:
+                counters |= inside(built.home.path, partial(_read, ports))
+            except OSError as error:
+                raise TestbedError(f"no counters of the Linux bridges: {error}") from error
+        return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
+
+
+def _read(wanted: set[str]) -> dict[str, int]:
+    with Netlink() as netlink:
+        _, counters = link_counters(netlink)
+    return {f"{port}.{name}": value for port in wanted & set(counters) for name, value in counters[port].items()}
+
+
+# Linux bridges as a ports.Datapath.
+
+KIND = "linux-bridge"
+
+
+class BridgeDatapath:
+    """Topologies of the kernel's bridges and veth pairs, each in a namespace of its own."""
+
+    def __init__(self, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "bridge") -> None:
+        """Start nothing; two in one run need two names."""
+        if dut.userspace_tso:
+            raise ConfigError("userspace TSO is a setting of OVS's userspace datapath: a Linux bridge has none")
+        self._journal = journal
+        self._name = name
+        self._numbers = count(1)
+        self._built: list[BuiltBridgeTopology] = []
+        self._collectors = (
+            BridgeCollector(self._live_topologies),
+            LinkCollector(lambda: [built.losses() for built in self._live_topologies()]),
+        )
+
+    @staticmethod
+    def lacks(dut: Dut) -> str | None:
+        if dut.userspace_tso:
+            return "a Linux bridge has no userspace TSO: leave it out for this datapath"
+        try:
+            in_own_thread(partial(_try_bridge))
+        except (OSError, KernelRefusedError) as error:
+            return f"no Linux bridge can be made: {error}; run as root, on a kernel with the bridge module"
+        return None
+
+    def info(self) -> DatapathInfo:
+        """The kernel's release is its version."""
+        detail = "the kernel's bridge in a namespace of its own, ports are veth pairs"
+        return DatapathInfo(KIND, os.uname().release, None, detail)
+
+    def build(self, topology: Topology) -> BuiltBridgeTopology:
+        built = BuiltBridgeTopology(self._journal, f"{self._name}{next(self._numbers)}", topology)
+        self._built.append(built)
+        return built
+
+    def collectors(self) -> tuple[Collector, ...]:
+        return self._collectors
+
+    def check_alive(self) -> None:
+        for built in self._live_topologies():
+            built.check()
+
+    def logs(self) -> Mapping[str, str]:
+        return {}
+
+    def remove_topologies(self) -> None:
+        for built in reversed(self._live_topologies()):
+            built.close()
+
+    def close(self) -> None:
+        self.remove_topologies()
+
+    def _live_topologies(self) -> list[BuiltBridgeTopology]:
+        self._built = [built for built in self._built if not built.closed]
+        return self._built
+
+
+def _try_bridge() -> None:
+    enter_new()
+    with Netlink() as netlink:
+        netlink.send([rtnetlink.bridge("probe", vlan_filtering=False)])

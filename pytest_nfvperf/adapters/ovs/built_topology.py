@@ -1,0 +1,582 @@
+"""A topology on one OVS, from its first row to its removal."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Collection, Mapping, Sequence, Set
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+import ovs.db.idl
+
+from pytest_nfvperf.adapters.net.cabling import active_in
+from pytest_nfvperf.adapters.net.packet_sockets import HeldSockets
+from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, tell_neighbour
+from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
+from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, UnixctlError, one
+from pytest_nfvperf.adapters.ovs.ports import PortMaker
+from pytest_nfvperf.adapters.ovs.rows import (
+    flow_outputs,
+    insert,
+    interface_error,
+    mirror_counts,
+    mirror_text,
+    offload_share,
+    offloaded_flows,
+    port_text,
+    replace_mirrors,
+)
+from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.measure.offloading import OffloadShare
+from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
+from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
+
+# What stands on one node of a topology, on this machine or on another.
+
+
+class BuiltNode(BuiltTopology, Protocol):
+    """The part of a topology that one node has. It owns its teardown."""
+
+    def interface_names(self) -> Mapping[str, str]:
+        """Names of the topology's ports by the names of OVS's interfaces."""
+        ...
+
+    def learned(self) -> Mapping[str, str]:
+        """Which port each MAC address was learned on, by its name in the topology."""
+        ...
+
+    def mac_of(self, bridge: str) -> str:
+        """Of a bridge's local port, by which tunnels' frames leave and enter; TestbedError where it has none."""
+        ...
+
+    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
+
+    def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
+        """Make these the flows of a bridge, in ovs-ofctl(8)'s words, all at once; TestbedError with its own words."""
+        ...
+
+
+# MAC addresses that a bridge has learned (ovs-vswitchd(8), fdb/show).
+
+_ROW = re.compile(r"^\s*(?P<port>\d+)\s+\d+\s+(?P<mac>(?:[0-9a-f]{2}:){5}[0-9a-f]{2})\s+\S+\s*$", re.MULTILINE)
+
+
+def learned_ports(fdb_show: str) -> dict[str, int]:
+    """OpenFlow port numbers by MAC address, in small letters; the bridge's own port is left out."""
+    return {row["mac"]: int(row["port"]) for row in _ROW.finditer(fdb_show)}
+
+
+# How many patch ports in a row OVS follows. Pure.
+
+MOST_PATCHES = 64
+"""MAX_DEPTH of ofproto/ofproto-dpif-xlate.c, OVS 2.5 to 4.0: a frame that crosses more is dropped silently."""
+
+
+def refuse_too_deep(topology: Topology) -> None:
+    """ConfigError for a chain of patch ports that OVS would build, and drop every frame on."""
+    neighbours: dict[str, set[str]] = defaultdict(set)
+    for patch in topology.patches:
+        neighbours[patch.bridge_a].add(patch.bridge_b)
+        neighbours[patch.bridge_b].add(patch.bridge_a)
+    longest = _longest(neighbours)
+    if longest > MOST_PATCHES:
+        raise ConfigError(
+            f"topology {topology.name!r} has {longest} patch ports in a row ({longest + 1} bridges), and OVS drops "
+            f"frames after {MOST_PATCHES}: use fewer bridges, or join some by veth"
+        )
+
+
+def _longest(neighbours: Mapping[str, Set[str]]) -> int:
+    """The longest way in patches: exact for trees, which chains are, by going to the farthest bridge twice."""
+    longest, seen = 0, set[str]()
+    for bridge in neighbours:
+        if bridge not in seen:
+            reached = _distances(neighbours, bridge)
+            seen |= reached.keys()
+            farthest = max(reached, key=lambda name: reached[name])
+            longest = max(longest, *_distances(neighbours, farthest).values())
+    return longest
+
+
+def _distances(neighbours: Mapping[str, Set[str]], start: str) -> dict[str, int]:
+    distances, waiting = {start: 0}, deque([start])
+    while waiting:
+        bridge = waiting.popleft()
+        for other in neighbours[bridge] - distances.keys():
+            distances[other] = distances[bridge] + 1
+            waiting.append(other)
+    return distances
+
+
+# Lets OVS connect to a vhost-user socket the moment somebody listens on it.
+#
+# DPDK's virtio-user as a server blocks in its probe until OVS has connected, and OVS, once it failed to
+# connect, tries again only a second later (DPDK's vhost reconnect thread): attaching two ports one after the
+# other would take two seconds. OVS does connect at once when it is told the path while somebody listens there.
+# So ports are made without a path, and a thread tells each its path in time.
+#
+# The kernel lists Unix sockets by network namespace, so the connector is told in whose lists to look; a trial
+# connection would be taken for OVS's.
+
+_LISTENING = 0x00010000  # __SO_ACCEPTCON in the flags of /proc/net/unix
+OURS = Path("/proc/net/unix")
+TELL_DEADLINE_S = 30.0
+"""On two busy CPUs ovsdb-server was seen to take more than 5 s. Who waits for the link has a deadline of its own."""
+_SOON_S, _SOON_INTERVAL_S, _LATER_INTERVAL_S = 10.0, 0.005, 0.1
+
+
+def listening_sockets(table: Path = OURS) -> set[str]:
+    """Paths of the Unix sockets that somebody listens on, in a list of proc_pid_net(5); none if its process ended."""
+    try:
+        lines = table.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    paths = set()
+    for line in lines:
+        fields = line.split(maxsplit=7)
+        if len(fields) == 8 and int(fields[3], 16) & _LISTENING:
+            paths.add(fields[7])
+    return paths
+
+
+class VhostConnector:
+    """Watches for listeners from ``start`` until all are connected, or ``close``."""
+
+    THREAD_NAME = "vhost-connector"
+
+    def __init__(
+        self,
+        database: Path,
+        sockets: Mapping[str, Path],
+        deadline_s: float = TELL_DEADLINE_S,
+        tables: Collection[Path] = (OURS,),
+    ) -> None:
+        """Prepare; ``start`` watches.
+
+        ``sockets``: where each interface's far end will listen. ``tables``: lists of Unix sockets, of each network
+        namespace where a far end may be.
+        """
+        self._tables = frozenset(tables)
+        self._rpc = JsonRpc(database, "ovsdb-server")
+        self._waiting = dict(sockets)
+        self._deadline_s = deadline_s
+        self._stop = threading.Event()
+        self._failure: TestbedError | None = None
+        self._thread = threading.Thread(target=self._watch, name=self.THREAD_NAME, daemon=True)
+
+    def start(self) -> None:
+        if self._waiting:
+            self._thread.start()
+
+    def check(self) -> None:
+        """Raise the error that ended the watch."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _watch(self) -> None:
+        began = time.monotonic()
+        try:
+            while self._waiting and not self._stop.is_set():
+                for interface in self._ready():
+                    self._tell(interface, self._waiting.pop(interface))
+                soon = time.monotonic() - began < _SOON_S
+                self._stop.wait(_SOON_INTERVAL_S if soon else _LATER_INTERVAL_S)
+        except TestbedError as error:
+            self._failure = error
+        finally:
+            self._rpc.close()
+
+    def _ready(self) -> list[str]:
+        listening = set[str]().union(*(listening_sockets(table) for table in self._tables))
+        return [name for name, path in self._waiting.items() if str(path) in listening]
+
+    def _tell(self, interface: str, path: Path) -> None:
+        operation = {
+            "op": "update",
+            "table": "Interface",
+            "where": [["name", "==", interface]],
+            "row": {"options": ["map", [["vhost-server-path", str(path)]]]},
+        }
+        try:
+            answer = self._rpc.request("transact", ["Open_vSwitch", operation], self._deadline_s)
+        except DeadlineError as error:
+            raise DeadlineError(
+                f"waited {self._deadline_s:g} s for ovsdb-server to take where interface {interface!r} connects, "
+                f"{path}: it does not answer, and OVS does not connect meanwhile"
+            ) from error
+        (result,) = answer[:1]
+        if result.get("count") != 1:
+            raise TestbedError(f"OVS was not told where interface {interface!r} connects: {result}")
+
+    def close(self) -> None:
+        """Stop watching, and wait for no answer. Can be called twice."""
+        self._stop.set()
+        self._rpc.abort()
+        if self._thread.is_alive():
+            self._thread.join()
+
+
+# A topology taken out of OVS again, in one transaction, as fast as it was put in.
+#
+# The kernel takes 10 to 20 ms for each tap and for each packet socket that goes, and vswitchd lets them go one
+# after the other. So the bridges' taps are removed together while it is at it, and its packet sockets are held
+# until it has closed them (see ``held_sockets``).
+
+_NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
+"""Modules of vswitchd (ovs-appctl vlog/list) that complain of an interface that is gone."""
+
+
+def remove_from_ovs(
+    instance: RunningOvs, port_maker: PortMaker, topology: Topology, interfaces: Collection[str], deadline_s: float
+) -> None:
+    """Remove a topology's bridges, with all on them, from OVS. Nothing to do where OVS has died.
+
+    ``port_maker``: removes the bridges' own taps, nothing else. ``interfaces``: the ports' kernel interfaces.
+
+    Raises:
+        TestbedError: OVS does not take it, or not in time.
+    """
+    if not instance.running():
+        return
+    instance.db.refresh()
+    rows = instance.db.rows("Bridge")
+    present = [rows[name] for name in topology.bridges if name in rows]
+    if not present:
+        return
+    userspace = instance.owned and instance.options.datapath_type == "netdev"
+
+    def remove_taps() -> None:
+        """Not before OVS begins: it would look for what became of them, bridge by bridge."""
+        if userspace:
+            port_maker.remove(topology.bridges)
+
+    def delete(_: ovs.db.idl.Transaction) -> None:
+        for row in present:
+            instance.db.root.delvalue("bridges", row)
+
+    _log_level(instance, "off")
+    with closing(HeldSockets(instance.pid, interfaces if userspace else ())):
+        what = f"removal of topology {topology.name}"
+        instance.db.transact(delete, what, deadline_s, meanwhile=remove_taps)
+    _log_level(instance, "info")
+    instance.forget_bridges(topology.bridges)
+
+
+def _log_level(instance: RunningOvs, level: str) -> None:
+    """What OVS logs while its taps go is no evidence, and must not appear in a later error."""
+    if not instance.owned:
+        return
+    with suppress(TestbedError):  # a vswitchd that does not answer this is removed from as well
+        for module in _NOISY:
+            instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)
+
+
+# A topology built on an instance: one OVSDB transaction, flows, and their teardown.
+
+_OF_KERNEL = ("system", "tap", "afxdp")
+"""Types of OVS's interfaces that the kernel has one of that name for."""
+
+_APPLY_DEADLINE_S = 20.0
+_APPLY_DEADLINE_EACH_S = 0.2
+"""For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
+
+
+class BuiltOvsTopology:
+    """A live topology on an OVS, ours or the system's. Owns its teardown."""
+
+    def __init__(self, instance: RunningOvs, port_maker: PortMaker, topology: Topology) -> None:
+        """Build it.
+
+        Raises:
+            ConfigError: a port that this datapath cannot have, or a name already in use.
+            TestbedError: an interface that OVS could not make, with the text of its error column.
+        """
+        self.topology = topology
+        self._instance = instance
+        self._port_maker = port_maker
+        self._openflow = OpenFlow(instance.ofctl, instance.sockets)
+        self._wired: dict[str, OvsPort] = {}
+        self._connector: VhostConnector | None = None
+        self.closed = False
+        refuse_too_deep(topology)
+        self._refuse_names_in_use()
+        try:
+            self._wired = port_maker.wire(topology)
+            refuse_flows_on_bonds(topology, self._wired.values())
+            instance.note_bridges(topology.bridges)
+            instance.db.transact(self._insert, f"topology {topology.name}", self._apply_deadline_s)
+            self._check_interfaces()
+            port_maker.finish(topology)
+            self._replace_flows()
+            self._start_connector()
+        except BaseException as error:
+            try:
+                self.close()
+            except TestbedError as removal_error:
+                error.add_note(f"and then the topology could not be removed: {removal_error.message}")
+            raise
+
+    @property
+    def instance(self) -> RunningOvs:
+        return self._instance
+
+    def _refuse_names_in_use(self) -> None:
+        """Teardown goes by these names, so check before anything is made: it must not take another's."""
+        db = self._instance.db
+        db.refresh()
+        wanted = {*self.topology.bridges, *(name for _, name in all_ports(self.topology))}
+        taken = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
+        if taken:
+            owner = "another topology" if self._instance.owned else "somebody else, or by another run of ours,"
+            raise TestbedError(
+                f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by {owner} "
+                "on this OVS; close that first, or use other names"
+            )
+
+    @property
+    def _apply_deadline_s(self) -> float:
+        parts = len(self.topology.bridges) + len(all_ports(self.topology))
+        return _APPLY_DEADLINE_S + _APPLY_DEADLINE_EACH_S * parts
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        ports = [Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports]
+        return (*ports, *self._port_maker.hosts())
+
+    def interface_names(self) -> dict[str, str]:
+        return {one.interface: name for name, wired in self._wired.items() for one in wired.interfaces}
+
+    def kernel_interfaces(self) -> dict[str, str]:
+        """Names of the topology's ports by the interfaces that the kernel has for them: veth pairs, a lab's."""
+        named = ((one, name) for name, wired in self._wired.items() for one in wired.interfaces)
+        return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in _OF_KERNEL}
+
+    def netns(self, namespace: str) -> str:
+        if namespace not in {spec.name for spec in self.topology.namespaces}:
+            raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
+        return self._port_maker.namespace(namespace).name
+
+    def firewall(self) -> dict[str, list[str]]:
+        home = self._instance.home
+        names = [self.netns(spec.name) for spec in self.topology.namespaces]
+        return active_in(names if home.journaled else [*names, home.name])
+
+    def mac_of(self, bridge: str) -> str:
+        db = self._instance.db
+        db.refresh()
+        mac = one(db.rows("Interface")[bridge].mac_in_use)
+        if not mac:
+            raise TestbedError(f"bridge {bridge!r} has no MAC address that tunnels could be told of")
+        return str(mac)
+
+    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
+        tell_neighbour(self._instance, bridge, address, mac)
+
+    def ofports(self) -> dict[str, int]:
+        """OpenFlow port numbers by the names of the topology's ports, links' ends included; of a bond the first."""
+        rows = self._instance.db.rows("Interface")
+        return {name: int(one(rows[wired.interfaces[0].interface].ofport) or -1) for name, wired in self._wired.items()}
+
+    def port_names(self, bridge: str) -> dict[int, str]:
+        """Names of the topology's ports by their OpenFlow port numbers; a bond has several."""
+        rows = self._instance.db.rows("Interface")
+        return {
+            int(one(rows[each.interface].ofport) or -1): name
+            for name, wired in self._wired.items()
+            if wired.bridge == bridge
+            for each in wired.interfaces
+        }
+
+    def learned(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for bridge in self.topology.bridges:
+            names = self.port_names(bridge)
+            for mac, number in learned_ports(self._appctl("fdb/show", bridge)).items():
+                found[mac] = names.get(number, f"{bridge} port {number}")
+        return found
+
+    def set_mirrors(self, mirrors: Sequence[Mirror]) -> None:
+        """Replace the mirrors by OVSDB while the topology is deployed.
+
+        Raises:
+            ValueError: the mirrors cannot be, or mirrors by flows would change.
+            DeadlineError: vswitchd did not take them.
+        """
+        changed = replace(self.topology, mirrors=tuple(mirrors))
+        by_flows = [{m for m in of if m.by is MirrorMethod.FLOW} for of in (self.topology.mirrors, changed.mirrors)]
+        if by_flows[0] != by_flows[1]:
+            raise ValueError(
+                f"topology {changed.name!r}: mirrors by flows do not change while it is deployed: build it anew"
+            )
+        interfaces = {name: wired.interface for name, wired in self._wired.items()}
+        replace_mirrors(self._instance.db, self._instance.ctl, changed, interfaces)
+        self.topology = changed
+
+    def mirror_counts(self) -> dict[str, MirrorCounts]:
+        """What OVS counted of each mirror's copies since it was made, by name; takes up to a second."""
+        return mirror_counts(self._instance.db, self._instance.ctl, self.topology.mirrors)
+
+    def not_offloaded(self) -> str | None:
+        if self._instance.db.root.other_config.get("hw-offload") != "true":
+            return "other_config:hw-offload is not true"
+        state = offloaded_flows(self._instance.ctl)
+        return None if state.full.count else f"hw-offload is on, but {state}"
+
+    def management_socket(self, bridge: str) -> Path:
+        return self._openflow.socket(bridge)
+
+    def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
+        self._openflow.replace_flows(bridge, flows)
+
+    def offload_share(self) -> OffloadShare:
+        """Where flows are handled now, and what OVS has logged about those that are not in hardware."""
+        return offload_share(offloaded_flows(self._instance.ctl), self._instance.problems())
+
+    def check(self) -> None:
+        self._port_maker.check()
+
+    def restarted(self) -> None:
+        """After a restart of OVS: restore the flows and neighbours that no database keeps."""
+        self._replace_flows()
+        self._port_maker.tell_neighbours()
+
+    def losses(self) -> dict[str, int]:
+        return self._port_maker.losses()
+
+    def _replace_flows(self) -> None:
+        """Install our flows. Bridges without flows of ours keep OVS's own MAC learning."""
+        ofports = self.ofports()
+        bonded = self._bonded()
+        for bridge in self.topology.bridges:
+            flows = list(flow_outputs(self.topology, bridge, ofports)) if bridge not in bonded else []
+            if flows:
+                add_crossings(self._openflow.socket(bridge), flows)
+            tables = pipeline(self.topology, bridge, ofports)
+            if tables:
+                self._openflow.replace_flows(bridge, tables)
+
+    def _bonded(self) -> set[str]:
+        """Bridges with a bond. They do MAC learning, because a flow bypasses a bond."""
+        return {wired.bridge for wired in self._wired.values() if wired.members}
+
+    def _start_connector(self) -> None:
+        sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
+        tables = {wired.socket_table or OURS for wired in self._wired.values() if wired.socket is not None}
+        self._connector = VhostConnector(self._instance.database, sockets, tables=tables)
+        self._connector.start()
+
+    def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
+        insert(
+            transaction,
+            self._instance.db.root,
+            self.topology,
+            self._wired.values(),
+            datapath_type=self._instance.options.datapath_type,
+            crossed={crossing.bridge for crossing in self.topology.crossings} - self._bonded(),
+            tag=self._instance.tag,
+        )
+
+    def _check_interfaces(self) -> None:
+        rows = self._instance.db.rows("Interface")
+        for name in [*self.topology.bridges, *self.interface_names()]:
+            error = interface_error(rows.get(name))
+            if error is not None:
+                raise TestbedError(
+                    f"interface {name!r} of topology {self.topology.name!r}: {error}{_advice(error)}",
+                    evidence={"ovs-vswitchd.log (warnings)": self._instance.problems()},
+                )
+
+    def wait_ready(self, deadline_s: float) -> None:
+        """Wait until every port has link; its far end must be attached by now."""
+        self._instance.db.wait(
+            lambda: not self._without_link(),
+            f"link on the ports of topology {self.topology.name!r}",
+            deadline_s,
+            lambda: "no link on " + ", ".join(self._without_link()),
+        )
+        wait_until(
+            lambda: not self._port_maker.not_running(),
+            f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
+            deadline_s,
+            last_seen=lambda: "not yet on " + ", ".join(self._port_maker.not_running()),
+        )
+        self._instance.check_alive()
+
+    def _without_link(self) -> list[str]:
+        if self._connector is not None:
+            self._connector.check()
+        self._check_interfaces()
+        rows = self._instance.db.rows("Interface")
+        up = {name for name, row in rows.items() if one(row.link_state) == "up"}
+        return [
+            name if wired.interface == name else f"{name} ({wired.interface})"  # as the testbed file calls it, too
+            for name, wired in self._wired.items()
+            # a bond carries frames while one of its members does
+            if wired.has_link and not any(each.interface in up for each in wired.interfaces)
+        ]
+
+    def configuration(self) -> str:
+        db = self._instance.db
+        db.refresh()
+        root = db.root
+        parts = ["# Open_vSwitch other_config"]
+        parts += [f"{key}={value}" for key, value in sorted(root.other_config.items())]
+        for bridge in self.topology.bridges:
+            parts += ["", *self._bridge_text(bridge)]
+        parts += ["", *self._port_maker.offload_lines()]
+        userspace = self._instance.options.datapath_type == "netdev"
+        for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):
+            parts += ["", f"# ovs-appctl {command}", self._appctl(command)]
+        return "\n".join(parts) + "\n"
+
+    def _bridge_text(self, bridge: str) -> list[str]:
+        row = self._instance.db.rows("Bridge")[bridge]
+        lines = [f"# bridge {bridge}: datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"]
+        lines += [line for port in row.ports for line in port_text(port)]
+        lines += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]
+        tables = pipeline(self.topology, bridge, self.ofports())
+        return [*lines, without_access_list(tables) if tables else self._appctl("bridge/dump-flows", bridge)]
+
+    def _appctl(self, *command: str) -> str:
+        try:
+            return self._instance.ctl.call(*command).rstrip()
+        except UnixctlError as error:
+            return f"({error.message})"
+
+    def close(self) -> None:
+        """Remove bridges, ports and links. Can be called twice; a dead OVS is no hindrance."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._connector is not None:
+            self._connector.close()
+        try:
+            interfaces = self.kernel_interfaces()
+            if self._instance.running():
+                self._instance.thaw()  # one that somebody stopped would take nothing away, and be waited for
+                self._port_maker.release()
+            remove_from_ovs(self._instance, self._port_maker, self.topology, interfaces, self._apply_deadline_s)
+        except Exception:
+            raise
+        except BaseException:
+            self.closed = False  # a signal's handler broke it off: the next close goes on
+            raise
+        finally:
+            self._port_maker.close()
+
+
+def _advice(error: str) -> str:
+    if os.strerror(errno.EMFILE) not in error:
+        return ""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f"; the hard limit of open files here is {most} (ulimit -Hn): raise it, or build fewer bridges and ports"

@@ -1,0 +1,531 @@
+"""OVS's counters of a trial: ports, PMD threads, drop reasons, and the collector that reads them."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import struct
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.openflow import Multipart, OpenFlow, Question, RefusedError, asking
+from pytest_nfvperf.adapters.ovs.ovsdb import UnixctlError
+from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.process.process import read_schedstat
+from pytest_nfvperf.model.errors import TestbedError, UnavailableError
+from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.topology.topology import Topology, all_ports
+
+# Names of the counters that say why OVS dropped a frame, and which of its versions has them.
+#
+# From OVS's sources, branches 2.15 to 4.0: ``lib/netdev-dpdk.c`` (SW_CSTATS), ``lib/dpif-netdev.c``, ``lib/odp-
+# execute.c`` and ``ofproto/ofproto-dpif-xlate.c`` (COVERAGE_DEFINE). docs/reference/drop-ledger.md has them as
+# a table.
+
+FIRST, LAST = "2.15", "4.0"
+"""The versions looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A counter of drops. ``since`` and ``until``: the first and last version that has it, within 2.15 to 4.0."""
+
+    name: str
+    meaning: str
+    since: str = FIRST
+    until: str = LAST
+
+
+PORT_REASONS = (
+    Reason("ovs_tx_failure_drops", "the ring at the far end was full, or there was no buffer"),
+    Reason("ovs_tx_mtu_exceeded_drops", "longer than the port's MTU"),
+    Reason("ovs_tx_qos_drops", "above the port's egress policer"),
+    Reason("ovs_tx_invalid_hwol_drops", "offloads that the port cannot do"),
+    Reason("ovs_rx_qos_drops", "above the port's ingress policer"),
+)
+"""Of DPDK's ports, in OpenFlow's port statistics."""
+
+DATAPATH_REASONS = (
+    Reason(
+        "datapath_drop_upcall_error",
+        "the upcall for a frame without a flow failed, as for one out of a tunnel whose key (VNI) no port has",
+    ),
+    Reason("datapath_drop_lock_error", "no upcall was possible: flows were being purged"),
+    Reason("datapath_drop_rx_invalid_packet", "the frame could not be parsed"),
+    Reason("datapath_drop_userspace_action_error", "an upcall asked for by an action failed"),
+    Reason("datapath_drop_tunnel_push_error", "encapsulation failed"),
+    Reason("datapath_drop_tunnel_pop_error", "decapsulation failed"),
+    Reason("datapath_drop_tunnel_tso_recirc", "a TSO frame would have been encapsulated twice", "3.3", "3.4"),
+    Reason("datapath_drop_recirc_error", "recirculated too often"),
+    Reason("datapath_drop_invalid_port", "output to a port that is gone"),
+    Reason("datapath_drop_invalid_bond", "output to a bond that is gone"),
+    Reason("datapath_drop_invalid_tnl_port", "output to a tunnel port that is gone"),
+    Reason("datapath_drop_meter", "above a meter's rate"),
+    Reason("datapath_drop_hw_miss_recover", "a frame that the NIC had begun on could not be restored", "2.16", "3.6"),
+    Reason("datapath_drop_hw_post_process", "a frame that the NIC had begun on could not be restored", "3.7"),
+    Reason("datapath_drop_nsh_decap_error", "no NSH header where one should be"),
+    Reason("datapath_drop_sample_error", "an action sampled it away"),
+    Reason("drop_action_of_pipeline", "a flow says drop, or no flow matched"),
+    Reason("drop_action_bridge_not_found", "the bridge is gone"),
+    Reason("drop_action_recursion_too_deep", "the flows recurse too deep"),
+    Reason("drop_action_too_many_resubmit", "the flows resubmit too often"),
+    Reason("drop_action_stack_too_deep", "the flows push too much"),
+    Reason("drop_action_no_recirculation_context", "recirculated without its state"),
+    Reason("drop_action_recirculation_conflict", "recirculated twice at once"),
+    Reason("drop_action_too_many_mpls_labels", "too many MPLS labels"),
+    Reason("drop_action_invalid_tunnel_metadata", "invalid tunnel metadata"),
+    Reason("drop_action_unsupported_packet_type", "a packet type that the port cannot take"),
+    Reason("drop_action_congestion", "congestion was marked where it cannot be"),
+    Reason("drop_action_forwarding_disabled", "spanning tree does not forward on the port"),
+    Reason("drop_action_tunnel_routing_failed", "no route to the tunnel's far end", "3.6"),
+    Reason("drop_action_tunnel_output_no_ethernet", "the way to the tunnel's far end is no Ethernet", "3.6"),
+    Reason("drop_action_tunnel_neigh_cache_miss", "the tunnel's next hop is not resolved", "3.6"),
+    Reason("drop_action_tunnel_header_build_failed", "no header could be made for the tunnel", "3.6"),
+)
+"""Of the userspace datapath as a whole, in coverage/show."""
+
+KERNEL_REASONS = (
+    Reason("qdisc_drops", "the interface's transmit queue was full (tc -s qdisc)"),
+    Reason("socket_drops", "the buffer of OVS's packet socket was full: it did not read in time (ss -0 -m)"),
+    Reason("ring_drops", "the ring by which the generator reads the far end was full (packet(7), PACKET_STATISTICS)"),
+    Reason("xdp_drops", "the AF_XDP socket at the far end had no room (rx_dropped of the veth's end)"),
+    Reason("tx_dropped", "the driver took it not; on veth: the receiver's backlog was full (softnet)"),
+    Reason("send_refused", "the rest of a batch that OVS gave up, because the kernel had refused a frame of it"),
+)
+"""Of kernel interfaces, whatever the version."""
+
+TX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_tx"))
+"""OVS's reasons for frames it could not put on a port; together they are the port's tx_dropped."""
+
+RX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_rx"))
+RX_OUTSIDE_DROPPED = ("rx_missed_errors", "rx_mbuf_allocation_errors")
+"""NIC counters that are not part of rx_dropped: the frame never reached OVS."""
+
+DROP_COUNTERS = tuple(reason.name for reason in DATAPATH_REASONS)
+"""Coverage counters of drops. Those that a version lacks are absent."""
+
+UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
+"""What a PMD counts as failed upcalls at once, and coverage a second later: the same frames."""
+
+
+# What a bridge drops on purpose: meters' bands, and flows without an output. By OpenFlow 1.4 (7.3.5.2,
+# 7.3.5.14).
+#
+# Meters count at once. Flows are brought up to date by the revalidators, within ``max-revalidator`` (500 ms).
+
+MOST_FLOWS = 1000
+"""With more flows on a bridge they are not listed: that would take longer than a snapshot may."""
+
+_TABLES = Question(3)
+_TABLE = struct.Struct("!B3xIQQ")  # table, active flows, lookups, matches
+_FLOWS = Question(1, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
+_FLOW = struct.Struct("!HBxIIHHHHH2xQQQ")  # length, table, age s and ns, priority, ..., cookie, packets, bytes
+_METERS = Question(9, struct.pack("!I4x", 0xFFFFFFFF))
+_METER = struct.Struct("!IH6xIQQII")  # meter, length, flows, packets in, bytes in, age s and ns
+_BAND = struct.Struct("!QQ")  # packets, bytes
+_TYPE_LENGTH = struct.Struct("!HH")
+_GOTO, _WRITE, _APPLY = 1, 3, 4
+_INSTRUCTION_HEADER_BYTES = 8
+_OXM = struct.Struct("!HBB")  # class, field and mask bit, length
+_BASIC = 0x8000
+_FIELDS = {
+    0: "in_port", 3: "eth_dst", 4: "eth_src", 5: "eth_type", 6: "vlan_vid", 10: "ip_proto", 11: "ipv4_src",
+    12: "ipv4_dst", 13: "tcp_src", 14: "tcp_dst", 15: "udp_src", 16: "udp_dst",
+}  # fmt: skip
+
+
+def read_drops(bridge: Multipart, name: str, ports: Mapping[int, str]) -> dict[str, int]:
+    """``meter.NAME.ID`` and ``flow.NAME.MATCH``: frames dropped so far by each meter and drop flow of a bridge.
+
+    ``name``: of the bridge. ``ports``: names by OpenFlow port number, for the matches.
+    """
+    counters = {f"meter.{name}.{meter}": dropped for meter, dropped in _meters(bridge)}
+    for match, packets in _drop_flows(bridge, ports):
+        counter = f"flow.{name}.{match}"
+        counters[counter] = counters.get(counter, 0) + packets
+    return counters
+
+
+def _meters(bridge: Multipart) -> Iterator[tuple[int, int]]:
+    try:
+        body = bridge.ask(_METERS)
+    except RefusedError:
+        return  # a datapath without meters
+    yield from parse_meters(body)
+
+
+def parse_meters(body: bytes) -> Iterator[tuple[int, int]]:
+    """Meter and frames dropped by its bands. Its bands all drop: OVS has no others."""
+    while body:
+        meter, length, *_ = _METER.unpack_from(body)
+        bands = body[_METER.size : length]
+        yield meter, sum(packets for packets, _ in _BAND.iter_unpack(bands))
+        body = body[length:]
+
+
+def _drop_flows(bridge: Multipart, ports: Mapping[int, str]) -> Iterator[tuple[str, int]]:
+    if sum(active for _, active, _, _ in _TABLE.iter_unpack(bridge.ask(_TABLES))) <= MOST_FLOWS:
+        yield from parse_drop_flows(bridge.ask(_FLOWS), ports)
+
+
+def parse_drop_flows(body: bytes, ports: Mapping[int, str]) -> Iterator[tuple[str, int]]:
+    """Match in ovs-ofctl's words and frames of each flow that outputs nowhere."""
+    while body:
+        length, table, _, _, priority, _, _, _, _, _, packets, _ = _FLOW.unpack_from(body)
+        _, match_length = _TYPE_LENGTH.unpack_from(body, _FLOW.size)
+        match = body[_FLOW.size + _TYPE_LENGTH.size : _FLOW.size + match_length]
+        instructions = body[_FLOW.size + -(-match_length // 8) * 8 : length]
+        if not any(_acts(instructions)):
+            fields = ",".join([f"priority={priority}", *_fields(match, ports)])
+            yield (f"table={table}," if table else "") + fields, packets
+        body = body[length:]
+
+
+def _acts(instructions: bytes) -> Iterator[bool]:
+    """Of each instruction: may a frame go anywhere by it?"""
+    while instructions:
+        kind, length = _TYPE_LENGTH.unpack_from(instructions)
+        yield kind == _GOTO or (kind in {_WRITE, _APPLY} and length > _INSTRUCTION_HEADER_BYTES)
+        instructions = instructions[length:]
+
+
+def _fields(match: bytes, ports: Mapping[int, str]) -> Iterator[str]:
+    while match:
+        kind, field, length = _OXM.unpack_from(match)
+        value = match[_OXM.size : _OXM.size + length]
+        masked, number = field & 1, field >> 1
+        name = _FIELDS.get(number, f"oxm{number}") if kind == _BASIC else f"oxm{kind:x}.{number}"
+        half = length // 2 if masked else length
+        mask = "/" + _value(name, value[half:], {}) if masked else ""
+        yield f"{name}={_value(name, value[:half], ports)}{mask}"
+        match = match[_OXM.size + length :]
+
+
+def _value(name: str, value: bytes, ports: Mapping[int, str]) -> str:
+    number = int.from_bytes(value, "big")
+    if name.startswith("eth_") and len(value) == 6:
+        return value.hex(":")
+    if name.startswith("ipv4_"):
+        return str(ipaddress.IPv4Address(value))
+    if name == "in_port":
+        return ports.get(number, str(number))
+    return f"{number:#x}" if name in {"eth_type", "vlan_vid"} or name.startswith("oxm") else str(number)
+
+
+# What the PMD threads counted, from whichever listing this version has.
+#
+# OVS has ``dpif-netdev/pmd-stats-show`` up to 3.x and ``pmd-perf-show`` (no busy cycles in it) after. Parsed
+# strictly: a listing of another shape is an error, a counter that is not listed is absent.
+
+_THREAD = re.compile(r"^(?:pmd thread numa_id \d+ core_id (?P<core>\d+)|(?P<main>main thread)):?$")
+_COUNT = re.compile(r"^-?\s*(?P<name>[A-Za-z][A-Za-z ]*?):\s+(?P<count>\d+)(?:\s|$)")
+
+_STATS_NAMES = {
+    "packets received": "packets_received",
+    "packet recirculations": "recirculations",
+    "phwol hits": "phwol_hits",
+    "mfex opt hits": "mfex_opt_hits",
+    "simple match hits": "simple_match_hits",
+    "emc hits": "emc_hits",
+    "smc hits": "smc_hits",
+    "megaflow hits": "megaflow_hits",
+    "miss with success upcall": "upcalls_ok",
+    "miss with failed upcall": "upcalls_failed",
+    "idle cycles": "cycles_idle",
+    "processing cycles": "cycles_busy",
+}
+_PERF_NAMES = {
+    "rx packets": "packets_received",
+    "tx packets": "tx_packets",
+    "phwol hits": "phwol_hits",
+    "mfex opt hits": "mfex_opt_hits",
+    "simple match hits": "simple_match_hits",
+    "emc hits": "emc_hits",
+    "smc hits": "smc_hits",
+    "megaflow hits": "megaflow_hits",
+    "upcalls": "upcalls_ok",
+    "lost upcalls": "upcalls_failed",
+    "used tsc cycles": "cycles_used",
+    "iterations": "iterations",
+}
+
+
+LOOKUP_ENDS = (
+    "phwol_hits",
+    "simple_match_hits",
+    "emc_hits",
+    "smc_hits",
+    "megaflow_hits",
+    "upcalls_ok",
+    "upcalls_failed",
+)
+"""Where a lookup ends, as far as a version has it: they add up to the packets received and recirculated.
+
+``mfex_opt_hits`` is none of them: it counts headers that were parsed by an optimised function.
+"""
+
+
+def parse_pmd_stats(text: str) -> dict[str, int]:
+    """Counters of ``pmd-stats-show``: "pmd.c01.emc_hits" of one PMD, "pmd.emc_hits" of all, "main.emc_hits"."""
+    return _parse(text, _STATS_NAMES)
+
+
+_LOOKUPS = ("emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed")
+"""Listed by ``pmd-perf-show`` only for a thread that has received something: 0 indeed for one that has not."""
+
+
+def parse_pmd_perf(text: str) -> dict[str, int]:
+    """Counters of ``pmd-perf-show``, named alike; the cycles are only "cycles_used" (busy and idle)."""
+    counters = _parse(text, _PERF_NAMES)
+    idle = [name.rpartition(".")[0] for name, count in counters.items() if (name[-8:], count) == ("received", 0)]
+    return {f"{thread}.{lookup}": 0 for thread in idle for lookup in _LOOKUPS} | counters
+
+
+def _parse(text: str, names: dict[str, str]) -> dict[str, int]:
+    counters: dict[str, int] = {}
+    for thread, name, count in _counts(text, names):
+        counters[f"{thread}.{name}"] = count
+        if thread != "main":
+            counters[f"pmd.{name}"] = counters.get(f"pmd.{name}", 0) + count
+    return counters
+
+
+def _counts(text: str, names: dict[str, str]) -> Iterator[tuple[str, str, int]]:
+    thread: str | None = None
+    for line in map(str.strip, text.splitlines()):
+        header = _THREAD.match(line)
+        if header is not None:
+            thread = "main" if header["main"] else f"pmd.c{int(header['core']):02d}"
+            continue
+        count = _COUNT.match(line)
+        name = names.get(count["name"].lower()) if count is not None else None
+        if count is None or name is None:
+            continue
+        if thread is None:
+            raise TestbedError(f"PMD statistics begin with {line!r}, not with a thread", evidence={"listing": text})
+        yield thread, name, _signed(int(count["count"]))
+
+
+def _signed(count: int) -> int:
+    """OVS takes what a PMD slept from its idle cycles; those of a PMD that was stopped can be below 0 by that."""
+    return count - (1 << 64) if count >= 1 << 63 else count
+
+
+# Port counters of a bridge, fresh, by one OpenFlow 1.4 request (7.3.5.6).
+#
+# The OVSDB's ``statistics`` column is refreshed every 5 s at best and ``dpctl/show`` lacks the reasons of
+# drops. An OFPMP_PORT_STATS request makes vswitchd read the ports at once and carries OVS's custom counters
+# (``ovs_tx_failure_drops``, ...) in an experimenter property.
+
+_ANY_PORT = struct.Struct("!I4x")
+PORT_STATS = Question(4, _ANY_PORT.pack(0xFFFFFFFF))
+_STATS = struct.Struct("!HxxIII8Q")  # length, port, duration s and ns, the counters
+_STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
+_PROPERTY = struct.Struct("!HH")  # type, length
+_EXPERIMENTER = struct.Struct("!HHII")  # ..., experimenter, type
+_EXPERIMENTER_TYPE = 0xFFFF
+_INTEL, _CUSTOM = 0x0000AA01, 2
+_CUSTOM_HEADER_BYTES = 16
+_UNKNOWN = (1 << 64) - 1
+
+
+def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:
+    """Counters of every port of a bridge, by OpenFlow port number; a counter that the port lacks is absent."""
+    ports: dict[int, dict[str, int]] = {}
+    while body:
+        length, port, _, _, *counters = _STATS.unpack_from(body)
+        known = {name: value for name, value in zip(_STANDARD, counters, strict=True) if value != _UNKNOWN}
+        for properties in _custom_properties(body[_STATS.size : length]):
+            known.update(_custom_counters(properties))
+        ports[port] = known
+        body = body[length:]
+    return ports
+
+
+def _custom_properties(properties: bytes) -> Iterator[bytes]:
+    """The properties that carry OVS's custom counters."""
+    while properties:
+        kind, length = _PROPERTY.unpack_from(properties)
+        if kind == _EXPERIMENTER_TYPE and _EXPERIMENTER.unpack_from(properties)[2:] == (_INTEL, _CUSTOM):
+            yield properties[:length]
+        properties = properties[-(-length // 8) * 8 :]  # each is padded to 8 bytes
+
+
+def _custom_counters(prop: bytes) -> Iterator[tuple[str, int]]:
+    """Counters as (length byte, name, 64-bit value), as many as the property's header says."""
+    (count,) = struct.unpack_from("!H", prop, _CUSTOM_HEADER_BYTES - 2)
+    at = _CUSTOM_HEADER_BYTES
+    for _ in range(count):
+        length = prop[at]
+        name = prop[at + 1 : at + 1 + length].rstrip(b"\0").decode("ascii", errors="replace")
+        (value,) = struct.unpack_from("!Q", prop, at + 1 + length)
+        at += 1 + length + 8
+        if value != _UNKNOWN:
+            yield name, value
+
+
+# OVS's counters around a trial, fresh and in a few milliseconds.
+#
+# ============================= ================================================================== counter what
+# it is ============================= ==================================================================
+# ``<port>.rx_packets`` ... OpenFlow port statistics: rx/tx packets, bytes, dropped, errors
+# ``<port>.ovs_tx_failure_drops`` OVS's own reasons, part of tx_dropped: the far ring was full
+# ``<port>.ovs_tx_retries`` vhost enqueue was tried again ``pmd.packets_received`` by all PMD threads (and
+# ``pmd.c01.packets_received`` by one) ``pmd.cycles_busy/_idle`` TSC cycles on packets and on empty polls
+# ``pmd.emc_hits`` ... where the lookup ended: emc, smc, megaflow, upcalls_ok, upcalls_failed
+# ``pmd.recirculations`` packets that went round again ``main.<name>`` the same of the main thread, which polls
+# ports that are not DPDK's ``coverage.<name>`` ovs-appctl coverage/show: datapath_drop_*, drop_action_*, all
+# others ``meter.<bridge>.<id>`` frames that a meter dropped ``flow.<bridge>.<match>`` frames of a flow without
+# output; settles within 0.5 s ``vswitchd.cpu_ns`` CPU time of ovs-vswitchd, all threads, in steps of a clock
+# tick ============================= ==================================================================
+#
+# Coverage counters of PMD threads reach the total only once a second (OVS: coverage_try_clear), so a drop
+# counted in the last second of a trial may be missing: ``settled`` waits for them.
+
+_COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
+_SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
+_DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
+
+
+class OvsCollector:
+    """Interfaces, PMDs, coverage and CPU of one instance, in one snapshot. Source "ovs"."""
+
+    def __init__(self, instance: RunningOvs, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
+        self._instance = instance
+        self._topologies = topologies
+        self._openflow = OpenFlow(instance.ofctl, instance.sockets)
+        self._drops: tuple[str, ...] | None = None
+        self._pmd_command: str | None = None
+
+    def snapshot(self) -> CounterSnapshot:
+        counters = {**self._pmds(), **self._coverage(), **self._cpu()}
+        for built in self._topologies():
+            counters.update(self._ports(built))
+        return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
+
+    def forwarding_ns(self) -> int | None:
+        """How long those threads have worked that forward, in ns of virtual time; None where the kernel forwards.
+
+        Without DPDK the main thread forwards. With it the PMD threads do: they poll all the time, so what counts is
+        their rounds that had frames ("processing cycles"). In virtual time a cycle of the TSC is 1 ns.
+
+        TestbedError when vswitchd is gone. UnavailableError where this version of OVS does not list those cycles.
+        """
+        options = self._instance.options
+        if options.datapath_type != "netdev":
+            return None
+        if options.dpdk:
+            return self._busy_cycles()
+        pid = self._instance.pid
+        try:
+            return read_schedstat(Path(f"/proc/{pid}")).ran_ns
+        except OSError as error:
+            raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+
+    def _busy_cycles(self) -> int:
+        cycles = self._pmds().get("pmd.cycles_busy")
+        if cycles is None:
+            raise UnavailableError(
+                "this version of OVS does not list the cycles that PMD threads spend on frames "
+                "(dpif-netdev/pmd-stats-show, up to OVS 3.x), so instructions of the datapath dpdk cannot be told of "
+                "it: use the datapath netdev, or compare rates"
+            )
+        return cycles
+
+    def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
+        """A snapshot whose drop counters explain ``missing`` frames since ``before``, or hold all counted until now.
+
+        Takes up to 1.1 s: PMDs give their counters away once a second, and OVS shows no state to wait on.
+        """
+        old = before.as_dict()
+        until = time.monotonic() + _SETTLE_S
+        while True:
+            now = self.snapshot()
+            drops = sum(_since(old, now.as_dict(), kind) for kind in _DROP_PREFIXES)
+            flows = _since(old, now.as_dict(), "flow.")
+            named = _since(old, now.as_dict(), "coverage.drop_action_of_pipeline")
+            if (drops >= missing and flows >= named) or time.monotonic() > until:
+                return now
+            time.sleep(_SETTLE_POLL_S)
+
+    def _ports(self, built: BuiltOvsTopology) -> dict[str, int]:
+        counters: dict[str, int] = {}
+        for bridge, ports in _counted_ports(built.topology).items():
+            names = {number: port for number, port in built.port_names(bridge).items() if port in ports}
+            with asking(self._openflow.socket(bridge)) as connection:
+                stats = parse_port_stats(connection.ask(PORT_STATS))
+                counters |= read_drops(connection, bridge, names)
+            for number in stats.keys() & names.keys():
+                for name, value in stats[number].items():  # of all members of a bond
+                    counter = f"{names[number]}.{name}"
+                    counters[counter] = counters.get(counter, 0) + value
+        return counters
+
+    def _pmds(self) -> dict[str, int]:
+        if self._pmd_command is None:
+            known = self._instance.ctl.knows("dpif-netdev/pmd-stats-show")
+            self._pmd_command = "dpif-netdev/pmd-stats-show" if known else "dpif-netdev/pmd-perf-show"
+        try:
+            text = self._instance.ctl.call(self._pmd_command)
+        except UnixctlError:  # no datapath yet: nothing was built
+            return {}
+        return parse_pmd_stats(text) if self._pmd_command.endswith("stats-show") else parse_pmd_perf(text)
+
+    def _coverage(self) -> dict[str, int]:
+        """Counters hit so far; and the drop counters that this version has, which without a hit are 0 indeed."""
+        if self._drops is None:
+            self._drops = tuple(name for name in DROP_COUNTERS if self._exists(name))
+        counters = {f"coverage.{name}": 0 for name in self._drops}
+        for line in self._instance.ctl.call("coverage/show").splitlines():
+            found = _COVERAGE.match(line)
+            if found is not None:
+                counters[f"coverage.{found[1]}"] = int(found[2])
+        return counters
+
+    def _exists(self, counter: str) -> bool:
+        try:
+            self._instance.ctl.call("coverage/read-counter", counter)
+        except UnixctlError:
+            return False
+        return True
+
+    def _cpu(self) -> dict[str, int]:
+        fields = _stat_fields(self._instance.pid)
+        ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
+        return {"vswitchd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
+
+
+_MOST_BRIDGES = 16
+
+
+def _counted_ports(topology: Topology) -> dict[str, list[str]]:
+    """Ports that frames come in or go out by, by bridge. Patch ports are left out: a chain has many, and no loss.
+
+    Each bridge takes most of a millisecond. Of many, those with veth pairs alone are left to the kernel's counters.
+    """
+    patches = {name for patch in topology.patches for name in (patch.port_a, patch.port_b)}
+    veths = {name for veth in topology.veths for name in (veth.port_a, veth.port_b)}
+    counted: dict[str, list[str]] = defaultdict(list)
+    for bridge, port in all_ports(topology):
+        if port not in patches:
+            counted[bridge].append(port)
+    if len(counted) <= _MOST_BRIDGES:
+        return counted
+    return {bridge: ports for bridge, ports in counted.items() if not veths.issuperset(ports)}
+
+
+def _since(old: Mapping[str, int], new: Mapping[str, int], prefix: str) -> int:
+    return sum(new[name] - old[name] for name in new.keys() & old.keys() if name.startswith(prefix))
+
+
+def _stat_fields(pid: int) -> list[str]:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+    return stat[stat.rindex(")") + 2 :].split()

@@ -1,1 +1,0 @@
-"""A running OVS, ours or the system's: processes, databases, control sockets."""

@@ -1,1 +1,0 @@
-"""OpenFlow on a bridge: flows and statistics."""

@@ -1,0 +1,355 @@
+"""OVS's management protocols: JSON-RPC on a Unix socket, appctl commands (unixctl) and OVSDB (RFC 7047)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ovs.db.idl
+import ovs.poller
+
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+
+# JSON-RPC 1.0 over a Unix socket with a deadline: what ovsdb-server and ovs-appctl's targets speak.
+#
+# PyPI ``ovs`` has a client too, but it waits for ever when the daemon hangs, and its pure-Python parser takes
+# 10 ms for a coverage listing, which a 20 ms snapshot cannot afford.
+
+_RECEIVE_BYTES = 1 << 16
+
+
+class RefusedError(TestbedError):
+    """The daemon understood a request and refused it."""
+
+
+class JsonRpc:
+    """A connection to one daemon; connects when first used, and again after a failure."""
+
+    def __init__(self, path: Path, daemon: str) -> None:
+        self._path = path
+        self._daemon = daemon
+        self._socket: socket.socket | None = None
+        self._received = b""
+        self._id = 0
+        self._aborted = False
+
+    def request(self, method: str, params: Sequence[Any], deadline_s: float = 5.0) -> Any:
+        """Ask, and return the result.
+
+        Raises:
+            RefusedError: the daemon's own error message.
+            DeadlineError: it did not answer in time.
+            TestbedError: nobody listens.
+        """
+        self._id += 1
+        text = json.dumps({"method": method, "params": list(params), "id": self._id})
+        try:
+            reply = self._exchange(text.encode(), time.monotonic() + deadline_s)
+        except TimeoutError as error:
+            self.close()
+            raise DeadlineError(f"waited {deadline_s:g} s for {self._daemon} to answer {method!r}") from error
+        except OSError as error:
+            self.close()
+            raise TestbedError(f"{self._daemon} does not answer on {self._path}: {error}") from error
+        except BaseException:
+            self.close()  # a signal's handler broke it off; what is under way answers no later request
+            raise
+        if reply.get("error") is not None:
+            raise RefusedError(f"{self._daemon} refused {method!r}: {reply['error']}")
+        return reply["result"]
+
+    def _exchange(self, request: bytes, end: float) -> dict[str, Any]:
+        connection = self._connect(end)
+        if self._aborted:
+            raise ConnectionAbortedError("nobody waits for the answer any more")
+        connection.sendall(request)
+        while True:
+            reply = self._take_reply()
+            if reply is not None:
+                return reply
+            connection.settimeout(max(0.001, end - time.monotonic()))
+            received = connection.recv(_RECEIVE_BYTES)
+            if not received:
+                raise ConnectionResetError("the connection was closed")
+            self._received += received
+
+    def _connect(self, end: float) -> socket.socket:
+        if self._socket is None:
+            self._received = b""
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            connection.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                connection.connect(str(self._path))
+            except OSError:
+                connection.close()
+                raise
+            self._socket = connection
+        return self._socket
+
+    def _take_reply(self) -> dict[str, Any] | None:
+        """The next whole reply, or None while it is still in parts (replies have no delimiter)."""
+        if not self._received.rstrip().endswith(b"}"):
+            return None
+        try:
+            reply = json.loads(self._received)
+        except ValueError:
+            return None
+        self._received = b""
+        if not isinstance(reply, dict):
+            raise ConnectionError(f"not a JSON-RPC reply: {reply!r}")
+        return reply
+
+    def abort(self) -> None:
+        """For good: a request that another thread waits for ends now, with TestbedError, and so do all after it."""
+        self._aborted = True
+        connection = self._socket
+        if connection is not None:
+            with suppress(OSError):  # it has hung up meanwhile
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up. Can be called twice; the next call connects again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+# ovs-appctl's commands (ovs-appctl(8)) without ovs-appctl.
+
+UnixctlError = RefusedError
+"""The daemon refused a command."""
+
+
+class Unixctl:
+    """The control socket of one daemon."""
+
+    def __init__(self, path: Path, daemon: str) -> None:
+        self._rpc = JsonRpc(path, daemon)
+
+    def call(self, command: str, *args: str, deadline_s: float = 5.0) -> str:
+        """Run a command and return its output.
+
+        Raises:
+            UnixctlError: the daemon's own error message.
+            DeadlineError: it did not answer in time.
+            TestbedError: nobody listens.
+        """
+        return str(self._rpc.request(command, args, deadline_s))
+
+    def knows(self, command: str) -> bool:
+        return self.usage(command) is not None
+
+    def usage(self, command: str) -> str | None:
+        """The arguments that it takes, in the daemon's words: ``[-pmd core] [dp]``; None when it does not have it."""
+        words = (line.split(maxsplit=1) for line in self.call("list-commands").splitlines())
+        return next((" ".join(rest) for name, *rest in filter(None, words) if name == command), None)
+
+    def close(self) -> None:
+        self._rpc.close()
+
+
+# OVSDB by OVS's own Python IDL: one transaction a change, then wait until vswitchd has taken it.
+#
+# Only tables and columns that the instance's own schema has are registered, so schemas of OVS 2.15 to 4.0 all
+# do. Every wait has a deadline and looks at whether the daemons still live: a client that waits for a dead
+# vswitchd's ``cur_cfg`` waits for ever.
+
+OWNER = "nfvperf"
+"""Key of external_ids: which run made a bridge."""
+
+
+_WANTED: Mapping[str, tuple[str, ...]] = {
+    "Open_vSwitch": (
+        "bridges",
+        "cur_cfg",
+        "next_cfg",
+        "other_config",
+        "external_ids",
+        "dpdk_initialized",
+        "dpdk_version",
+        "iface_types",
+        "datapath_types",
+    ),
+    "Bridge": ("name", "ports", "mirrors", "datapath_type", "fail_mode", "other_config", "protocols", "external_ids"),
+    "Port": ("name", "interfaces", "tag", "trunks", "vlan_mode", "bond_mode", "lacp", "external_ids"),
+    "Mirror": (
+        "name",
+        "select_all",
+        "select_src_port",
+        "select_dst_port",
+        "select_vlan",
+        "output_port",
+        "output_vlan",
+        "snaplen",
+        "statistics",
+    ),
+    "Interface": (
+        "name",
+        "type",
+        "options",
+        "ofport",
+        "ofport_request",
+        "mtu",
+        "mtu_request",
+        "mac",
+        "mac_in_use",
+        "admin_state",
+        "link_state",
+        "error",
+        "status",
+        "other_config",
+        "external_ids",
+    ),
+}
+
+Row = Any
+"""A row of the IDL; PyPI ``ovs`` has no types."""
+
+
+class Ovsdb:
+    """A connection to one ovsdb-server, with the tables that we use."""
+
+    def __init__(self, socket: Path, schema: Path, check_alive: Callable[[], None]) -> None:
+        """Prepare; ``connect`` waits. ``check_alive`` raises when a daemon has died."""
+        read = json.loads(schema.read_text(encoding="utf-8"))  # the IDL's own parser is fifty times slower
+        helper = ovs.db.idl.SchemaHelper(schema_json=read)
+        for table, columns in present_columns(read).items():
+            helper.register_columns(table, columns)
+        self._idl = ovs.db.idl.Idl(f"unix:{socket}", helper)
+        self._check_alive = check_alive
+
+    def connect(self, deadline_s: float) -> None:
+        """Wait for the first copy of the database; DeadlineError after ``deadline_s``."""
+        self.wait(lambda: self._idl.change_seqno != 0, "the OVS database", deadline_s)
+
+    @property
+    def has_root(self) -> bool:
+        return bool(self._idl.tables["Open_vSwitch"].rows)
+
+    @property
+    def root(self) -> Row:
+        """The one row of Open_vSwitch; TestbedError before it was made."""
+        for row in self._idl.tables["Open_vSwitch"].rows.values():
+            return row
+        raise TestbedError("the OVS database has no Open_vSwitch row: it was not initialised")
+
+    def rows(self, table: str) -> dict[str, Row]:
+        """Rows of Bridge, Port, Mirror or Interface by name."""
+        return {row.name: row for row in self._idl.tables[table].rows.values()}
+
+    def has_column(self, table: str, column: str) -> bool:
+        """True when the schema of this OVS has the column."""
+        return column in self._idl.tables[table].columns
+
+    def refresh(self) -> None:
+        """Take in what the server has sent; does not wait."""
+        self._idl.run()
+
+    def wait(
+        self,
+        done: Callable[[], bool],
+        awaited: str,
+        deadline_s: float,
+        last_seen: Callable[[], str] = lambda: "nothing of it",
+    ) -> None:
+        """Follow the database until ``done``; DeadlineError with what was last seen, TestbedError if a daemon died."""
+        end = time.monotonic() + deadline_s
+        while True:
+            self._idl.run()
+            if done():
+                return
+            self._check_alive()
+            left = end - time.monotonic()
+            if left <= 0:
+                raise DeadlineError(f"waited {deadline_s:g} s for {awaited}; last seen: {last_seen()}")
+            poller = ovs.poller.Poller()
+            self._idl.wait(poller)
+            poller.timer_wait(max(1, int(min(left, 0.2) * 1000)))
+            poller.block()
+
+    def transact(
+        self,
+        change: Callable[[ovs.db.idl.Transaction], None],
+        what: str,
+        deadline_s: float,
+        *,
+        applied: bool = True,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make one change in one transaction, and wait until vswitchd has taken it (cur_cfg >= next_cfg).
+
+        Args:
+            change: makes it, on the transaction; it must not call ``refresh`` or ``wait``.
+            what: for messages: "topology phy2phy".
+            deadline_s: for the commit and vswitchd together.
+            applied: whether to wait for vswitchd.
+            meanwhile: called while vswitchd applies the change.
+
+        Raises:
+            TestbedError: the database refused it, or vswitchd died.
+            DeadlineError: vswitchd did not take it in time.
+        """
+        end = time.monotonic() + deadline_s
+        target = self._commit(change, what, deadline_s, applied)
+        meanwhile()
+        if applied:
+            left = max(0.01, end - time.monotonic())
+            self.wait(lambda: self._cur_cfg() >= target, f"ovs-vswitchd to apply {what}", left, self._seen_cfg)
+
+    def _commit(
+        self, change: Callable[[ovs.db.idl.Transaction], None], what: str, deadline_s: float, applied: bool
+    ) -> int:
+        transaction = ovs.db.idl.Transaction(self._idl)
+        try:
+            change(transaction)
+            target = 0
+            if applied:
+                target = int(self.root.next_cfg) + 1
+                self.root.next_cfg = target
+            status = transaction.commit()
+            if status == ovs.db.idl.Transaction.INCOMPLETE:
+                self.wait(
+                    lambda: transaction.commit() != ovs.db.idl.Transaction.INCOMPLETE,
+                    f"the OVS database to commit {what}",
+                    deadline_s,
+                )
+                status = transaction.commit()
+            if status not in {ovs.db.idl.Transaction.SUCCESS, ovs.db.idl.Transaction.UNCHANGED}:
+                raise TestbedError(
+                    f"the OVS database refused {what}: {ovs.db.idl.Transaction.status_to_string(status)}",
+                    evidence={"ovsdb-server": str(transaction.get_error() or "")},
+                )
+            return target
+        finally:
+            transaction.abort()
+
+    def _cur_cfg(self) -> int:
+        return int(self.root.cur_cfg) if self.has_root else -1
+
+    def _seen_cfg(self) -> str:
+        return f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}" if self.has_root else "no Open_vSwitch row"
+
+    def close(self) -> None:
+        self._idl.close()
+
+
+def present_columns(schema: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The columns that we want and this schema has, by table."""
+    tables = schema["tables"]
+    return {
+        table: [column for column in columns if column in tables[table]["columns"]]
+        for table, columns in _WANTED.items()
+        if table in tables
+    }
+
+
+def one(value: Any) -> Any | None:
+    """An optional column (a set of at most one) as a value or None."""
+    if isinstance(value, list):
+        return value[0] if value else None
+    return value

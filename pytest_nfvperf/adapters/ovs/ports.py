@@ -1,0 +1,434 @@
+"""Ports of every kind: what OVS's interface needs, what is made for the far end, and what is refused."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net.borrowed import Borrowed
+from pytest_nfvperf.adapters.net.cabling import (
+    Cabling,
+    generator_pair,
+    interface_of,
+    link_pair,
+    namespace_plans,
+    packet_device,
+)
+from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.vduse import attach, detach, is_there, remove, wait_gone
+from pytest_nfvperf.adapters.ovs.nics import (
+    NIC_MAKERS,
+    Making,
+    NicMaker,
+    OvsPort,
+    Uplinks,
+    by_af_xdp,
+    maker_of,
+    patch,
+    refuse_kernel,
+    tell_neighbour,
+    tuned,
+    unusual,
+    vhost_user,
+)
+from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
+from pytest_nfvperf.model.testbed.testbed import DutPort
+from pytest_nfvperf.model.topology.links import Tunnel, TunnelKind
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Behind, Nic, Offloads, Port, PortKind, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.ports.datapath import Attachment
+
+# Tunnel ports, and the address of the DUT's own end in the underlay.
+#
+# Userspace OVS sends what it has encapsulated by a bridge whose local port has the tunnel's local address (OVS
+# howto "userspace tunneling"); the kernel's routes it by the same interface. So the underlay is the bridge of
+# the topology that the remote end is joined to: a namespace's interface with an address in the same network, a
+# node's uplink, or a generator's port, which answers no ARP and is told of by hand.
+
+_PREFIXES = {4: 24, 6: 64}
+"""Of the network that both ends of a tunnel are in, by the version of IP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Underlay:
+    """Where a tunnel's outer frames go.
+
+    Attributes:
+        bridge: whose local port gets the address.
+        address: the tunnel's local one with its prefix length, "172.31.0.1/24".
+        neighbour: MAC of the remote end, where that is a generator's port.
+    """
+
+    bridge: str
+    address: str
+    neighbour: str | None = None
+
+
+def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
+    """A tunnel as a port of its bridge. ``in_kernel``: the kernel's datapath has it, whose GRE over IPv6 is another."""
+    key = str(tunnel.key) if tunnel.keys == 1 else "flow"
+    options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": key}
+    over_6 = ipaddress.ip_address(tunnel.remote).version == 6
+    kind = "ip6gre" if in_kernel and over_6 and tunnel.kind is TunnelKind.GRE else str(tunnel.kind)
+    return OvsPort(tunnel.port, tunnel.bridge, tunnel.port, kind, options, has_link=False)
+
+
+def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
+    """The underlay of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
+    local = ipaddress.ip_address(tunnel.local)
+    for nic in topology.nics:
+        for network in (ipaddress.ip_interface(address).network for address in nic.addresses):
+            if nic.bridge != tunnel.bridge and local in network:
+                return Underlay(nic.bridge, f"{local}/{network.prefixlen}")
+    own = f"{local}/{_PREFIXES[local.version]}"
+    uplink = next((port for port in topology.ports if port.role is PortRole.UPLINK), None)
+    if uplink is not None:
+        return Underlay(uplink.bridge, own)
+    with_tunnels = {other.bridge for other in topology.tunnels}
+    ends = [port for port in topology.ports if port.role is PortRole.ENDPOINT and port.bridge not in with_tunnels]
+    if len({port.bridge for port in ends}) != 1:
+        raise ConfigError(
+            f"tunnel {tunnel.port!r}: no bridge of topology {topology.name!r} leads to {tunnel.remote}; join to "
+            f"another bridge a namespace's interface with an address in {tunnel.local}'s network, or a generator's port"
+        )
+    return Underlay(ends[0].bridge, own, ends[0].mac)
+
+
+# The VDUSE devices of one topology: noted before OVS makes them, interfaces once it has, gone with its ports.
+
+
+class VduseDevices:
+    """Devices that OVS serves. ``close()`` sees that they are gone."""
+
+    def __init__(self, journal: Journal) -> None:
+        """``wanted``: each device, by the end that it becomes; makers of interfaces append to it."""
+        self._journal = journal
+        self._entries: list[Entry] = []
+        self.wanted: list[Moved] = []
+
+    def new_name(self) -> str:
+        """A name that no other device of the machine has: the run's tag is in it."""
+        name = self._journal.link_name()
+        while is_there(name):
+            name = self._journal.link_name()
+        return name
+
+    def note(self) -> None:
+        """Journal the devices: OVS makes them next."""
+        names = [device.name for device in self.wanted]
+        self._entries = self._journal.note_all(Kind.VDUSE, names) if names else []
+
+    def attach(self) -> list[Moved]:
+        """Make the devices interfaces; returns them by their names in our own namespace."""
+        return [replace(device, name=attach(device.name)) for device in self.wanted]
+
+    def detach(self) -> None:
+        """Remove the interfaces while OVS still serves them."""
+        detach([device.name for device in self.wanted])
+
+    def close(self) -> None:
+        """After OVS let go of its ports, or died: wait until the devices are gone, or remove them."""
+        names = [device.name for device in self.wanted]
+        try:
+            wait_gone(names)
+        except DeadlineError:  # OVS died, or did not let go
+            try:
+                for name in names:
+                    remove(name)
+            except OSError as error:
+                raise TestbedError(f"cannot remove a device that Open vSwitch served: {error}") from error
+        self._journal.forget_all(self._entries)
+        self.wanted.clear()
+        self._entries = []
+
+
+# A lab's ports as OVS is told of them: NICs of DPDK's, representors, kernel interfaces, bonds.
+#
+# ============================ =========== ======================================================= in the
+# testbed file type in OVS dpdk-devargs ============================ ===========
+# ======================================================= ``pci`` ``dpdk`` ``0000:3b:00.0`` ``pci`` and
+# ``representor`` ``dpdk`` ``0000:3b:00.0,representor=[0]`` ``interface``, af_packet ``dpdk``
+# ``net_af_packet_NAME,iface=INTERFACE`` ``interface``, af_xdp ``dpdk`` ``net_af_xdp_NAME,iface=INTERFACE``
+# ``interface``, kernel system none ============================ ===========
+# =======================================================
+#
+# Devargs are those of the drivers' guides (DPDK: "AF_PACKET Poll Mode Driver", "AF_XDP", "Switch
+# Representation").
+
+_LARGE_FRAME = 16384
+_QUEUES = {"af_packet": "qpairs", "af_xdp": "queue_count"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cabled:
+    """What a lab has for a topology: its ends by the names of the topology's ports."""
+
+    ends: Mapping[str, CabledEnd]
+    borrowed: Borrowed
+
+    def wire(self, port: Port, end: CabledEnd, home: Path, datapath: str) -> OvsPort:
+        """Move the kernel interfaces that the end needs into OVS's namespace; returns the port for OVS."""
+        for member in end.members:
+            if member.interface is not None:
+                who = f"port {member.name!r}"
+                self.borrowed.take(member.interface, who, key="dut.ports", namespace=home, mtu=member.mtu)
+        return physical(port, end, datapath)
+
+
+def driver_of(port: DutPort, datapath: str) -> str:
+    """By which driver OVS has a port: "pci", "af_packet", "af_xdp" or "kernel"."""
+    if port.kind == "pci":
+        return "pci"
+    return port.driver or ("af_packet" if datapath == "dpdk" else "kernel")
+
+
+def devargs(port: DutPort, driver: str, mtu: int = DEFAULT_MTU) -> str:
+    """What DPDK is told of a port (OVS: ``options:dpdk-devargs``)."""
+    if driver == "pci":
+        which = port.representor
+        if which is None:
+            return str(port.pci)
+        return f"{port.pci},representor=[{which}]" if which.isdecimal() else f"{port.pci},representor={which}"
+    queues = f",{_QUEUES[driver]}={port.rxq}" if port.rxq > 1 else ""
+    # A frame of the ring holds 1.9 KiB by default: what is larger would be cut off in silence.
+    room = f",blocksz={_LARGE_FRAME},framesz={_LARGE_FRAME}" if driver == "af_packet" and mtu > DEFAULT_MTU else ""
+    return f"net_{driver}_{port.name},iface={port.interface}{queues}{room}"
+
+
+def physical(port: Port, end: CabledEnd, datapath: str) -> OvsPort:
+    """A topology's port on the lab's, whose far end is the generator's device."""
+    members = tuple(_member(port, member, datapath) for member in end.members)
+    if end.bond is None:
+        return replace(members[0], device=end.device)
+    bond = {"bond_mode": end.bond.mode, "lacp": end.bond.lacp}
+    return OvsPort(
+        port.name, port.bridge, end.name, "bond", vlan=port.vlan, device=end.device, members=members, bond=bond
+    )
+
+
+def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
+    driver = driver_of(physical_port, datapath)
+    mtu = physical_port.mtu or port.mtu
+    if driver == "kernel":
+        interface = physical_port.interface or physical_port.name
+        return OvsPort(port.name, port.bridge, interface, "system", mtu_request=unusual(mtu), vlan=port.vlan)
+    options = {
+        "dpdk-devargs": devargs(physical_port, driver, mtu),
+        "n_rxq": str(max(physical_port.rxq, port.queues)),
+    }
+    rings = {"n_rxq_desc": physical_port.rx_descriptors, "n_txq_desc": physical_port.tx_descriptors}
+    options |= {key: str(descriptors) for key, descriptors in rings.items() if descriptors is not None}
+    kernel = physical_port.interface
+    return OvsPort(port.name, port.bridge, physical_port.name, "dpdk", options, unusual(mtu), port.vlan, kernel=kernel)
+
+
+# How a topology's ports are made: vhost-user, veth, patch, or a lab's.
+#
+# ============== ==================================== ============================================ kind in OVS
+# the far end ============== ==================================== ============================================
+# vhost-user ``dpdkvhostuserclient`` ``net_virtio_user,path=SOCKET,server=1`` veth one end, in the instance's
+# namespace ``net_af_packet,iface=FAR`` in ours tap ``tap``, moved out the same AF_XDP ``afxdp``, or DPDK's
+# ``net_af_xdp`` as a veth; of a monitor ``net_af_xdp,iface=FAR`` Nic see ``nic_makers`` the Nic, in its
+# namespace veth link both ends, in the instance's none tunnel ``vxlan``, ``geneve``, ``gre`` by the underlay:
+# see ``tunnels`` underlay ``dpdk`` or a veth's end another private OVS: see ``uplinks`` of a lab see
+# ``physical`` the generator's own, by a cable ============== ====================================
+# ============================================
+#
+# A generator's veth is what is left without DPDK. The far end stays in the namespace that we run in, where the
+# generator runs too, named by the run's tag, with IPv6 off and no address.
+
+NO_UPLINKS = Uplinks()
+"""Of an OVS that is no node."""
+
+
+class PortMaker:
+    """Makes and removes what the ports of one topology need outside OVS."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        instance: RunningOvs,
+        cabled: Cabled,
+        uplinks: Uplinks = NO_UPLINKS,
+        nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
+    ) -> None:
+        self._instance = instance
+        self._uplinks = uplinks
+        self._cabled = cabled
+        self._nic_makers = nic_makers
+        self._home = instance.home
+        self._cabling = Cabling(journal, self._home)
+        self._sockets: list[Path] = []
+        self._moved: list[Moved] = []
+        self._devices = VduseDevices(journal)
+        self._hosts: list[Attachment] = []
+        self._underlays: dict[Tunnel, Underlay] = {}
+
+    def wire(self, topology: Topology) -> dict[str, OvsPort]:
+        """Make what the ports need; returns the port for OVS, by name. ``close`` removes it."""
+        pairs: list[Pair] = []
+        wired = [self._wire(port, pairs) for port in topology.ports]
+        self._cabling.make_namespaces(namespace_plans(topology, self._instance.name))
+        wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
+        for link in topology.patches:
+            wired.append(patch(link.port_a, link.bridge_a, link.port_b, link.vlan))
+            wired.append(patch(link.port_b, link.bridge_b, link.port_a, link.vlan))
+        for veth in topology.veths:
+            pairs.append(link_pair(veth, self._home.path))
+            for port, bridge in ((veth.port_a, veth.bridge_a), (veth.port_b, veth.bridge_b)):
+                wired.append(OvsPort(port, bridge, port, "system", vlan=veth.vlan))
+        in_kernel = self._instance.options.datapath_type == "system"
+        wired += [tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
+        self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
+        self._hosts = [self._behind(one, pairs) for one in topology.behind]
+        self._devices.note()
+        if pairs:
+            self._cabling.join(pairs, self._routes_now(topology))
+        tuning = self._instance.options.tuning
+        return {one.port: tuned(one, tuning) for one in wired}
+
+    def finish(self, topology: Topology) -> None:
+        """Once OVS has made its ports: move its interfaces to their namespaces, and give tunnels their addresses."""
+        if self._moved or self._devices.wanted:
+            self._cabling.move_out(self._moved, self._devices.attach(), self._routes(topology))
+        if self._underlays:
+            self._lay_under()
+
+    def release(self) -> None:
+        """Before OVS lets go of the ports: remove what OVS must still serve while it goes."""
+        self._devices.detach()
+
+    def _lay_under(self) -> None:
+        addresses = {(below.bridge, below.address) for below in self._underlays.values()}
+        bridges = {bridge for bridge, _ in addresses}
+        own = {bridge: tuple(address for of, address in sorted(addresses) if of == bridge) for bridge in bridges}
+        try:
+            configure([End(bridge, self._home.path, addresses=own[bridge]) for bridge in sorted(bridges)])
+        except OSError as error:
+            raise TestbedError(f"cannot give a bridge a tunnel's address: {error}") from error
+        self.tell_neighbours()
+
+    def tell_neighbours(self) -> None:
+        """Tell OVS the MAC addresses of its tunnels' other ends, where they are known."""
+        for tunnel, below in self._underlays.items():
+            if below.neighbour is not None:
+                tell_neighbour(self._instance, below.bridge, tunnel.remote, below.neighbour)
+
+    def _routes_now(self, topology: Topology) -> Routes:
+        """Routes of namespaces that do not wait for an interface of OVS's own, whose network may have the gateway."""
+        late = {one.end.namespace for one in (*self._moved, *self._devices.wanted)}
+        return {path: routes for path, routes in self._routes(topology).items() if path not in late}
+
+    def _routes(self, topology: Topology) -> Routes:
+        return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
+
+    def namespace(self, name: str) -> Namespace:
+        return self._cabling.namespace(name)
+
+    def check(self) -> None:
+        self._cabling.check()
+
+    def not_running(self) -> list[str]:
+        """Interfaces that the kernel does not send on yet."""
+        return self._cabling.not_running()
+
+    def losses(self) -> dict[str, int]:
+        return self._cabling.losses()
+
+    def offload_lines(self) -> list[str]:
+        return self._cabling.offload_lines()
+
+    def remove(self, interfaces: Sequence[str]) -> None:
+        """Remove interfaces of the instance's namespace together; those that are not there are passed over."""
+        self._cabling.remove(interfaces)
+
+    def close(self) -> None:
+        """Remove what ``wire`` made, after OVS has let go of the ports. Can be called twice."""
+        for socket in self._sockets:
+            socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
+        try:
+            self._devices.close()
+        finally:
+            self._cabling.close()
+
+    def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
+        end = self._cabled.ends.get(port.name)
+        if end is not None:
+            options = self._instance.options
+            datapath = "dpdk" if options.dpdk else options.datapath_type
+            return self._cabled.wire(port, end, self._home.path, datapath)
+        if port.role is PortRole.UPLINK:
+            return self._uplinks.wire(port, self._home.path, pairs, self._instance.options.tuning.rxq or 1)
+        if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):
+            return self._vhost_user(port)
+        if port.kind in {PortKind.TESTBED, PortKind.AF_PACKET}:
+            return self._veth(port, pairs)
+        if port.kind is PortKind.TAP:
+            return self._tap(port)
+        return self._af_xdp(port, pairs)
+
+    def hosts(self) -> list[Attachment]:
+        """How the generator reaches namespaces behind its ports."""
+        return self._hosts
+
+    def _behind(self, one: Behind, pairs: list[Pair]) -> Attachment:
+        """A veth pair from the namespace to the generator, which needs complete frames as on the wire."""
+        far = self._cabling.name_in_ours()
+        namespace = self.namespace(one.namespace).path
+        whole = Offloads(tso=False, gso=False, tx_checksum=False)
+        near = End(one.name, namespace, one.mac, one.addresses, whole)
+        pairs.append(Pair(near, End(far, OURS), one.mtu))
+        return Attachment(one.label, f"net_af_packet,iface={far}")
+
+    def _vhost_user(self, port: Port) -> OvsPort:
+        if not self._instance.options.dpdk:
+            raise ConfigError(
+                f"port {port.name!r} is vhost-user, which needs DPDK: use Dut('dpdk'), or the kind TESTBED"
+            )
+        socket = self._instance.directory / f"{port.name}.sock"
+        self._sockets.append(socket)
+        return vhost_user(port, socket)
+
+    def _veth(self, port: Port, pairs: list[Pair]) -> OvsPort:
+        pair, device = generator_pair(port, self._home.path, self._cabling.name_in_ours())
+        pairs.append(pair)
+        return OvsPort(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
+
+    def _tap(self, port: Port) -> OvsPort:
+        refuse_kernel(f"port {port.name!r}", self._instance.options)
+        far = self._cabling.name_in_ours()
+        self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
+        device = packet_device(port, far)
+        mtu = unusual(port.mtu)
+        return OvsPort(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
+
+    def _af_xdp(self, port: Port, pairs: list[Pair]) -> OvsPort:
+        """A monitor reads the far end by AF_XDP, too."""
+        wired = self._veth(port, pairs)
+        if port.role is PortRole.MONITOR:
+            wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
+        return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
+
+    @property
+    def _interface_types(self) -> Sequence[str]:
+        return tuple(self._instance.db.root.iface_types)
+
+    def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> OvsPort:
+        making = Making(
+            self._instance.options,
+            self._interface_types,
+            self._home.path,
+            self.namespace(nic.namespace).path,
+            pairs,
+            self._moved,
+            self._instance.dpdk_version if self._instance.options.dpdk else None,
+            self._devices.new_name,
+            self._devices.wanted,
+        )
+        return maker_of(nic, self._nic_makers)(nic, making)

@@ -1,0 +1,433 @@
+"""A private OVS of the run: its database, its daemons, from the first process to the last file."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ovs.db.idl
+
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
+from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, Unixctl
+from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.testbed.ovs_settings import DPDK_EXTRA, OVS_DEFAULT, Tuning, refused_setting, with_arguments
+
+# Starting an ovsdb-server on a database of its own.
+
+_SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
+
+Starter = Callable[[list[str | Path]], ManagedProcess]
+"""Starts the command; whoever gives it says with which log, CPUs and environment."""
+
+
+def serve_database(
+    binaries: OvsBinaries, schema: Path, database: Path, socket: Path, control: Path, start: Starter
+) -> ManagedProcess:
+    """Make an empty database of this schema and wait until it is served.
+
+    ``database``: the file to make. ``control``: the server's own control socket (ovs-appctl(8)).
+
+    Raises:
+        TestbedError: the server ended, with the end of its log.
+        DeadlineError: its socket never came.
+    """
+    visible = (database.parent, socket.parent, control.parent)
+    own_schema = database.with_suffix(".ovsschema")  # whoever runs in a root sees no other directory of this machine
+    shutil.copyfile(schema, own_schema)
+    run([*binaries.command(binaries.ovsdb_tool, *visible), "create", database, own_schema])
+    server_command = binaries.command(binaries.ovsdb_server, *visible)
+    server = start([*server_command, database, f"--remote=punix:{socket}", f"--unixctl={control}"])
+
+    def listening() -> bool:
+        server.check()
+        return socket.is_socket()
+
+    wait_until(listening, f"ovsdb-server's socket {socket}", _SERVER_DEADLINE_S, interval_s=0.005)
+    return server
+
+
+# A private OVS: its own ovsdb-server and ovs-vswitchd, directory, control sockets and network namespace.
+#
+# A namespace each, because two userspace instances in one collide on the tap ``ovs-netdev``. DPDK is started
+# with ``--no-pci`` unless a port names a PCI device, so the host's NICs are never probed, with ``--in-memory``,
+# so nothing is left on a hugetlbfs, and with a memory limit, so several instances share the hugepages. The main
+# thread, handlers and revalidators stay on the housekeeping CPUs: the processes are started with that affinity,
+# and DPDK's control threads follow it (given only a mask of its own, DPDK puts them on the other CPUs, which
+# are the PMDs').
+
+_SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
+_LONGEST_SOCKET_NAME = 24
+OWN_FILES = 64
+"""Open files of vswitchd with a bridge of two ports and no DPDK (seen: 40), and some to spare."""
+RAISE_OPEN_FILES = (
+    "raise the hard limit (ulimit -Hn 4096; LimitNOFILE=4096 in a unit of systemd; --ulimit nofile=4096 of a container)"
+)
+_STATS_INTERVAL_MS = 60_000
+_EXIT_DEADLINE_S = 10.0
+_START_DEADLINE_S = 60.0  # taking many hugepages on a cold machine; a healthy start takes half a second
+_STOPPED_FOR_A_MOMENT_S = 2.0  # a soak tells of a DUT that hangs for a second as a gap
+
+_VSWITCHD_NICE = -20
+"""Of vswitchd's session: whatever else runs shall not take the PMDs' CPUs. The embedded generator's is -10: the kernel
+then puts its own threads and everybody else's on the CPU that weighs less, the generator's, whose absences are counted
+as skipped frames, and not on the PMD's, where each is a loss (seen on two cores: waits for the PMD's CPU of 33 ms in
+12 s when both had -20, of 0.5 ms so)."""
+
+
+_STEADY_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.tcache_max=8192:glibc.malloc.tcache_count=256"}
+"""Where instructions are counted. A buffer of a packet is larger than what malloc's cache takes (1032 bytes), so glibc
+splits and joins chunks of its heap for each: 1400 of 2400 instructions a packet in OVS 3.1, more or fewer as the heap
+happens to look (seen between builds: 2 %). From the cache a buffer takes the same way each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vswitchd:
+    """How the daemon is run, whatever datapath it has.
+
+    Attributes:
+        shares_memory: another process maps its memory, for DPDK's rings between them; few files then hold it.
+        under: words before its own command: a program that executes it, such as valgrind.
+        counted: its instructions are counted, so malloc must take the same path each time. With DPDK it takes turns
+            with everything else on the only CPU.
+        preferred: it goes before all else on its CPUs; beside other runs' functional tests it takes turns.
+    """
+
+    shares_memory: bool = False
+    under: tuple[str, ...] = ()
+    counted: bool = False
+    preferred: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceOptions:
+    """How an instance runs.
+
+    Attributes:
+        housekeeping_cpus: for everything that does not poll.
+        pmd_cpus: for poll-mode threads; without DPDK the main thread polls, and runs here.
+        memory_mib: hugepages taken at start, which is also the limit.
+        numa_node: node of the PMDs, where the memory is taken.
+        datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
+        userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
+        pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
+        other_config: added to ours in the Open_vSwitch table, and stronger; ``protected_settings`` has the exceptions.
+        tuning: of the ports, used by those who make them; OVS's own is in ``other_config``.
+    """
+
+    housekeeping_cpus: tuple[int, ...]
+    pmd_cpus: tuple[int, ...]
+    dpdk: bool = True
+    memory_mib: int = 256
+    numa_node: int = 0
+    datapath_type: str = "netdev"
+    userspace_tso: bool = False
+    pci: tuple[str, ...] = ()
+    other_config: Mapping[str, str] = field(default_factory=dict)
+    tuning: Tuning = OVS_DEFAULT
+    process: Vswitchd = Vswitchd()
+
+
+def _with_users(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
+    """Merge a user's settings into ours; ConfigError for one that would replace a protected setting."""
+    for key, value in users.items():
+        if reason := refused_setting(key, value):
+            raise ConfigError(reason, key="dut.ovs.other_config")
+    merged = {**ours, **users}
+    if DPDK_EXTRA in ours and DPDK_EXTRA in users:
+        merged[DPDK_EXTRA] = with_arguments(ours[DPDK_EXTRA], users[DPDK_EXTRA])
+    if "dpdk-socket-limit" in ours and "dpdk-socket-mem" in users:
+        # Our limit is as large as our memory. Below what the user asks for, DPDK would not start.
+        merged["dpdk-socket-limit"] = users.get("dpdk-socket-limit", users["dpdk-socket-mem"])
+    return merged
+
+
+class OvsInstance:
+    """A running private OVS. ``close()`` stops and removes all of it."""
+
+    def __init__(self, journal: Journal, binaries: OvsBinaries, options: InstanceOptions, name: str = "ovs") -> None:
+        """Start it and wait until it is ready.
+
+        Raises:
+            ConfigError: the run directory's path is too long for a Unix socket; or a setting is the run's own.
+            TestbedError: a daemon ended, with the end of its log; DPDK did not start; or fewer files may be open here
+                than OVS needs.
+        """
+        self.name = name
+        self.tag = journal.tag
+        self.owned = True
+        self.binaries = binaries
+        self.options = options
+        self.directory = journal.directory / name
+        self._journal = journal
+        self._processes: list[ManagedProcess] = []
+        self._frozen = False
+        self.namespace: Namespace | None = None
+        self._check_path_length()
+        self.other_config = self._initial_config()
+        self._check_open_files()
+        self.ctl = Unixctl(self.directory / "vswitchd.ctl", "ovs-vswitchd")
+        self._directory_entry = journal.note(Kind.DIRECTORY, str(self.directory))
+        try:
+            self.directory.mkdir()
+            self.namespace = Namespace(journal, name)
+            self.db = self._start_database()
+            self.vswitchd = self._start_vswitchd()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_path_length(self) -> None:
+        if len(str(self.directory)) + 1 + _LONGEST_SOCKET_NAME > _SOCKET_PATH_BYTES:
+            raise ConfigError(
+                f"the run directory {self.directory} is too long for Unix sockets "
+                f"({_SOCKET_PATH_BYTES} bytes with the socket's name); set NFVPERF_RUN_DIR to a shorter one"
+            )
+
+    def _check_open_files(self) -> None:
+        """OVS aborts where it may open too few: it then says only that it was killed by SIGABRT."""
+        needed, why = OWN_FILES, ""
+        if self.options.dpdk and not self.options.process.shares_memory:
+            mib = sum(map(int, re.findall(r"\b\d{1,9}\b", self.other_config["dpdk-socket-mem"], re.ASCII)))
+            pages = read_hugepages().pages_for(mib)  # each is a file of its own
+            needed, why = needed + pages, f", {pages} of them for its hugepages"
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most != resource.RLIM_INFINITY and most < needed:
+            raise TestbedError(
+                f"{most} open files are allowed here, and OVS needs about {needed}{why}: {RAISE_OPEN_FILES}"
+            )
+
+    @property
+    def _nice(self) -> int:
+        process = self.options.process
+        takes_turns = not process.preferred or (process.counted and self.options.dpdk)
+        return 0 if takes_turns else _VSWITCHD_NICE
+
+    def _initial_config(self) -> dict[str, str]:
+        config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
+        if self.options.dpdk:
+            memory = ",".join(["0"] * self.options.numa_node + [str(self.options.memory_mib)])
+            config |= {
+                "dpdk-init": "true",
+                "dpdk-socket-mem": memory,
+                "dpdk-socket-limit": memory,
+                "dpdk-extra": " ".join(self._eal_arguments()),
+                # From OVS 4.0 DPDK probes on demand by allow-lists, and aborts where a bus driver is not installed.
+                "dpdk-probe-at-init": "true",
+                "pmd-cpu-mask": hex(sum(1 << cpu for cpu in self.options.pmd_cpus)),
+            }
+        if self.options.userspace_tso:
+            config["userspace-tso-enable"] = "true"
+        return _with_users(config, self.options.other_config)
+
+    def _eal_arguments(self) -> list[str]:
+        devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
+        # vhost-user passes at most 8 memory regions.
+        few_files = ["--single-file-segments"] if self.options.process.shares_memory else []
+        return [*devices, *few_files, "--in-memory", "--no-telemetry", f"--file-prefix={self._journal.name(self.name)}"]
+
+    def _spawn(
+        self, name: str, argv: list[str | Path], cpus: tuple[int, ...], nice: int | None = None
+    ) -> ManagedProcess:
+        directory = str(self.directory)
+        environment = {"OVS_RUNDIR": directory, "OVS_LOGDIR": directory, "OVS_DBDIR": directory}
+        log = self.directory / f"{name}.log"
+        process = spawn(
+            self._journal,
+            name,
+            [*argv, f"--log-file={log}", "-vconsole:off"],
+            log=log,
+            cpus=cpus,
+            netns=self.namespace.name if self.namespace else None,
+            nice=nice,
+            env=environment | (_STEADY_MALLOC if self.options.process.counted else {}),
+        )
+        self._processes.append(process)
+        return process
+
+    def _start_database(self) -> Ovsdb:
+        socket = self.directory / "db.sock"
+        serve_database(
+            self.binaries,
+            self.binaries.schema,
+            self.directory / "conf.db",
+            socket,
+            self.directory / "ovsdb-server.ctl",
+            lambda argv: self._spawn("ovsdb-server", argv, self.options.housekeeping_cpus),
+        )
+        database = Ovsdb(socket, self.binaries.schema, self.check_running)
+        database.connect(10.0)
+        database.transact(self._initialise, "the initial configuration", 10.0, applied=False)
+        return database
+
+    def _initialise(self, transaction: ovs.db.idl.Transaction) -> None:
+        root = transaction.insert(transaction.idl.tables["Open_vSwitch"])
+        root.other_config = self.other_config
+        root.next_cfg = 1
+
+    def _start_vswitchd(self) -> ManagedProcess:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a bridge needs several files, a port one or two
+        vswitchd = self._spawn(
+            "ovs-vswitchd",
+            [
+                *("prlimit", f"--nofile={most}:{most}"),
+                *self.options.process.under,
+                *self.binaries.command(self.binaries.vswitchd, self._journal.directory),
+                f"unix:{self.directory / 'db.sock'}",
+                f"--unixctl={self.directory / 'vswitchd.ctl'}",
+            ],
+            self._vswitchd_cpus(),
+            nice=self._nice,
+        )
+        awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
+        self.db.wait(self._configured, awaited, _START_DEADLINE_S)
+        return vswitchd
+
+    def restart(self, *, killed: bool = False) -> None:
+        """End vswitchd and start it again. The database stays, so it makes bridges and ports anew; flows are gone.
+
+        ``killed``: by SIGKILL, as in a crash; else it is asked to exit, as the distributions' service does.
+        """
+        vswitchd = self._processes.pop()
+        try:
+            if killed:
+                vswitchd.popen.kill()
+            else:
+                self.ctl.call("exit", deadline_s=_EXIT_DEADLINE_S)
+            vswitchd.popen.wait(_EXIT_DEADLINE_S)
+        except subprocess.TimeoutExpired as error:
+            raise TestbedError(
+                f"ovs-vswitchd (pid {vswitchd.pid}) was told to exit, and did not within {_EXIT_DEADLINE_S:g} s",
+                evidence={vswitchd.log.name: vswitchd.log_tail()},
+            ) from error
+        finally:
+            vswitchd.stop()
+            self.ctl.close()
+        self.vswitchd = self._start_vswitchd()
+        self.db.transact(lambda _: None, "its bridges after a restart", _START_DEADLINE_S)
+
+    def _vswitchd_cpus(self) -> tuple[int, ...]:
+        """Where nothing but the main thread forwards frames in userspace, it belongs where a PMD would be."""
+        polls = self.options.datapath_type == "netdev" and not self.options.dpdk
+        return self.options.pmd_cpus if polls else self.options.housekeeping_cpus
+
+    def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
+        """Pin vswitchd's main thread to these CPUs, or to those that it started on. No other thread moves."""
+        try:
+            # the first thread's id is that of the process
+            os.sched_setaffinity(self.vswitchd.pid, cpus or self._vswitchd_cpus())
+        except ProcessLookupError as error:
+            raise TestbedError("ovs-vswitchd is gone", evidence=dict(self.logs())) from error
+
+    def _configured(self) -> bool:
+        if not self.db.has_root or self.db.root.cur_cfg < 1:
+            return False
+        # A vswitchd that cannot start DPDK ends itself; one that did says so a moment after cur_cfg.
+        tells = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
+        return not tells or bool(self.db.root.dpdk_initialized)
+
+    @property
+    def home(self) -> Namespace:
+        if self.namespace is None:
+            raise TestbedError("the private OVS has no network namespace")
+        return self.namespace
+
+    @property
+    def ofctl(self) -> tuple[str, ...]:
+        return self.binaries.command(self.binaries.ofctl, self._journal.directory)
+
+    @property
+    def sockets(self) -> Path:
+        return self.directory
+
+    @property
+    def database(self) -> Path:
+        return self.directory / "db.sock"
+
+    @property
+    def dpdk_version(self) -> str | None:
+        return self.binaries.dpdk_version
+
+    @property
+    def pid(self) -> int:
+        return self.vswitchd.pid
+
+    def note_bridges(self, bridges: tuple[str, ...]) -> None:
+        """Bridges go with the instance."""
+
+    def forget_bridges(self, bridges: tuple[str, ...]) -> None:
+        """Bridges were not noted."""
+
+    def check_alive(self) -> None:
+        """TestbedError with the exit status and the end of the log when a daemon has ended, or somebody stopped it."""
+        self.check_running()
+        if not self._frozen:
+            for process in self._processes:
+                _check_goes_on(process)
+
+    def check_running(self) -> None:
+        for process in self._processes:
+            process.check()
+
+    def freeze(self) -> None:
+        """Stop vswitchd where it is, its PMDs too, until ``thaw``: it takes no CPU, and answers nobody."""
+        self._frozen = True
+        self.vswitchd.freeze()
+
+    def thaw(self) -> None:
+        self.vswitchd.thaw()
+        self._frozen = False
+
+    def running(self) -> bool:
+        return bool(self._processes) and all(process.running() for process in self._processes)
+
+    def problems(self) -> str:
+        log = (self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([line for line in log if "|WARN|" in line or "|ERR|" in line or "|EMER|" in line][-20:])
+
+    def logs(self) -> dict[str, str]:
+        return {process.log.name: process.log_tail() for process in self._processes}
+
+    def close(self, *, keep_namespace: bool = False) -> None:
+        """Stop the daemons and remove directory and namespace, unless somebody's interface is still in it."""
+        if len(self._processes) == 2 and self._processes[1].running():
+            self._processes[1].thaw()
+            self._ask_to_exit()
+        self.ctl.close()
+        if hasattr(self, "db"):
+            self.db.close()
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+        if self.namespace is not None and not keep_namespace:
+            self.namespace.close()
+        self._journal.discard(self.directory, self._directory_entry)
+
+    def _ask_to_exit(self) -> None:
+        """Taps are persistent: only ``exit --cleanup`` removes them, and returns ports that were moved in."""
+        try:
+            self.ctl.call("exit", "--cleanup", deadline_s=3.0)
+            self._processes[1].popen.wait(3.0)
+        except (TestbedError, subprocess.TimeoutExpired):
+            return  # it hangs or died; stop() ends it, and the namespace takes its taps along
+
+
+def _check_goes_on(process: ManagedProcess) -> None:
+    """TestbedError when somebody keeps it stopped. A short stop, as by a debugger, disturbs a window and no run."""
+    try:
+        wait_until(lambda: process.state()[:1] != "T", f"{process.name} to go on", _STOPPED_FOR_A_MOMENT_S)
+    except DeadlineError as error:
+        raise TestbedError(
+            f"{process.name} (pid {process.pid}) is in state {process.state()}, and not by us: kill -CONT "
+            f"{process.pid} lets it go on",
+            evidence={process.log.name: process.log_tail()},
+        ) from error

@@ -1,1 +1,0 @@
-"""A topology built on a running OVS, and taken out again."""

@@ -1,0 +1,128 @@
+"""Is the lab cabled as its file says? Asked with a learning frame on every link, before anything is measured.
+
+Each generator port sends learning frames (RFC 2544 section 23) from an address of its own, and one bridge over all
+linked ports says where it saw it. A wrong cable would pass for a result of another NIC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, cabled_ends
+from pytest_nfvperf.model.testbed.testbed import Testbed
+from pytest_nfvperf.model.topology.compose import generator_mac
+from pytest_nfvperf.model.topology.links import Node
+from pytest_nfvperf.model.topology.ports import Port, PortRole
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction
+from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
+from pytest_nfvperf.ports.generator import Generator
+
+NAME = "cabling"
+LINK_DEADLINE_S = 10.0
+"""A NIC of 100 Gbit/s negotiates for some seconds."""
+
+
+@runtime_checkable
+class Learning(Protocol):
+    """A live topology that knows which port a MAC address was seen on."""
+
+    def learned(self) -> Mapping[str, str]:
+        """Names of ports by MAC address."""
+        ...
+
+
+def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
+    """The ends that a link names: the others have no generator behind them."""
+    return tuple(end for end in cabled_ends(testbed) if end.generator_port is not None)
+
+
+def cabling_topology(ends: Sequence[CabledEnd]) -> Topology:
+    """All ends of a node on one bridge, named as in the testbed file; each sends to the next."""
+    names = dict.fromkeys(end.members[0].node for end in ends)
+    bridges = {node: NAME if node is None else f"{NAME}{number}" for number, node in enumerate(names, 1)}
+    ports = tuple(
+        Port(
+            end.name,
+            bridges[end.members[0].node],
+            PortRole.ENDPOINT,
+            generator_mac(number),
+            mtu=end.members[0].mtu or 1500,
+        )
+        for number, end in enumerate(ends)
+    )
+    ring = zip(ends, [*ends[1:], ends[0]], strict=True)
+    return Topology(
+        NAME,
+        tuple(bridges.values()),
+        ports,
+        crossings=(),
+        directions=tuple(Direction(end.name, other.name) for end, other in ring),
+        nodes=tuple(Node(node, (bridge,)) for node, bridge in bridges.items() if node is not None),
+    )
+
+
+def check_cabling(
+    testbed: Testbed, datapath: Datapath, generator: Generator, link_deadline_s: float = LINK_DEADLINE_S
+) -> None:
+    """Raise TestbedError when a cable is not where the testbed file says, or has no link.
+
+    A single link is not checked: there is no other to confuse it with.
+    """
+    ends = linked_ends(testbed)
+    if len(ends) < 2:
+        return
+    topology = cabling_topology(ends)
+    built = datapath.build(topology)
+    try:
+        ports = generator_ports(topology, built)
+        generator.attach(ports)
+        try:
+            _wait_for_links(ends, generator, built, link_deadline_s)
+            generator.learn(Traffic(frame_size=64), topology.directions)
+            seen = built.learned() if isinstance(built, Learning) else None
+        finally:
+            generator.detach([port.name for port in ports])
+    finally:
+        built.close()
+    if seen is not None:
+        refuse_wrong_cables(ends, {port.name: seen.get(port.mac) for port in topology.ports})
+
+
+def _wait_for_links(ends: Sequence[CabledEnd], generator: Generator, built: BuiltTopology, deadline_s: float) -> None:
+    try:
+        generator.wait_links_up(deadline_s)
+        built.wait_ready(deadline_s)
+    except DeadlineError as error:
+        links = ", ".join(f"generator.{end.generator_port} - {end.name}" for end in ends)
+        raise TestbedError(
+            f"a cable of the testbed file has no link ({links}): {error.message}; is it plugged in, and the port at "
+            "its other end up?",
+            evidence=error.evidence,
+        ) from error
+
+
+def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None]) -> None:
+    """Raise TestbedError with every generator port that is cabled otherwise.
+
+    ``seen``: by end, the port of the DUT on which the bridge saw its frames; None for none.
+    """
+    wrong = [_wrong(end, seen[end.name]) for end in ends if seen[end.name] != end.name]
+    if not wrong:
+        return
+    found = ", ".join(
+        f"[generator.{end.generator_port}, dut.{seen[end.name]}]" for end in ends if seen[end.name] is not None
+    )
+    advice = f"change the cables, or write in the testbed file: links: [{found}]" if found else "look at the cables"
+    raise TestbedError(f"the cabling differs from the testbed file: {'; '.join(wrong)}; {advice}")
+
+
+def _wrong(end: CabledEnd, where: str | None) -> str:
+    port = f"port {end.generator_port} of the generator"
+    if where is None:
+        return f"{port} is not connected to {end.name}, nor to another port of the DUT: its frames arrived nowhere"
+    return f"{port} is not connected to {end.name} but to {where}"

@@ -1,0 +1,87 @@
+"""Arguments of measurements: a live topology, a traffic, a load; and whether the one can carry the other.
+
+Checked before anything is sent or built: a fault here is the test author's, not the DUT's or the rig's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.model.arguments import NAME, Allowed, number, one, optional, several, whole
+from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.measure.streams import StreamSpec
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, MIN_FRAME_SIZE, Traffic, check_mtu
+
+_TAKE_FIXTURE = "take a fixture that deploys one, as in `def test_it(phy2phy, search)`, or write deploy(phy2phy())"
+
+
+def _instead_of_live(given: Any) -> str:
+    """What an author meant who gave something else where the live topology belongs."""
+    if isinstance(given, Topology):
+        return f"that is a topology as data; write deploy(...) around it, or {_TAKE_FIXTURE}"
+    if isinstance(given, Traffic):
+        return "that is the traffic; the live topology comes first, then the traffic"
+    if callable(given):
+        return f"call it, if it deploys a topology; else {_TAKE_FIXTURE}"
+    return f"that is no deployed topology: {_TAKE_FIXTURE}"
+
+
+def _instead_of_traffic(given: Any) -> str:
+    if isinstance(given, LiveTopology):
+        return "that is the live topology, which comes first; then the traffic"
+    if isinstance(given, int) and not isinstance(given, bool):
+        return f"write Traffic(frame_size={given})"
+    return ""
+
+
+def _instead_of_topology(given: Any) -> str:
+    if isinstance(given, LiveTopology):
+        return "that is deployed already, and a study deploys its subjects itself: give the topology as data"
+    return "write the topology as data, such as phy2phy(), with the parentheses" if callable(given) else ""
+
+
+LIVE = Allowed(
+    f"a live topology: {_TAKE_FIXTURE}",
+    lambda value: isinstance(value, LiveTopology) or (hasattr(value, "topology") and hasattr(value, "runner")),
+    _instead_of_live,
+)
+"""Another one than ours is known by its shape."""
+TRAFFIC = one(Traffic, "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
+TOPOLOGY = one(Topology, "a topology, such as phy2phy() or what compose(...) returned", _instead_of_topology)
+DUT = one(Dut, "a Dut, such as Dut('netdev')")
+STREAMS = one(StreamSpec, "a StreamSpec, such as StreamSpec(streams=4)")
+ENDS = optional(several(NAME, 2, 2))
+LOAD = number(1, unit="frames per second and direction, such as 4e6")
+WHOLE_LOAD = whole(1, unit="frames per second and direction")
+FRAME_BYTES = whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")
+DURATION = number(0, unit="seconds", above=True)
+LABEL = Allowed("the name of a label, such as 'bridges'", NAME.accepts)
+
+
+def check_live(call: str, live: LiveTopology, traffic: Traffic) -> None:
+    """Refuse a live topology that another one replaced, and a traffic that it cannot carry; ArgumentError."""
+    if isinstance(live, LiveTopology):
+        live.refuse_replaced()
+    check_sendable(call, live.topology, traffic)
+
+
+def check_sendable(call: str, topology: Topology, traffic: Traffic) -> None:
+    """Refuse a traffic that a topology cannot carry: ArgumentError for no direction, or a port whose MTU is too small.
+
+    ``call``: as the author wrote it, for the message.
+    """
+    ends = [port.name for port in topology.ports]
+    if ends and not topology.directions:
+        raise ArgumentError(
+            f"{call}(): topology {topology.name!r} has no two endpoints that send to each other, only "
+            f"{', '.join(ends)}: add an endpoint(...), or say who sends to whom, such as "
+            f"Direction({ends[0]!r}, {ends[0]!r})"
+        )
+    for port in topology.ports:
+        try:
+            check_mtu(traffic, port.mtu)
+        except ArgumentError as error:
+            raise ArgumentError(f"{call}(): port {port.name!r} of topology {topology.name!r}: {error}") from None

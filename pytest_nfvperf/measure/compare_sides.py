@@ -1,0 +1,358 @@
+"""Sides of a comparison: versions and settings of OVS, measured in turns by any measurement of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_nfvperf.measure.figures import Figure, Subject
+from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
+from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
+from pytest_nfvperf.measure.limits import LimitsOf
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.search import EstimateOf, Search
+from pytest_nfvperf.measure.session_watch import Sessions
+from pytest_nfvperf.measure.study import Collected, Study, Work, figure_of
+from pytest_nfvperf.model.display import format_value
+from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
+from pytest_nfvperf.model.measure.compare import (
+    BETTER,
+    Comparing,
+    ComparisonData,
+    Floor,
+    How,
+    MetricComparison,
+    SideFigures,
+    SideState,
+    Word,
+    compared,
+    unread,
+)
+from pytest_nfvperf.model.measure.outcome import Outcome, notes_once
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+
+# Measures one topology with one traffic on every side of a comparison, as subjects of a study (measure/study.py).
+#
+# A side is a version of Open vSwitch, by its name in ``Dut.version``. One that does not start, or dies, is left
+# out with the reason, and the others are measured without it.
+
+SIDE = "side"
+"""The label that the outcomes of a comparison differ in."""
+
+AGAIN = " (again)"
+"""Ends the name of the baseline's second reading in rounds, which tells what equal sides differ by."""
+
+
+class SideLostError(NfvperfError):
+    """A side could not be measured; the others may be."""
+
+    def __init__(self, side: str, state: SideState, error: NfvperfError) -> None:
+        super().__init__(f"side {side!r} is {state}: {error}")
+        self.side, self.state, self.error = side, state, error
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why a side has no figures, with what was seen of it."""
+
+    state: SideState
+    reason: str
+    error: NfvperfError
+
+
+class GuardedStudy(Study):
+    """A study that says which subject an error is about, and reads the baseline twice where it works in rounds.
+
+    ``floors``: by metric, the difference of these two readings. ``reads_again``: False for who needs no floor.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.floors: dict[str, Floor] = {}
+        self.reads_again = True
+
+    def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
+        if not self.reads_again:
+            return super()._rebuilt(work)
+        first = work.subjects[0]
+        doubled = (*work.subjects, replace(first, value=first.value + AGAIN))
+        *outcomes, _ = super()._rebuilt(Work(work.per, doubled, (*work.figures, work.figures[0]), work.clock))
+        return tuple(outcomes)
+
+    def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
+        outcomes = super()._outcomes(work, found)
+        if outcomes[-1].label[work.per].endswith(AGAIN):
+            self.floors = {each.metric: Floor(each.low or None, each.high) for each in outcomes[-1].relatives}
+        return outcomes
+
+    @contextmanager
+    def _noting(self, collected: Collected) -> Iterator[None]:
+        with super()._noting(collected):
+            try:
+                yield
+            except DutFailure as error:
+                raise SideLostError(collected.value, SideState.FAILED, error) from error
+            except TestbedError as error:
+                raise SideLostError(collected.value, SideState.BROKEN, error) from error
+
+
+Decided = Callable[[Outcome], bool]
+MakeStudy = Callable[[Mapping[str, str], Decided], GuardedStudy]
+"""A study of outcomes with these labels beside the test's own, and whether one is decided."""
+
+
+@dataclass(slots=True)
+class SideComparison:
+    """Compares the sides on what one test measures.
+
+    ``check``: see ``SubjectDeployer.check``. ``reset``: closes what a broken side has left of the run's own rig.
+    ``lost_before``: sides that are not tried again in this run. ``blocks``: no more are needed at the first look after
+    so many (in rounds: readings); None: while the budget lasts. ``found``: takes each comparison, and the lost sides.
+    """
+
+    comparing: Comparing
+    make_study: MakeStudy
+    check: Callable[[Topology, Dut], None]
+    found: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, Lost]], None]
+    reset: Callable[[], None]
+    lost_before: Mapping[str, Lost] = field(default_factory=dict)
+    blocks: int | None = None
+
+    def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
+        """Measure the figure on every side; returns the baseline's outcome.
+
+        ``dut``: each side has a version of its own. ``labels``: set this topology apart from others of the same test.
+        UnavailableError without an Open vSwitch, or what it needs; TestbedError and DutFailure of the baseline;
+        SideLostError where all other sides are lost, which is recorded; InvalidTrialsError of the rig.
+        """
+        if dut.kind == "linux-bridge":
+            raise UnavailableError("not compared: a Linux bridge has no Open vSwitch in it")
+        lost: dict[str, Lost] = dict(self.lost_before)
+        duts = {side.name: replace(dut, version=side.name) for side in self.comparing.sides}
+        self._check(topology, duts, lost)
+        while True:
+            subjects = [Subject(name, topology, of) for name, of in duts.items() if name not in lost]
+            if len(subjects) < 2:
+                raise self._nobody_left(labels, lost)
+            try:
+                return self._measured(subjects, figure, labels, lost)
+            except SideLostError as trouble:
+                if trouble.side == self.comparing.baseline.name:
+                    raise trouble.error from trouble
+                if trouble.state is SideState.BROKEN:
+                    self.reset()
+                lost[trouble.side] = Lost(trouble.state, str(trouble.error).strip().splitlines()[0], trouble.error)
+
+    def _measured(
+        self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, Lost]
+    ) -> Outcome:
+        study = self.make_study(labels, lambda outcome: self._is_decided(study, figure, outcome))
+        return self._tell(study, figure, study.compare(SIDE, subjects, figure), lost)
+
+    def _nobody_left(self, labels: Mapping[str, str], lost: Mapping[str, Lost]) -> NfvperfError:
+        """Record that all are lost; returns what ends the test."""
+        sides = tuple(SideFigures(name, each.state, each.reason) for name, each in lost.items())
+        own = tuple(sorted(labels.items()))
+        self.found(ComparisonData(own, "", How.ROUNDS, self.comparing.baseline.name, sides), {}, lost)
+        name, last = list(lost.items())[-1]
+        if last.state is SideState.FAILED:
+            return DutFailure(f"{name}: {last.reason}")
+        return SideLostError(name, last.state, last.error)
+
+    def _check(self, topology: Topology, duts: Mapping[str, Dut], lost: dict[str, Lost]) -> None:
+        for name, dut in duts.items():
+            try:
+                self.check(topology, dut)
+            except UnavailableError as error:
+                if name == self.comparing.baseline.name:
+                    raise
+                lost[name] = Lost(SideState.UNAVAILABLE, str(error), error)
+
+    def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
+        """True when more readings would not change the word: of the baseline, and of it again, there is none."""
+        if not outcome.relatives or outcome.label[SIDE].endswith(AGAIN) or self._has_all(outcome):
+            return True
+        found = self._metrics(study, figure, outcome)
+        return all(metric.word is not Word.CANNOT_TELL or metric.bound_reason for metric in found if metric.decides)
+
+    def _has_all(self, outcome: Outcome) -> bool:
+        """True when it has the blocks that were asked for; in rounds each reading is one."""
+        read = [ratio.pairing.blocks for ratio in outcome.relatives if ratio.pairing]
+        in_rounds = [len(samples.values) for samples in outcome.samples]
+        return self.blocks is not None and max(read or in_rounds) >= self.blocks
+
+    def _tell(
+        self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, Lost]
+    ) -> Outcome:
+        baseline, by_side = outcomes[0], {outcome.label[SIDE]: outcome for outcome in outcomes}
+        main = _main_metric(figure)
+        _refuse_dead(baseline, main, self.comparing.baseline.name)
+        sides = [
+            SideFigures(side.name, lost[side.name].state, lost[side.name].reason)
+            if side.name in lost
+            else self._figures(study, figure, baseline, by_side[side.name])
+            for side in self.comparing.sides[1:]
+        ]
+        alternated = any(ratio.pairing for outcome in outcomes for ratio in outcome.relatives)
+        data = ComparisonData(
+            labels=tuple((name, value) for name, value in baseline.labels if name != SIDE),
+            algorithm=baseline.algorithm,
+            how=How.ALTERNATING if alternated else How.ROUNDS,
+            baseline=self.comparing.baseline.name,
+            sides=tuple(sides),
+            elapsed_s=baseline.elapsed_s,
+            notes=notes_of_sides(outcomes),
+        )
+        self.found(data, by_side, lost)
+        return baseline
+
+    def _figures(self, study: GuardedStudy, figure: Figure, baseline: Outcome, own: Outcome) -> SideFigures:
+        name, main = own.label[SIDE], _main_metric(figure)
+        if _is_dead(own, main):
+            of, theirs = own.sampled(main), baseline.sampled(main)
+            observed = format_value(of.median if of else 0.0, theirs.unit if theirs else "pps")
+            usual = format_value(theirs.median, theirs.unit) if theirs else "-"
+            return SideFigures(
+                name, SideState.FAILED, f"{main} is {observed}, where {baseline.label[SIDE]} has {usual}"
+            )
+        return SideFigures(name, metrics=self._metrics(study, figure, own))
+
+    def _metrics(self, study: GuardedStudy, figure: Figure, own: Outcome) -> tuple[MetricComparison, ...]:
+        found = []
+        for samples in own.samples:
+            if samples.metric in BETTER:
+                ratio = own.relative(samples.metric)
+                floor = study.floors.get(samples.metric, Floor(None, None))
+                if ratio is not None and ratio.pairing is not None:
+                    floor = Floor(ratio.pairing.noise_low, ratio.pairing.noise_high)
+                decides = samples.metric == _main_metric(figure)
+                found.append(compared(samples, ratio, floor, self.comparing.margin, decides=decides))
+        if not any(metric.decides for metric in found):
+            main = _main_metric(figure)
+            found.insert(0, unread(main, figure.units[main]))
+        return tuple(found)
+
+
+def _main_metric(figure: Figure) -> str:
+    """The first that sides can be compared in: what the study is about."""
+    return next(metric for metric in figure.units if metric in BETTER)
+
+
+def _is_dead(outcome: Outcome, metric: str) -> bool:
+    samples = outcome.sampled(metric)
+    return samples is not None and samples.median <= 0
+
+
+def _refuse_dead(baseline: Outcome, metric: str, name: str) -> None:
+    if _is_dead(baseline, metric):
+        raise DutFailure(f"{metric} of the baseline {name!r} is 0: nothing can be compared with it")
+
+
+def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """What the reader must know, each once, with the sides that it is about unless it is about all."""
+    return tuple(f"{sides}: {note}" if sides else note for note, sides in notes_once(outcomes, SIDE))
+
+
+# ``search`` and ``study`` of a run that compares: each measurement is one of all sides.
+#
+# An NDR or a loss curve is replaced by the forwarding rate at maximum offered load, which alternates between
+# sides in a tenth of a second, where a search takes ten. Tests get back the baseline's outcome.
+
+
+class ComparedSearch(Search):
+    """Measurements of one test: the forwarding rate of every side with that topology and traffic.
+
+    Arguments as of a Search. ``virtual``: measure instructions a packet instead.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        limits_of: LimitsOf,
+        estimate_of: EstimateOf,
+        sides: SideComparison,
+        *,
+        virtual: bool = False,
+    ) -> None:
+        super().__init__(profile, labels, limits_of, estimate_of)
+        self._sides, self._limits, self._virtual = sides, limits_of, virtual
+        self._known: dict[tuple[Topology, Dut, Traffic], Outcome] = {}
+
+    def ndr_pdr(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        *,
+        latency: bool = False,  # noqa: ARG002 - as of a Search, here and below
+        sessions: Sessions | None = None,  # noqa: ARG002
+    ) -> Outcome:
+        return self._compared(live, traffic)
+
+    def throughput(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str = "rfc2544",  # noqa: ARG002
+    ) -> Outcome:
+        return self._compared(live, traffic)
+
+    def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        return self._compared(live, traffic)
+
+    def back_to_back(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        throughput_fps: float | None = None,  # noqa: ARG002
+    ) -> Outcome:
+        return self._compared(live, traffic)
+
+    def loss_at(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        load_fps: float,  # noqa: ARG002
+        duration_s: float,  # noqa: ARG002
+    ) -> Outcome:
+        return self._compared(live, traffic)
+
+    def _compared(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        if live.service_starters:
+            raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
+        key = (live.topology, live.dut, traffic)
+        if key not in self._known:
+            rate = ForwardingRate(traffic, self.profile, self._limits, larger=LARGER)
+            figure = CountedInstructions(traffic) if self._virtual else rate
+            self._known[key] = self._sides.of(live.topology, live.dut, figure, {})
+        return self._known[key]
+
+
+class ComparedStudy(Study):
+    """Studies of one test: each of their subjects on every side, one after the other. ``args``: as of a Study."""
+
+    def __init__(self, *args: Any, sides: SideComparison) -> None:
+        super().__init__(*args)
+        self._sides = sides
+
+    def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
+        """The baseline's outcome of each subject. In virtual time a rate is replaced by instructions a packet."""
+        if self._context.virtual and isinstance(figure, ForwardingRate):
+            figure = CountedInstructions(figure.traffic)
+        check_time(next(iter(figure.units)), virtual=self._context.virtual)
+        return tuple(
+            self._sides.of(each.topology, each.dut, _growing(figure_of(each, figure)), {per: each.value})
+            for each in subjects
+        )
+
+
+def _growing(figure: Figure) -> Figure:
+    """The figure with larger frames to grow to, for each comparison anew, where a side outpaces the generator."""
+    if not isinstance(figure, ForwardingRate):
+        return figure
+    return ForwardingRate(figure.traffic, figure.profile, figure.limits_of, larger=LARGER)

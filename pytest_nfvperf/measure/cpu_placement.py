@@ -1,0 +1,234 @@
+"""Where the host placed the measured CPUs: near or far from one another, and what was measured where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_nfvperf.measure.validity import Patience
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.cpu_placement import (
+    Bands,
+    BandsSeen,
+    Distance,
+    Placed,
+    alike,
+    bands_seen,
+    farthest,
+    fewest_of,
+    find_bands,
+)
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
+from pytest_nfvperf.ports.datapath import Freezing
+from pytest_nfvperf.ports.generator import DrawsNear, Generator, MeasuresDistance
+from pytest_nfvperf.ports.machine import Clock, Kept
+
+# Where the running test's runs were measured, so that a failure shows the right topology.
+#
+# A comparison deploys many topologies: the last one deployed need not be the one that failed.
+
+DeployedOn = tuple[Topology, Dut]
+"""What a rig carries."""
+
+
+@dataclass(slots=True)
+class Places:
+    """The places of one test. ``last``: what was deployed, woken or measured on last."""
+
+    last: DeployedOn | None = None
+    _of_run: dict[str, DeployedOn] = field(default_factory=dict)
+
+    def ran(self, run: str, place: DeployedOn) -> None:
+        self._of_run[run] = self.last = place
+
+    def of(self, runs: Iterable[str]) -> tuple[DeployedOn, ...]:
+        """The places of runs, each once, in the order of the runs; those that nobody noted are left out."""
+        return tuple(dict.fromkeys(self._of_run[run] for run in runs if run in self._of_run))
+
+    def clear(self) -> None:
+        self.last = None
+        self._of_run.clear()
+
+
+# Keeps the trials of a run to one band of CPU distance (model/traffic/cpu_placement.py).
+#
+# The round trip between generator and DUT CPUs is measured before and after every trial, in a millisecond
+# without frames. Where the band changed, the host moved a CPU, and the trial is invalid.
+
+LOOK_EVERY_S = 0.25
+_WORK_S = 0.1
+"""Between rests of the DUT, each of which is far below what BFD (RFC 5880) or a BGP session takes for an end."""
+
+KEPT = 400
+"""Round trips that are remembered: a thousand trials' worth of bands, and what a host did last year is forgotten."""
+
+_SAVE_EVERY = 50
+
+
+class RoundTrips(Protocol):
+    """Round trips seen on this machine, the oldest first, ns."""
+
+    def read(self) -> list[float]: ...
+
+    def write(self, trips: Sequence[float]) -> None: ...
+
+
+class ForgottenRoundTrips:
+    """Keeps nothing: for testbeds whose CPUs nobody moves."""
+
+    def read(self) -> list[float]:
+        return []
+
+    def write(self, trips: Sequence[float]) -> None:
+        """Forgets them."""
+
+
+class KeptRoundTrips:
+    """Round trips that later runs know of. ``kept``: where, for one fingerprint of machine and CPUs."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def read(self) -> list[float]:
+        found = self._kept.read()
+        return [float(trip) for trip in found[-KEPT:]] if isinstance(found, list) else []
+
+    def write(self, trips: Sequence[float]) -> None:
+        self._kept.write(list(trips[-KEPT:]))
+
+
+class Placement:
+    """The placement of one run's CPUs. ``cpus``: of polling threads. ``waiting``: reports a wait for the near band."""
+
+    def __init__(
+        self, cpus: Sequence[int], kept: RoundTrips, clock: Clock, waiting: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._cpus = tuple(cpus)
+        self._kept = kept
+        self._clock = clock
+        self._waiting = waiting
+        self._seen = kept.read()
+        self._placed: list[Placed] = []
+        self._unsaved = 0
+        self._apart: Distance | None = None
+        self._gave_up = False
+        self._patience = Patience()
+
+    @property
+    def bands(self) -> Bands | None:
+        """What is known of this machine so far; None before the first look."""
+        return find_bands(self._seen)
+
+    @property
+    def bands_seen(self) -> BandsSeen | None:
+        """In which bands this run's trials were so far; None before the first."""
+        return bands_seen(self._placed)
+
+    def settle(self, generator: Generator, dut: Freezing | None = None) -> int | None:
+        """Wait for the near band where there is one, and return the round trip, ns; None where nobody can tell.
+
+        ``dut`` rests meanwhile, and its CPUs and the generator's wake one another: a host leaves a busy virtual CPU
+        where it is, but places a woken one anew, most often near its waker. Hosts leave CPUs apart for seconds, or for
+        many minutes. So wait once per far period: after a failed wait, not again until the near band has returned, and
+        then for half as long (``Patience``).
+        """
+        trip = self._look(generator)
+        if trip is None or not self.is_far(trip):
+            self._gave_up = False
+            return trip
+        return trip if self._gave_up else self._wait(generator, dut, trip)
+
+    def _wait(self, generator: Generator, dut: Freezing | None, trip: int) -> int | None:
+        until = self._clock.monotonic() + self._patience.allowed_s
+        last: int | None = trip
+        while last is not None and self.is_far(last) and self._clock.monotonic() < until:
+            self._waiting(self._waiting_words(last, until))
+            self._draw_near(generator, dut)
+            last = self._look(generator)
+        self._gave_up = last is not None and self.is_far(last)
+        self._patience.learn(0.0 if self._gave_up else until - self._clock.monotonic())
+        return last
+
+    def _draw_near(self, generator: Generator, dut: Freezing | None) -> None:
+        apart = self._apart
+        if dut is None or apart is None or not isinstance(generator, DrawsNear):
+            self._clock.sleep(LOOK_EVERY_S)
+            return
+        self._clock.sleep(_WORK_S)
+        dut.freeze()
+        try:
+            generator.draw_near(apart.cpu, apart.other)
+        finally:
+            dut.thaw()
+
+    def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
+        """Where the CPUs were around a trial, and the reason against it when they moved meanwhile."""
+        after = self._look(generator)
+        far = [trip is not None and self.is_far(trip) for trip in (before, after)]
+        bands = self.bands
+        near = bands.near if bands is not None and bands.far is not None else None
+        placed = Placed(before, after, far=any(far), near_ns=round(near.high_ns) if near is not None else None)
+        self._placed.append(placed)
+        if before is None or after is None or far[0] == far[1]:
+            return placed, None
+        detail = (
+            f"the host moved a CPU during the trial: a cache line's round trip between generator and DUT took "
+            f"{before} ns before it and {after} ns after"
+        )
+        return placed, InvalidReason(Reason.CPU_MOVED, detail)
+
+    def close(self) -> None:
+        if self._unsaved:
+            self._kept.write(self._seen)
+            self._unsaved = 0
+
+    def _look(self, generator: Generator) -> int | None:
+        """The round trip now, ns; None where nobody can tell.
+
+        One outside the known bands is a disturbed reading, or the first of another band. So it is repeated at once
+        until the readings are a band of their own, or one differs: the host leaves its CPUs in a band for longer than
+        that takes.
+        """
+        trip = self._read(generator)
+        if trip is None:
+            return None
+        if sum(alike(trip, seen) for seen in self._seen) >= fewest_of(len(self._seen) + 1):
+            return self._remember(trip)
+        fresh = [trip]
+        while len(fresh) < fewest_of(len(self._seen) + len(fresh)):
+            again = self._read(generator)
+            if again is None:
+                return None
+            if not alike(again, trip):
+                return self._remember(again)
+            fresh.append(again)
+        for one in fresh:
+            self._remember(one)
+        return fresh[-1]
+
+    def _read(self, generator: Generator) -> int | None:
+        if not self._cpus or not isinstance(generator, MeasuresDistance):
+            return None
+        distances = generator.distances(self._cpus)
+        self._apart = max(distances, key=lambda distance: distance.round_trip_ns or 0, default=None)
+        return farthest(distances)
+
+    def _remember(self, trip: int) -> int:
+        self._seen = [*self._seen[-KEPT + 1 :], float(trip)]
+        self._unsaved += 1
+        if self._unsaved >= _SAVE_EVERY:
+            self.close()
+        return trip
+
+    def is_far(self, trip: float) -> bool:
+        """True for a round trip in the far one of two bands."""
+        bands = self.bands
+        return bands is not None and bands.is_far(trip)
+
+    def _waiting_words(self, trip: int, until: float) -> str:
+        bands = self.bands
+        near = f" (near: {bands.near})" if bands is not None else ""
+        left = until - self._clock.monotonic()
+        return f"waiting for the host: it keeps generator and DUT {trip} ns apart{near}; at most {left:.0f} s more"

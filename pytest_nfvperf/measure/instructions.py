@@ -1,0 +1,139 @@
+"""Instructions a packet, in virtual time: what a DUT spends on a frame, whatever the host does meanwhile.
+
+A reading sends frames in bursts, each forwarded before the next begins; the median over bursts ignores OVS's timers.
+Counted are the instructions of ovs-vswitchd's main thread, of its PMD threads in rounds with frames (DPDK), or of
+sending (kernel).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from pytest_nfvperf.measure.figures import measured_frames
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.model.errors import DutFailure, UnavailableError
+from pytest_nfvperf.model.measure.cpu_profile import (
+    INSTRUCTIONS,
+    INSTRUCTIONS_PER_PACKET,
+    VIRTUAL,
+    WALL,
+    why_not_in,
+)
+from pytest_nfvperf.model.measure.outcome import Reading
+from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import Burst, CountsInstructions, KnowsForwardingThread
+
+FRAMES = 1024
+"""Of a reading, in each direction."""
+
+_WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16_384
+"""Of each flow, and of all. OVS puts a flow into its exact-match cache at one frame in 100 (emc-insert-inv-prob): after
+so many a flow is in it, but for one time in 30,000."""
+_RESIDUAL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class CountedInstructions:
+    """Reads the instructions a packet of one traffic, on any topology with generator ports.
+
+    Of ovs-vswitchd's main thread the kernel's work on its system calls counts, the sender's does not; several nodes are
+    summed. The kernel's forwarding is part of sending.
+    """
+
+    traffic: Traffic
+
+    @property
+    def name(self) -> str:
+        return "instructions"
+
+    def sending(self, traffic: Traffic) -> CountedInstructions:
+        return CountedInstructions(traffic)
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        return {INSTRUCTIONS_PER_PACKET: INSTRUCTIONS}
+
+    @property
+    def reading_s(self) -> float:
+        return 1.0
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        return measured_labels(live, self.traffic)
+
+    def facts(self) -> dict[str, Any]:
+        return measured_frames(self.traffic)
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """One reading.
+
+        UnavailableError where time is not virtual; DutFailure for lost frames: those that cost something are not those
+        sent. InvalidTrialsError for frames that nobody sent; ValueError for a frame above a port's MTU.
+        """
+        generator = live.deployment.generator
+        _ = live.runner  # says what is wrong with a topology that has no generator port
+        if not isinstance(generator, CountsInstructions):
+            raise UnavailableError(why_not_in(WALL, INSTRUCTIONS_PER_PACKET))
+        for port in live.topology.ports:
+            check_mtu(self.traffic, port.mtu)
+        live.learn(self.traffic)
+        generator.run_trial(self._spec(live, min(_WARM_UP_FRAMES * self.traffic.flows, _MOST_WARM_UP_FRAMES)))
+        bursts: list[Burst] = []
+
+        def counted(spec: TrialSpec) -> TrialResult:
+            result, found = generator.run_counted(spec, forwarding(live))
+            bursts.extend(found)
+            return result
+
+        trial = live.runner.run_once(self._spec(live, FRAMES), remaining_s, execute=counted)
+        if not trial.result.valid:
+            raise InvalidTrialsError([trial])
+        if trial.result.lost:
+            raise DutFailure(
+                f"{trial.result.lost} of {trial.result.offered} frames were lost in bursts of {bursts[0].frames} that "
+                "waited for one another: instructions are told of frames that are forwarded"
+            )
+        return Reading({INSTRUCTIONS_PER_PACKET: per_packet(bursts, generator.instruction_ns)}, trial.id)
+
+    def _spec(self, live: LiveTopology, frames: int) -> TrialSpec:
+        """So many frames each way. Load and duration say no more than their product: virtual time has no rates."""
+        both = live.topology.directions
+        return TrialSpec(
+            traffic=self.traffic,
+            load_fps=frames,
+            duration_s=1.0,
+            directions=both if self.traffic.bidirectional else both[:1],
+            latency=False,
+            residual_s=_RESIDUAL_S,
+            purpose=INSTRUCTIONS,
+        )
+
+
+def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
+    """The median over bursts of the most frequent length, in instructions a frame; the last bursts may be shorter.
+
+    ``instruction_ns``: virtual time of one instruction, ns. ValueError where no frame was sent.
+    """
+    longest = max((burst.frames for burst in bursts), default=0)
+    if longest < 1:
+        raise ValueError("no frame was sent, so none cost anything")
+    return median(burst.busy_ns / burst.frames for burst in bursts if burst.frames == longest) / instruction_ns
+
+
+def forwarding(live: LiveTopology) -> Callable[[], int] | None:
+    """What tells how long the DUT's own threads have run, one of each node; None where it has none."""
+    known = [one for one in live.deployment.collectors if isinstance(one, KnowsForwardingThread)]
+    running = [one for one in known if one.forwarding_ns() is not None]
+    return (lambda: sum(one.forwarding_ns() or 0 for one in running)) if running else None
+
+
+def check_time(what: str, *, virtual: bool) -> None:
+    """UnavailableError where a metric, or "a search", cannot be measured in this kind of time; says what to do."""
+    why = why_not_in(VIRTUAL if virtual else WALL, what)
+    if why:
+        raise UnavailableError(why)

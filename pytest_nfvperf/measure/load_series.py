@@ -1,0 +1,182 @@
+"""Trials at a series of loads: loss, latency, and the share of frames that a NIC forwards itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from pytest_nfvperf.measure.measurer import LoadMeasurer, loss_of
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
+from pytest_nfvperf.model.measure.offloading import OffloadShare
+from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
+from pytest_nfvperf.model.traffic.trial import MOST_NOT_OFFERED, TrialResult
+from pytest_nfvperf.ports.datapath import Offloading
+
+# Where flows were handled, asked right after a measurement on a testbed that wants them in hardware.
+
+
+def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare | None:
+    """The flows of the datapath now: OVS forgets idle ones after 10 s.
+
+    None where the testbed asks for no hardware offload (label ``offload``), or nobody can say.
+    """
+    built = live.deployment.built
+    if labels.get("offload") != "on" or not isinstance(built, Offloading):
+        return None
+    return built.offload_share()
+
+
+# Measurements that are not searches: loss curve, latency profile, back-to-back bursts.
+
+_UNTOLD = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
+
+
+def loss_curve(
+    measurer: LoadMeasurer, maximum_fps: float, *, step: float = 0.1, trial_s: float = 1.0
+) -> tuple[LossPoint, ...]:
+    """Frame-loss rate (RFC 2544 section 26.3): from the maximum down in steps, until two trials lose nothing.
+
+    ``maximum_fps``: per direction. ``step``: fraction of it, at most 0.1 by the RFC. ``trial_s``: per point.
+    """
+    if not 0 < step <= 0.1:
+        raise ValueError(f"step must be above 0 and at most 0.1 (RFC 2544 section 26.3), not {step}")
+    points: list[LossPoint] = []
+    for percent in range(round(1 / step), 0, -1):
+        trial = measurer.measure(trial_s, maximum_fps * percent * step, "loss curve")
+        points.append(loss_point(trial))
+        if len(points) >= 2 and all(point.loss_ratio == 0 and not point.short for point in points[-2:]):
+            break
+    return tuple(points)
+
+
+def loss_point(trial: Trial) -> LossPoint:
+    """The loss of one trial, of the load that was offered."""
+    result = trial.result
+    counted, load_fps = result.dated or result, result.spec.load_fps
+    point = LossPoint(
+        load_fps,
+        loss_of(trial),
+        trial.id,
+        counted.lost,
+        counted.offered,
+        offered_fps=round(load_fps * result.offered_share),
+        short=short_of_load(result),
+    )
+    if not result.says_nothing:
+        return point
+    by_rule = trial.ledger.by_rule / result.offered if trial.ledger is not None and result.offered else 0.0
+    return replace(point, at_most=_UNTOLD, by_rule=by_rule)
+
+
+def short_of_load(result: TrialResult) -> str:
+    """Why a trial measured nothing at its load: the generator offered less; "" where it held the load."""
+    if result.held_load:
+        return ""
+    load_fps, share = result.spec.load_fps, result.offered_share
+    return (
+        f"the generator offered {format_fps(load_fps * share)} of the {format_fps(load_fps)} asked for "
+        f"({format_ratio(share)}; at least {format_ratio(1 - MOST_NOT_OFFERED)} is needed)"
+    )
+
+
+def latency_profile(
+    measurer: LoadMeasurer, loads: Sequence[tuple[str, float]], trial_s: float
+) -> tuple[LatencyPoint, ...]:
+    """Latency at given loads; ``loads`` is ((name, frames/s per direction), ...), e.g. ("50 % of pdr", 2e6).
+
+    A load at which the rig spoiled all trials has a point without latency, which says why.
+    """
+    return tuple(_latency_at(measurer, name, load, trial_s) for name, load in loads)
+
+
+def _latency_at(measurer: LoadMeasurer, name: str, load_fps: float, trial_s: float) -> LatencyPoint:
+    try:
+        return latency_point(name, measurer.measure(trial_s, load_fps, f"latency at {name}", measurer.repeats_left))
+    except InvalidTrialsError as error:
+        nothing = (None,) * 6
+        return LatencyPoint(name, round(load_fps), error.trials[-1].id, *nothing, samples=0, spoiled=str(error))
+
+
+def latency_point(name: str, trial: Trial) -> LatencyPoint:
+    """The latency of one trial; ``name`` says at what load ("50 % of pdr"). None where it fell short of that load."""
+    histogram, load, short = trial.result.latency, trial.result.spec.load_fps, short_of_load(trial.result)
+    if histogram is None or not histogram.total or short:
+        return LatencyPoint(name, load, trial.id, None, None, None, None, None, None, 0, spoiled=short)
+    p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
+    return LatencyPoint(name, load, trial.id, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, histogram.total)
+
+
+def back_to_back(
+    measurer: LoadMeasurer, maximum_fps: float, *, repeats: int, longest_s: float, throughput_fps: float | None
+) -> BackToBack:
+    """Longest burst at the maximum rate without loss (RFC 9004): the mean of ``repeats`` searches.
+
+    ``maximum_fps``: burst rate per direction. ``longest_s``: the longest burst tried (RFC 9004: 2 s).
+    ``throughput_fps``: for the corrected buffer time, None if unknown. A lower bound where the rig disturbed bursts.
+    Unlimited when even the longest burst lost nothing: then there is no buffer to speak of.
+    """
+    bursts = [_longest_burst(measurer, maximum_fps, longest_s) for _ in range(repeats)]
+    mean = fmean(bursts)
+    unlimited = min(bursts) >= int(maximum_fps * longest_s)
+    spoiled = f"the rig spoiled longer bursts: {measurer.spoiled[0]}" if measurer.spoiled and not unlimited else ""
+    open_ended = unlimited or spoiled
+    corrected = None if open_ended else _corrected_buffer_s(mean, maximum_fps, throughput_fps)
+    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected, unlimited, spoiled)
+
+
+def _corrected_buffer_s(mean_burst: float, maximum_fps: float, throughput_fps: float | None) -> float | None:
+    """RFC 9004 section 5.4: the implied time, less what was forwarded while the burst arrived."""
+    if throughput_fps is None:
+        return None
+    implied = mean_burst / maximum_fps
+    return implied * (1 - min(1.0, throughput_fps / maximum_fps))
+
+
+_FIRST_BURST_S = 0.01
+_BURST_RESOLUTION = 0.02
+"""Bisection stops when the burst is known to this share of itself."""
+
+
+def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) -> int:
+    """Frames per direction of the longest lossless burst, by upward from 10 ms, then by bisection."""
+    low, high = 0.0, longest_s
+    burst = min(longest_s, _FIRST_BURST_S)
+    while burst < longest_s and _lossless(measurer, load_fps, burst):
+        low, burst = burst, min(longest_s, burst * 4)
+    if burst >= longest_s and _lossless(measurer, load_fps, longest_s):
+        return int(load_fps * longest_s)
+    high = burst
+    while high - low > max(1 / load_fps, high * _BURST_RESOLUTION):
+        middle = (low + high) / 2
+        if _lossless(measurer, load_fps, middle):
+            low = middle
+        else:
+            high = middle
+    return int(load_fps * low)
+
+
+def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
+    """False also where the rig spoils every repeat, or the burst: so the longest lossless one is never overstated."""
+    trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
+    if trial is None or loss_of(trial) != 0:
+        return False
+    # A burst with holes is none, though its undisturbed windows were at full rate: queues drain in the holes.
+    result = trial.result
+    if result.offered < (1 - MOST_NOT_OFFERED) * result.intended:
+        share = format_ratio(result.offered / result.intended)
+        measurer.spoiled.append(f"{trial.id}: the generator offered {share} of a burst of {format_seconds(burst_s)}")
+        return False
+    return True
+
+
+def no_burst(failed: Sequence[str], ceiling_fps: float | None) -> str:
+    """Why there is no longest burst: the rates at which the rig held none, each with what spoiled it."""
+    ceiling = format_fps(ceiling_fps) if ceiling_fps else "unknown"
+    return (
+        f"the rig held no burst at any rate, its ceiling measured anew being {ceiling} per direction; tried "
+        f"{', '.join(failed)}: leave the machine alone meanwhile, or give the generator a CPU of its own"
+    )

@@ -1,0 +1,227 @@
+"""The single seam between searches and the world: measure(duration, load)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pytest_nfvperf.measure.session_watch import SessionWatch
+from pytest_nfvperf.measure.trials import Trial, TrialRunner
+from pytest_nfvperf.measure.validity import PATIENCE_S, InvalidTrialsError
+from pytest_nfvperf.model.display import format_fps, format_ratio
+from pytest_nfvperf.model.measure.outcome import GoalOutcome
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialSpec
+
+MAX_SPOILED_LOADS = 4
+
+OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
+"""Reasons that lie in the load itself, unlike a preemption, which may not come again."""
+
+WARM_UP = "warm-up"
+"""Purpose of a trial whose result is ignored."""
+
+SHORT_WINDOW_S, WINDOW_S = 0.005, 0.01
+"""Of a trial of up to a second, of which much would be spoiled by longer ones; and of others. Each look at the DUT's
+CPU keeps the DUT waiting for some 30 us."""
+
+FEWEST_WINDOWS, MOST_WINDOWS = 30, 6000
+"""Of a trial."""
+
+_LONG_REPEATS = 2
+"""Of a trial that takes long and was invalid, or said nothing: the rig is more likely to bear a lower load."""
+
+_AGAIN = 3
+"""Repeats at one load of a trial that says nothing. Where the host shares its cores all the time more do not help, and
+patience spent on one load is missing at those that matter."""
+
+CLOSE = 1.05
+"""A load that is so much above another is close to it: what it loses bounds what the other one may be."""
+
+
+@dataclass
+class LoadMeasurer:
+    """Measures one traffic profile on one live topology at any load.
+
+    ``residual_s``: wait for residual frames after each trial (RFC 2544 section 23). ``estimate_s``: of the whole
+    search. ``trials``: everything measured, in order; of repeated trials the valid one. ``spoiled``: why loads could
+    not be measured; ``too_high``: how many of those the rig could not send. ``watch``: looks at routing sessions around
+    each trial. ``patience_s``: left for trials that were inconclusive. ``windowed``: False where whole trials are
+    judged (measure/plateau.py).
+    """
+
+    runner: TrialRunner
+    traffic: Traffic
+    directions: tuple[Direction, ...]
+    residual_s: float = 0.1
+    estimate_s: float | None = None
+    trials: list[Trial] = field(default_factory=list)
+    spoiled: list[str] = field(default_factory=list)
+    started: float | None = None
+    too_high: int = 0
+    watch: SessionWatch | None = None
+    patience_s: float = PATIENCE_S
+    windowed: bool = True
+
+    @property
+    def repeats_left(self) -> int:
+        """How often a trial that takes long is repeated when it is invalid: never again once patience is spent."""
+        return _LONG_REPEATS if self.patience_s > 0 else 0
+
+    def measure(
+        self,
+        duration_s: float,
+        load_fps: float,
+        purpose: str,
+        repeats: int | None = None,
+        give_up_loss: float | None = None,
+    ) -> Trial:
+        """One valid trial at a load of whole frames/s per direction; InvalidTrialsError for none within the budget.
+
+        ``repeats``: of an invalid trial, and of an inconclusive one; None for the profile's, and a few of an
+        inconclusive one. ``give_up_loss``: see TrialSpec.
+        """
+        spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
+        trial = self._valid(spec, repeats)
+        for _ in range(_AGAIN if repeats is None else repeats):
+            if self.patience_s <= 0 or not trial.result.says_nothing:
+                break
+            self.patience_s -= trial.wall_s
+            trial = self._valid(spec, repeats)
+        self.trials.append(trial)
+        return trial
+
+    def _valid(self, spec: TrialSpec, repeats: int | None) -> Trial:
+        before = None if self.watch is None else self.watch.before
+        started = self.runner.clock.monotonic()
+        try:
+            trial = self.runner.run(spec, self._remaining_s(), repeats, before=before)
+        except InvalidTrialsError:
+            self.patience_s -= self.runner.clock.monotonic() - started
+            raise
+        if self.watch is not None:
+            self.watch.after(trial)
+        return trial
+
+    def measure_if_possible(
+        self, duration_s: float, load_fps: float, purpose: str, *, goes_lower: bool = True
+    ) -> Trial | None:
+        """One valid trial; None where the rig disturbed every repeat at this load, or never offered it.
+
+        A search then goes on below, and its result is a lower bound. InvalidTrialsError once MAX_SPOILED_LOADS loads
+        were disturbed by more than their own height. ``goes_lower``: the next load is a lower one where this one was
+        disturbed.
+        """
+        try:
+            trial = self.measure(duration_s, load_fps, purpose)
+            if trial.result.held_load or not trial.result.says_nothing:
+                return trial
+            share = format_ratio(trial.result.offered_share)
+            self.spoiled.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
+            self.too_high += goes_lower
+            return None
+        except InvalidTrialsError as error:
+            self.spoiled.append(f"{format_fps(load_fps)}: {error}")
+            self.too_high += goes_lower and _too_high(error)
+            if len(self.spoiled) - self.too_high >= MAX_SPOILED_LOADS:
+                raise
+            return None
+
+    def attempt(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
+        """One trial as it comes, valid or not: for warm-ups, whose result is ignored."""
+        trial = self.runner.run_once(self._spec(duration_s, load_fps, purpose), self._remaining_s())
+        self.trials.append(trial)
+        return trial
+
+    def saturate(self, duration_s: float, load_fps: float) -> Trial:
+        """One trial as it comes, of which the rate received counts, and not the loss."""
+        spec = self._spec(duration_s, load_fps, "plateau")
+        trial = self.runner.run_once(replace(spec, saturating=True, latency=False), self._remaining_s())
+        self.trials.append(trial)
+        return trial
+
+    @property
+    def apart(self) -> str:
+        """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else empty."""
+        searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
+        placed = (result.placement for result in searched if result.dated is None)
+        return next((place.apart for place in placed if place is not None and place.apart), "")
+
+    def disturbed(self, goal: GoalOutcome) -> str:
+        """Why its figure may be too low: trials lost frames, and nobody can tell whose loss it was; else empty.
+
+        Not so where a load close above it was refuted: it is bounded from both sides.
+        """
+        judged = [
+            each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
+        ]
+        found = [trial for trial in judged if trial.result.says_nothing]
+        if not found or any(_refuted_close(trial, goal) for trial in judged):
+            return ""
+        return (
+            f"in {len(found)} of {len(judged)} trials, such as {found[0].id}, too little was undisturbed to tell "
+            "the DUT's loss from the machine's: the host shares the cores of generator and DUT, or takes them away"
+        )
+
+    def elapsed_s(self) -> float:
+        now = self.runner.clock.monotonic()
+        if self.started is None:
+            self.started = now
+        return now - self.started
+
+    def _spec(self, duration_s: float, load_fps: float, purpose: str, give_up_loss: float | None = None) -> TrialSpec:
+        return TrialSpec(
+            traffic=self.traffic,
+            load_fps=max(1, round(load_fps)),
+            duration_s=duration_s,
+            directions=self.directions,
+            residual_s=self.residual_s,
+            purpose=purpose,
+            give_up_loss=give_up_loss,
+            window_s=window_s(duration_s) if self.windowed else None,
+        )
+
+    def _remaining_s(self) -> float | None:
+        elapsed = self.elapsed_s()
+        return None if self.estimate_s is None else max(0.0, self.estimate_s - elapsed)
+
+
+def window_s(duration_s: float) -> float | None:
+    """Length of windows that date losses, as short as a disturbance; None for a trial too short for them."""
+    if duration_s < FEWEST_WINDOWS * SHORT_WINDOW_S:
+        return None
+    return max(SHORT_WINDOW_S if duration_s <= 1 else WINDOW_S, duration_s / MOST_WINDOWS)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """Bounds of a search, frames/s per direction."""
+
+    minimum_fps: float
+    maximum_fps: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.minimum_fps < self.maximum_fps:
+            raise ValueError(f"load limits must rise from above 0: {self.minimum_fps} .. {self.maximum_fps}")
+
+
+def _too_high(error: InvalidTrialsError) -> bool:
+    """True where most of the trials were spoiled by their own load: a lower one is easier, and the search goes on."""
+    own = [any(reason.code in OWN_LIMIT for reason in trial.result.invalid) for trial in error.trials]
+    return sum(own) * 2 > len(own)
+
+
+def _refuted_close(trial: Trial, goal: GoalOutcome) -> bool:
+    result, load = trial.result, goal.reported_fps
+    if load is None or not load < result.spec.load_fps <= CLOSE * load or not result.valid or result.says_nothing:
+        return False
+    alone = result.undisturbed
+    if alone is None:
+        return loss_of(trial) > goal.goal.loss_ratio
+    # What was lost while others used the cores says nothing, though it may be little enough for a more tolerant goal.
+    return alone.enough and alone.refutes and (alone.loss_ratio or 0.0) > goal.goal.loss_ratio
+
+
+def loss_of(trial: Trial) -> float:
+    """The DUT's loss ratio in a valid trial. A trial that offered nothing lost everything it was asked to send."""
+    ratio = trial.result.own_loss_ratio
+    return 1.0 if ratio is None else ratio

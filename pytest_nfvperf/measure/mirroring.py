@@ -1,0 +1,293 @@
+"""What a mirror costs, and whether it is complete: both of one topology, in one reading of two trials.
+
+The one at maximum offered load gives the forwarding rate. The one at a set load, at which nothing need be dropped,
+gives the copies received over those expected: one each time that a frame crosses the mirrored bridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_nfvperf.measure import forwarding
+from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, TRAFFIC, WHOLE_LOAD, check_live
+from pytest_nfvperf.measure.forwarding import ForwardingRate
+from pytest_nfvperf.measure.limits import LimitsOf
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.measure.validity import RepeatBudget
+from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
+from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
+from pytest_nfvperf.model.ledger.ledger import CounterDelta
+from pytest_nfvperf.model.measure.outcome import Reading
+from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
+from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
+
+UNITS = {
+    **forwarding.UNITS,
+    "mirror_rate": "pps",
+    "mirror_completeness": "ratio",
+    "mirror_completeness_overloaded": "ratio",
+    "mirror_dropped": "ratio",
+    "mirror_unexplained": "ratio",
+}
+"""mirror_rate: copies/s at maximum offered load. The others are shares of the copies expected: mirror_completeness at
+the set load, the rest at maximum offered load."""
+
+_RESIDUAL_S = 0.1
+
+
+FORWARDING_RATE, NDR = "forwarding rate", "ndr"
+
+
+@checked(share=optional(number(0, 1, above=True)), fps=optional(LOAD), share_of=TEXT)
+@dataclass(frozen=True, slots=True)
+class MirrorLoad:
+    """At which load completeness is read: a share of what is forwarded without the mirror, or a rate.
+
+    ``share``: of the rate that ``share_of`` names. ``fps``: frames/s per direction; one of the two is given.
+    ``share_of``: "forwarding rate", at maximum offered load; or "ndr", which is searched for once.
+    """
+
+    share: float | None = None
+    fps: float | None = None
+    share_of: str = FORWARDING_RATE
+
+    def __post_init__(self) -> None:
+        if self.share_of not in {FORWARDING_RATE, NDR}:
+            raise ArgumentError(
+                f"a mirror's load is a share of the {FORWARDING_RATE} or the {NDR}, not {self.share_of!r}"
+            )
+        if (self.share is None) == (self.fps is None):
+            raise ArgumentError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
+
+    def of(self, without_mirror: float) -> float:
+        """Frames/s per direction; ``without_mirror``: the rate that it is a share of."""
+        return self.fps if self.fps is not None else (self.share or 0.0) * without_mirror
+
+
+@dataclass
+class MirrorCost:
+    """Reads forwarding and mirroring on any topology; the first one read is the one without mirrors.
+
+    ``find_ndr``: searches for the NDR of a topology, frames/s per direction. ``forwarded``: rates without a mirror that
+    the load can be a share of, frames/s per direction. ``counted``: by name of the topology, the build of it whose
+    copies were counted last.
+    """
+
+    traffic: Traffic
+    profile: Profile
+    limits_of: LimitsOf
+    load: MirrorLoad
+    find_ndr: Callable[[LiveTopology, Traffic], float]
+    forwarded: list[float] = field(default_factory=list)
+    counted: dict[str, LiveTopology] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._forwarding = ForwardingRate(self.traffic, self.profile, self.limits_of)
+
+    @property
+    def name(self) -> str:
+        return "mirror-cost"
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        return UNITS
+
+    @property
+    def reading_s(self) -> float:
+        return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
+
+    def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
+        """The baseline comes first: the set load is a share of what it forwards."""
+        self._search_if_needed(live)
+        if live.topology.mirrors or self.forwarded:
+            self._forwarding.begin(live, remaining_s)
+        else:
+            self._note_forwarded(*self._forwarding.measure(live, remaining_s))
+
+    def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """Only a build's first turn counts copies at the set load: unlike rates, they need no neighbour in time."""
+        trial, reading = self._forwarding.turn_trial(live, remaining_s)
+        if live.topology.mirrors and self.counted.get(live.name) is live:
+            values = {**reading.values, **_overloaded_values(trial, copies_of(live, trial))}
+            return replace(reading, values=values)
+        found = self._with_copies(live, (trial, reading), remaining_s)
+        self.counted[live.name] = live
+        return found
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        return self._forwarding.labels(live)
+
+    def facts(self) -> dict[str, Any]:
+        return self._forwarding.facts()
+
+    def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
+        """InconclusiveError where the load is a share of the NDR, and none was found; DutFailure for no NDR."""
+        self._search_if_needed(live)
+        return self._with_copies(live, self._forwarding.measure(live, remaining_s), remaining_s)
+
+    def _search_if_needed(self, live: LiveTopology) -> None:
+        if self.load.share_of == NDR and not live.topology.mirrors and not self.forwarded:
+            self.forwarded.append(self.find_ndr(live, self.traffic))
+
+    def _note_forwarded(self, trial: Trial, reading: Reading) -> None:
+        """Keep what the load is a share of: the trial's mean where none of its windows was undisturbed."""
+        rate = reading.values.get("forwarding_rate", trial.result.received_fps)
+        if self.load.share_of == FORWARDING_RATE and rate:
+            self.forwarded.append(rate)
+
+    def _with_copies(self, live: LiveTopology, read: tuple[Trial, Reading], remaining_s: float | None) -> Reading:
+        trial, reading = read
+        if not live.topology.mirrors:
+            self._note_forwarded(trial, reading)
+            return reading
+        overloaded = copies_of(live, trial)
+        calm = counted_trial(live, self._calm(live), self.profile.invalid_trial_budget, remaining_s)
+        values = {**reading.values, **_overloaded_values(trial, overloaded), **_calm_values(copies_of(live, calm))}
+        return replace(reading, values=values, evidence=calm.id)
+
+    def _calm(self, live: LiveTopology) -> TrialSpec:
+        both = live.topology.directions
+        return TrialSpec(
+            traffic=self.traffic,
+            load_fps=max(1, round(self.load.of(min(self.forwarded, default=self._forwarding.load_fps)))),
+            duration_s=self.profile.comparison_trial_s,
+            directions=both if self.traffic.bidirectional else both[:1],
+            latency=False,
+            residual_s=_RESIDUAL_S,
+            purpose="mirror completeness",
+        )
+
+
+def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDelta]) -> list[InvalidReason]:
+    """Copies that did not fit into a monitor's ring while the generator did not read it are the rig's loss.
+
+    So are those of frames that it sent late, all at once. Frames that waited because the DUT took none are no burst:
+    they leave as the DUT takes them.
+    """
+    moved = _moves(changes)
+    found = copy_counts(live.topology, result, moved)
+    read = {port.name for port in live.topology.ports if port.role is PortRole.MONITOR and not port.unread}
+    outputs = {mirror.output for mirror in live.topology.mirrors}
+    if found.received >= found.expected or not read.issuperset(outputs):
+        return []
+    full = sum(moved.get(f"{port}.far.ring_drops", 0) for port in outputs)
+    if full:
+        names = ", ".join(sorted(filter(None, outputs)))
+        return [
+            InvalidReason(Reason.LATE_POLL, f"{full} copies found full the ring by which the generator reads {names}")
+        ]
+    return list(_overflows(result, found.expected))
+
+
+def _overflows(result: TrialResult, expected: int) -> Iterator[InvalidReason]:
+    """What brings more copies at once than a monitor's ring holds; ``expected``: copies of the trial."""
+    elapsed_ns = max((count.elapsed_ns for count in result.counts), default=0)
+    sent = sum(count.sent for count in result.counts)
+    gap_ns, burst = result.health.longest_poll_gap_ns or 0, result.health.largest_burst or 0
+    unread = expected * gap_ns // elapsed_ns if elapsed_ns else 0
+    at_once = expected * burst // sent if sent else 0
+    for copies, what in (
+        (unread, f"the generator did not read for {gap_ns / 1e6:.1f} ms"),
+        (at_once, f"the generator sent {burst} frames at once"),
+    ):
+        if copies > RX_DESCRIPTORS:
+            detail = f"{what}, which have {copies} copies; a monitor's ring holds {RX_DESCRIPTORS}"
+            yield InvalidReason(Reason.LATE_POLL, detail)
+
+
+def _moves(changes: Sequence[CounterDelta]) -> dict[str, int]:
+    return {change.name: change.delta for change in changes}
+
+
+_LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
+"""Reasons that spoil a load but no count: each frame that was sent must have been copied."""
+
+
+def counted_trial(
+    live: LiveTopology, spec: TrialSpec, repeats: int, remaining_s: float | None = None, *, whole: bool = False
+) -> Trial:
+    """A trial whose counts are valid, even where it missed its load; InvalidTrialsError where no repeat gave one.
+
+    ``whole``: where it missed its load, it must not have lost a frame: each is awaited at every crossing.
+    """
+    budget = RepeatBudget(repeats)
+    while True:
+        trial = live.runner.run_once(
+            spec,
+            remaining_s,
+            repeat_of=budget.last,
+            also=lambda result, changes: _unread(live, result, changes),
+            anywhere=spec.load_fps <= CALM_FPS,
+        )
+        borne = _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
+        if all(reason.code in borne for reason in trial.result.invalid):
+            return trial
+        budget.spend(trial, borne)
+
+
+def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:
+    """Copies of a trial's frames: expected, received, dropped on the way."""
+    moved = _moves(trial.ledger.deltas) if trial.ledger is not None else {}
+    return copy_counts(live.topology, trial.result, moved)
+
+
+def _overloaded_values(trial: Trial, overloaded: CopyCounts) -> dict[str, float]:
+    seconds = max(count.elapsed_ns for count in trial.result.counts) / 1e9
+    values = {"mirror_rate": overloaded.received / seconds} if seconds > 0 else {}
+    if overloaded.expected and not overloaded.missing:
+        values["mirror_completeness_overloaded"] = overloaded.received / overloaded.expected
+        values["mirror_dropped"] = sum(overloaded.dropped.values()) / overloaded.expected
+        values["mirror_unexplained"] = abs(overloaded.unexplained) / overloaded.expected
+    return values
+
+
+def _calm_values(calm: CopyCounts) -> dict[str, float]:
+    if not calm.expected or calm.missing:
+        return {}
+    return {"mirror_completeness": calm.received / calm.expected}
+
+
+CALM_FPS = 50_000
+"""Frames/s that any testbed mirrors without loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTrials:
+    """The fixture ``copies``: counts the copies of trials at a fixed load. ``profile``: durations."""
+
+    profile: Profile
+
+    @checked("copies", live=LIVE, traffic=TRAFFIC, load_fps=WHOLE_LOAD)
+    def __call__(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
+        """Learn, send, count.
+
+        InconclusiveError where no frame crossed a mirror, or nobody counts how many did: "0 of 0 copies" is no pass.
+        """
+        found = self.send(live, traffic, load_fps=load_fps)
+        if found.missing:
+            raise InconclusiveError(f"copies could not be counted: {found.missing}")
+        return found
+
+    @checked("copies.send", live=LIVE, traffic=TRAFFIC, load_fps=WHOLE_LOAD)
+    def send(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
+        """As a call, but without a look at the counts: for callers that only need frames to have passed."""
+        check_live("copies", live, traffic)
+        live.learn(traffic)
+        both = live.topology.directions
+        spec = TrialSpec(
+            traffic=traffic,
+            load_fps=load_fps,
+            duration_s=self.profile.comparison_trial_s,
+            directions=both if traffic.bidirectional else both[:1],
+            latency=True,  # whole frames are compared by the samples of latency
+            residual_s=_RESIDUAL_S,
+            purpose="copies",
+        )
+        return copies_of(live, counted_trial(live, spec, self.profile.invalid_trial_budget, whole=True))

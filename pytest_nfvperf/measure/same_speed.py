@@ -1,0 +1,312 @@
+"""Ratios of subjects from windows at the same speed of the cores."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate
+from pytest_nfvperf.model.traffic.windows import FULL_SPEED, Paced
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+
+# Ratios from readings that were taken in pairs, in blocks. Pure.
+#
+# Readings that alternate within tenths of a second share the machine's state. Pairs of one build share more,
+# such as where memory lies: so each block of fresh builds gives one value, and the blocks are the sample.
+
+FEWEST_JACKKNIFED = 5
+"""Blocks: the spread of fewer says too little of itself."""
+
+
+def block_ratio(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Median of b / a over the pairs (a, b) of one block; None without a pair of positive finite values."""
+    ratios = [b / a for a, b in pairs if 0 < a < math.inf and 0 < b < math.inf]
+    return median(ratios) if ratios else None
+
+
+def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
+    """The ratio behind independent ratios, one a block; ValueError for none, or one that is not positive and finite.
+
+    Hodges-Lehmann's estimate for one sample, with the exact interval of Wilcoxon's signed-rank test (Hollander and
+    Wolfe, 3.2 and 3.3), on logarithms: six blocks are the fewest that bound anything at 95 %.
+    """
+    if not ratios:
+        raise ValueError("a ratio needs at least one block")
+    if not all(0 < ratio < math.inf for ratio in ratios):
+        raise ValueError(f"a ratio is positive and finite, unlike one of {list(ratios)}")
+    logs = sorted(math.log(ratio) for ratio in ratios)
+    averages = sorted((a + b) / 2 for at, a in enumerate(logs) for b in logs[at:])
+    middle = math.exp(median(averages))
+    rank, level = _interval_rank(len(logs), confidence)
+    if rank == 0:
+        return RatioEstimate(middle, 0.0, math.inf, level)
+    return RatioEstimate(middle, math.exp(averages[rank - 1]), math.exp(averages[-rank]), level)
+
+
+def jackknife(
+    statistic: Callable[[Sequence[int]], float | None], blocks: int, confidence: float = CONFIDENCE
+) -> tuple[float, float] | None:
+    """A statistic of all blocks, and how far its interval reaches either way (Efron and Tibshirani 1993, chapter 11).
+
+    The interval is by Student's t. None where all blocks hold too little; infinity where too few do without one.
+    """
+    from scipy.stats import t  # noqa: PLC0415 - half a second, for who compares only
+
+    whole = statistic(range(blocks))
+    if whole is None:
+        return None
+    others = [statistic([at for at in range(blocks) if at != left_out]) for left_out in range(blocks)]
+    known = [value for value in others if value is not None]
+    if len(known) < max(blocks, FEWEST_JACKKNIFED):
+        return whole, math.inf
+    mean = fmean(known)
+    error = math.sqrt((blocks - 1) / blocks * sum((value - mean) ** 2 for value in known))
+    return whole, float(t.ppf((1 + confidence) / 2, blocks - 1)) * error
+
+
+def _interval_rank(n: int, confidence: float) -> tuple[int, float]:
+    """Rank of the interval's ends among the averages of pairs, and its real level; rank 0 if none reaches it."""
+    rank, level, tail = 0, 0.0, 0
+    for at, count in enumerate(_signed_rank_counts(n)):
+        tail += count
+        reached = 1 - 2 * tail / 2**n
+        if reached < confidence:
+            break
+        rank, level = at + 1, reached
+    return rank, level
+
+
+@cache
+def _signed_rank_counts(n: int) -> tuple[int, ...]:
+    """Number of sign patterns for each value 0 .. n(n+1)/2 of the signed-rank statistic."""
+    counts = [1] + [0] * (n * (n + 1) // 2)
+    for weight in range(1, n + 1):
+        for value in range(len(counts) - 1, weight - 1, -1):
+            counts[value] += counts[value - weight]
+    return tuple(counts)
+
+
+# The ratio of two subjects at the same speed of the machine's cores. Pure.
+#
+# One robust regression explains the logarithm of each window's value (``Paced``) by its subject, the slowdown
+# of both cores and the rig: an analysis of covariance. Turns are in random order, so other disturbances meet
+# both subjects alike.
+
+PacedBlock = tuple[Sequence[Paced], Sequence[Paced]]
+"""Windows of a and of b in one block of fresh builds; values of 0 or infinity are left out."""
+
+FEWEST_WINDOWS = 12
+"""On either side: fewer cannot tell the subject from the speed."""
+
+_SHARED = FULL_SPEED - 1
+"""Slowed by so much a core has another user: between none and this nothing is seen, so this is a step."""
+
+_SLOWEST = 1.0
+"""What slows a core by more than a second user does is an interruption; it counts as this much."""
+
+_TOLD_APART = 0.1
+"""Share of the subject that the cores' speed does not explain. With less, one was read on slow cores, the other not."""
+
+_BISQUARE = 4.685
+"""Of Tukey's weights: 95 % of the efficiency of least squares where the errors are normal."""
+
+_SIGMA = 1.4826
+"""Standard deviation over the median of absolute deviations, of normal errors."""
+
+FEWEST_ON_A_RIG = 3
+"""Blocks of either subject on every rig, from which on rigs are told apart: with fewer, what a rig does and what one
+build happened to do are the same thing."""
+
+AT_ITS_BEST = 0.85
+"""Quantile of windows. Seventy comparisons of a DUT with itself differed by 0.75 % at 0.5, by 0.51 % at 0.75, by
+0.32 % at 0.85, and by 0.36 % at 0.9."""
+
+_MOST_UNREFUSED = 0.05
+"""Share of the windows of either, in which the generator may be the limit. They may be the best ones: where there are
+more, nobody knows how fast a subject is at its best."""
+
+_LEAST_SIGMA = 1e-6
+_ROUNDS = 12
+
+
+def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
+    """Rigs to use as regression factors: all if each carried both subjects often enough, otherwise none.
+
+    A rig's processes stay for a whole comparison: seen, one rig of five was 7.5 % slower than the others throughout.
+    Subjects change rigs from block to block, as in a Latin square.
+    """
+    carried = [Counter(rig for block in blocks for rig in {each.rig for each in block[side]}) for side in (0, 1)]
+    rigs = {*carried[0], *carried[1]}
+    known = sorted(rig for rig in rigs if rig is not None)
+    enough = all(count[rig] >= FEWEST_ON_A_RIG for count in carried for rig in rigs)
+    return tuple(known) if enough and len(known) == len(rigs) else ()
+
+
+def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
+    """B / a at the same speed of the cores, both at their best; of the middle, where the best is not known.
+
+    ``rigs``: whose own share is taken out. ``best``: quantile: AT_ITS_BEST of a rate, 1 less that of a time. None below
+    FEWEST_WINDOWS windows of either, or where the cores' speed was another with each.
+    """
+    found = _log_ratios(blocks, rigs, best)
+    return None if found is None else math.exp(found.at_best)
+
+
+def speed_estimate(
+    blocks: Sequence[PacedBlock], confidence: float = CONFIDENCE, best: float = AT_ITS_BEST
+) -> RatioEstimate | None:
+    """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio.
+
+    Where its interval and that of the middle do not meet, something of its own slows one subject for a part of the
+    time: then the middle gives the ratio.
+    """
+    rigs = rigs_told_apart(blocks)
+    fitted = cache(lambda chosen: _log_ratios([blocks[at] for at in chosen], rigs, best))
+
+    def interval(part: Callable[[_LogRatios], float]) -> RatioEstimate | None:
+        def of_blocks(chosen: Sequence[int]) -> float | None:
+            found = fitted(tuple(chosen))
+            return None if found is None else part(found)
+
+        return _as_ratio(jackknife(of_blocks, len(blocks), confidence), confidence)
+
+    at_best, middle = interval(lambda found: found.at_best), interval(lambda found: found.middle)
+    if at_best is None or middle is None:
+        return None
+    contradicted = middle.high < at_best.low or at_best.high < middle.low
+    return middle if contradicted else at_best
+
+
+def _as_ratio(found: tuple[float, float] | None, confidence: float) -> RatioEstimate | None:
+    """From a logarithm and how far its interval reaches."""
+    if found is None:
+        return None
+    log, reach = found
+    if math.isinf(reach):
+        return RatioEstimate(math.exp(log), 0.0, math.inf, 0.0)
+    return RatioEstimate(math.exp(log), math.exp(log - reach), math.exp(log + reach), confidence)
+
+
+def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> tuple[float, ...]:
+    """Of each block that has windows of both, with what the speed of the cores does taken from all blocks."""
+    rigs = rigs_told_apart(blocks)
+    fitted = _fit(_both(blocks, rigs))
+    if fitted is None:
+        return ()
+    each = (_both([block], rigs) for block in blocks)
+    return tuple(math.exp(_at_best(both, fitted, best)) for both in each if all(map(len, both)))
+
+
+@dataclass(frozen=True, slots=True)
+class _LogRatios:
+    """Logarithms of b / a at the same speed: of their best windows, as far as they are known, and of the middle.
+
+    Much of what the machine does no witness sees, such as a neighbour that takes the memory's bandwidth. It only ever
+    makes windows slower, for a tenth of a second or a block. So subjects are compared at an upper quantile of their
+    windows.
+
+    Seen in thirty comparisons of a DUT with itself, 50 s each, on a busy host: by their middle they differed by 0.6 %
+    (root of the mean square); by 1.4 % where windows of the same state (core shared or not) were compared, and by 1.7 %
+    where whole readings were. In seventy others, five builds in 30 s: by their middle 0.65 %, at their best 0.32 %.
+    """
+
+    at_best: float
+    middle: float
+
+
+def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) -> _LogRatios | None:
+    both = _both(blocks, rigs)
+    fitted = _fit(both)
+    if fitted is None:
+        return None
+    middle = float(fitted[0])
+    return _LogRatios(_at_best(both, fitted, best) if _best_is_known(blocks) else middle, middle)
+
+
+def _best_is_known(blocks: Sequence[PacedBlock]) -> bool:
+    for subject in (0, 1):
+        unrefused = [paced.unrefused for block in blocks for paced in block[subject]]
+        if sum(unrefused) > _MOST_UNREFUSED * len(unrefused):
+            return False
+    return True
+
+
+def _at_best(both: tuple[Vector, Vector], fitted: Vector, best: float) -> float:
+    """The quantiles' difference, once what the speed of the cores explains is taken away."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    of_a, of_b = (float(np.quantile(side[:, -1] - side[:, 1:-1] @ fitted[1:], best)) for side in both)
+    return of_b - of_a
+
+
+def _both(blocks: Sequence[PacedBlock], rigs: Sequence[int]) -> tuple[Vector, Vector]:
+    """The tables of a and of b."""
+    of_a, of_b = ([paced for block in blocks for paced in block[subject]] for subject in (0, 1))
+    return _table(of_a, 0, rigs), _table(of_b, 1, rigs)
+
+
+def _fit(both: tuple[Vector, Vector]) -> Vector | None:
+    """Coefficients of the columns of ``_table``, the first one of being b; None where there is no ``speed_ratio``.
+
+    A shared host slows the cores of generator and DUT by up to a half, for milliseconds to seconds.
+    """
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    of_a, of_b = both
+    if min(len(of_a), len(of_b)) < FEWEST_WINDOWS:
+        return None
+    table = np.concatenate([of_a, of_b])
+    explaining, values = table[:, :-1], table[:, -1]
+    subject, speed = explaining[:, 0], explaining[:, 1:]
+    unexplained = subject - speed @ _least_squares(speed, subject, np.ones(len(subject)))
+    if float(np.var(unexplained)) < _TOLD_APART * float(np.var(subject)):
+        return None
+    return _robust(explaining, values)
+
+
+def _table(windows: Sequence[Paced], subject: int, rigs: Sequence[int]) -> Vector:
+    """A row a window: the subject, 1, what both cores' speed may do, the rig, and the logarithm of the value."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    usable = [each for each in windows if 0 < each.value < math.inf]
+    known = [(each.generator_slowed, each.dut_slowed, each.value) for each in usable]
+    given = np.array(known, dtype=np.float64).reshape(-1, 3)
+    generator, dut = (np.clip(given[:, at], 0.0, _SLOWEST) for at in (0, 1))
+    one = np.ones(len(given))
+    shared = [np.minimum(slowed, _SHARED) for slowed in (generator, dut)]
+    on = [np.array([each.rig == rig for each in usable], dtype=np.float64) for rig in rigs[1:]]
+    columns = [one * subject, one, generator, dut, generator * dut, *shared, generator**2, dut**2, *on]
+    return np.column_stack([*columns, np.log(given[:, 2])])
+
+
+def _robust(explaining: Vector, values: Vector) -> Vector:
+    """Iterated least squares with Tukey's bisquare weights (Maronna and others 2019, chapters 4 and 5)."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    weights = np.ones(len(values))
+    found = _least_squares(explaining, values, weights)
+    for _ in range(_ROUNDS):
+        off = values - explaining @ found
+        sigma = max(_LEAST_SIGMA, _SIGMA * float(np.median(np.abs(off))))
+        weights = np.clip(1 - (off / (_BISQUARE * sigma)) ** 2, 0.0, None) ** 2
+        found = _least_squares(explaining, values, weights)
+    return found
+
+
+def _least_squares(explaining: Vector, values: Vector, weights: Vector) -> Vector:
+    """The shortest solution of the normal equations: a machine whose cores are never slowed has columns of nothing."""
+    import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
+
+    weighted = explaining * weights[:, None]
+    return np.asarray(np.linalg.lstsq(weighted.T @ explaining, weighted.T @ values, rcond=1e-10)[0], dtype=np.float64)

@@ -1,0 +1,572 @@
+"""A search for the highest load that meets a goal: by bisection, or by MLRsearch with a coarse first guess."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
+
+from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
+from pytest_nfvperf.measure.confirmation import (
+    SHARES,
+    confirm_all,
+    cost_of,
+    marked,
+    marked_low,
+    near_ceiling,
+    over_repeats,
+)
+from pytest_nfvperf.measure.limits import HIGHER, Limits, LimitsOf, above_the_ceiling, load_to_hold
+from pytest_nfvperf.measure.load_series import (
+    back_to_back,
+    latency_point,
+    latency_profile,
+    loss_curve,
+    loss_point,
+    no_burst,
+    share_after,
+)
+from pytest_nfvperf.measure.measurer import OWN_LIMIT, WARM_UP, LoadLimits, LoadMeasurer, loss_of
+from pytest_nfvperf.measure.plateau import plateaus, typical, windows_tell_nothing
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.measure.validity import InvalidTrialsError
+from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, optional
+from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
+from pytest_nfvperf.model.measure.cpu_account import node_labels
+from pytest_nfvperf.model.measure.outcome import (
+    BackToBack,
+    Goal,
+    GoalOutcome,
+    LatencyPoint,
+    Outcome,
+    PlateauPoint,
+    SearchStatus,
+)
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.windows import LEAST_SHARE
+
+# Binary searches: RFC 2544 section 26.1, and ETSI TST 009 section 12.3.3 with loss verification.
+
+Meets = Callable[[float], bool]
+
+
+def rfc2544_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits) -> GoalOutcome:
+    """Throughput by RFC 2544: one trial of ``goal.final_trial_s`` decides each load.
+
+    Bisects from the maximum down to an interval narrower than ``goal.relative_width`` of its upper end.
+    """
+    return _bisect(goal, limits, lambda load: _trial_meets(measurer, goal, load, "search"))
+
+
+def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max_repeats: int = 2) -> GoalOutcome:
+    """Binary search with loss verification (ETSI GS NFV-TST 009).
+
+    Loss is believed after ``max_repeats`` repeats, max(r): background activity of a shared machine does not decide.
+    """
+
+    def meets(load: float) -> bool:
+        for repeat in range(max_repeats + 1):
+            trial = measurer.measure_if_possible(goal.final_trial_s, load, "loss verification" if repeat else "search")
+            if trial is None:
+                return False  # repeated often enough already
+            if loss_of(trial) <= goal.loss_ratio:
+                return True
+        return False
+
+    return _bisect(goal, limits, meets)
+
+
+def _trial_meets(measurer: LoadMeasurer, goal: Goal, load: float, purpose: str) -> bool:
+    trial = measurer.measure_if_possible(goal.final_trial_s, load, purpose)
+    return trial is not None and loss_of(trial) <= goal.loss_ratio
+
+
+def _bisect(goal: Goal, limits: LoadLimits, meets: Meets) -> GoalOutcome:
+    try:
+        return _bisect_valid(goal, limits, meets)
+    except InvalidTrialsError as error:
+        return GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error))
+
+
+def _bisect_valid(goal: Goal, limits: LoadLimits, meets: Meets) -> GoalOutcome:
+    low, high = limits.minimum_fps, limits.maximum_fps
+    if meets(high):
+        return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=int(high), detail="met at the maximum load")
+    verified = False
+    while (high - low) / high > goal.relative_width and high - low > 1:
+        middle = (low + high) / 2
+        if meets(middle):
+            low, verified = middle, True
+        else:
+            high = middle
+    if not verified and not meets(low):
+        detail = f"loss ratio above {goal.loss_ratio:g} already at the minimum load"
+        return GoalOutcome(goal, SearchStatus.BELOW_MINIMUM, upper_fps=int(low), detail=detail)
+    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=int(low), upper_fps=int(high))
+
+
+# MLRsearch (draft-ietf-bmwg-mlrsearch) by FD.io's own package: NDR and PDR in one pass that shares trials.
+
+_log = logging.getLogger(__name__)
+
+
+class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
+    """Measures for MLRsearch.
+
+    Skipped frames are the rig's and were never offered: they are no loss. Refused frames were offered and are. Where
+    the generator dates losses, those of undisturbed windows count.
+    """
+
+    def __init__(self, measurer: LoadMeasurer) -> None:
+        self._measurer = measurer
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        trial = self._measurer.measure_if_possible(intended_duration, intended_load, "search")
+        if trial is None:  # go on below; the outcome says that it is a lower bound
+            return MeasurementResult(intended_duration, intended_load, offered_count=1, loss_count=1)
+        counted = trial.result.dated or trial.result
+        return MeasurementResult(
+            intended_duration=intended_duration,
+            intended_load=intended_load,
+            offered_count=counted.offered,
+            loss_count=max(0, counted.lost),
+            duration_with_overheads=trial.wall_s,
+        )
+
+
+def mlr_search(
+    measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits, *, timeout_s: float
+) -> tuple[GoalOutcome, ...]:
+    """Search all goals in one pass; one outcome a goal, in this order. It aborts after ``timeout_s``, and says so."""
+    theirs = [_search_goal(goal) for goal in goals]
+    search = MultipleLossRatioSearch(_config(theirs, limits, timeout_s))
+    try:
+        found = search.search(_Bridge(measurer), debug=_log.debug)
+    except InvalidTrialsError as error:
+        return tuple(GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error)) for goal in goals)
+    except RuntimeError as error:  # the package's way to say that time ran out
+        detail = f"MLRsearch gave up after {measurer.elapsed_s():.0f} s (limit {timeout_s:.0f} s): {error}"
+        return tuple(GoalOutcome(goal, SearchStatus.ABORTED, detail=detail) for goal in goals)
+    return tuple(_outcome(goal, found[their]) for goal, their in zip(goals, theirs, strict=True))
+
+
+def _config(goals: Sequence[SearchGoal], limits: LoadLimits, timeout_s: float) -> Config:
+    config = Config()
+    config.goals = goals
+    config.min_load = limits.minimum_fps  # first: the package's own default is above a slow line's maximum
+    config.max_load = limits.maximum_fps
+    config.search_duration_max = timeout_s
+    config.warmup_duration = 0.0  # ours runs before, and may be invalid without harm
+    return config
+
+
+def _search_goal(goal: Goal) -> SearchGoal:
+    return SearchGoal(
+        loss_ratio=goal.loss_ratio,
+        exceed_ratio=goal.exceed_ratio,
+        relative_width=goal.relative_width,
+        initial_trial_duration=goal.initial_trial_s,
+        final_trial_duration=goal.final_trial_s,
+        duration_sum=goal.duration_sum_s,
+        fail_fast=False,
+    )
+
+
+def _outcome(goal: Goal, result: GoalResult) -> GoalOutcome:
+    lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
+    upper_fps = round(float(upper)) if upper is not None else None  # int() would be its place in the load grid
+    if lower is None:
+        detail = f"loss ratio above {goal.loss_ratio:g} already at the minimum load"
+        return GoalOutcome(goal, SearchStatus.BELOW_MINIMUM, upper_fps=upper_fps, detail=detail)
+    if upper is None:
+        return GoalOutcome(
+            goal, SearchStatus.AT_MAXIMUM, load_fps=round(float(lower)), detail="met at the maximum load"
+        )
+    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=round(float(lower)), upper_fps=upper_fps)
+
+
+# How fine a search is worth its time: where the machine disturbs all the time, its result is a lower bound.
+
+COARSE_WIDTH = 0.02
+"""Relative width of such a search. On a host that shared its cores all the time five searches with a width of 0.5 %
+took 45 to 90 s, and their figures differed by a tenth."""
+
+_FEWEST_WINDOWS = 100
+"""That must have been seen: a warm-up's. A host that disturbs for a moment disturbs fewer."""
+
+
+def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tuple[Goal, ...]:
+    """The goals; with wider bounds and half the trials where the machine disturbs all the time.
+
+    There too few windows of the trials so far were undisturbed to tell the DUT's loss from the machine's.
+    """
+    seen = [each for trial in so_far if (each := trial.result.undisturbed) is not None]
+    windows, undisturbed = sum(each.of for each in seen), sum(each.windows for each in seen)
+    if windows < _FEWEST_WINDOWS or undisturbed >= LEAST_SHARE * windows:
+        return tuple(goals)
+    return tuple(
+        replace(
+            goal,
+            relative_width=max(goal.relative_width, COARSE_WIDTH),
+            duration_sum_s=max(goal.final_trial_s, goal.duration_sum_s / 2),
+        )
+        for goal in goals
+    )
+
+
+def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[str, ...]:
+    """A note for a search that was coarser than its goals."""
+    widths = {goal.name: goal.relative_width for goal in goals}
+    wider = [each.goal.relative_width for each in found if each.goal.relative_width > widths.get(each.goal.name, 1)]
+    if not wider:
+        return ()
+    return (f"searched to {format_ratio(max(wider))} only: the machine disturbed nearly all of the trials before",)
+
+
+# What a test calls to measure: one method a kind of measurement, each returning an Outcome.
+#
+# All of them learn, warm up at full load, measure, confirm, and write the outcome into the evidence.
+
+MINIMUM_SHARE = 0.001
+"""Minimum load of a search, as a share of the maximum."""
+
+BURST_SHARE = 0.85
+_BURST_RATES = 4
+"""At which bursts are tried: the first, that by a ceiling measured anew, and lower ones."""
+
+_LOWER_BURST = 0.7
+_WARM_UPS = 6
+_MOST_RAISES = 2
+
+
+EstimateOf = Callable[[Profile], float]
+Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
+
+
+class Search:
+    """The fixture ``search``: measurements of one test.
+
+    ``labels``: identify the test in SLAs and reports (suite, test, parameters, datapath). ``limits_of``: the rig's
+    ceiling and the line rate for a traffic; ``limits_anew``: the same with a ceiling that is measured now.
+    ``estimate_of``: expected duration of an NDR/PDR search, s. ``repeats``: of searches, see ``over_repeats``.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        limits_of: LimitsOf,
+        estimate_of: EstimateOf,
+        limits_anew: LimitsOf | None = None,
+        repeats: int = 1,
+    ) -> None:
+        self.profile = profile
+        self.labels = dict(labels)
+        self._limits_of = limits_of
+        self._estimate_of = estimate_of
+        self._limits_anew = limits_anew or limits_of
+        self._repeats = repeats
+
+    @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG)
+    def ndr_pdr(
+        self, live: LiveTopology, traffic: Traffic, *, latency: bool = False, sessions: Sessions | None = None
+    ) -> Outcome:
+        """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
+
+        Args:
+            live: the topology to measure on.
+            traffic: what to send.
+            latency: also measure latency at the profile's shares of the PDR.
+            sessions: routing sessions on the path. They are up before each trial, and judged at loads up to the one
+                confirmed: a search overloads the path on purpose, and their frames share its queues.
+        """
+        return self._find(live, traffic, "mlrsearch", self._mlr, latency=latency, sessions=sessions)
+
+    @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
+    def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
+        """What the rig itself can do with this traffic, frames/s per direction; None where it cannot be measured.
+
+        Args:
+            live: taken down and built again where it has to be measured.
+            traffic: what to send.
+            anew: measure it now, whatever was kept of another day.
+        """
+        return (self._limits_anew if anew else self._limits_of)(live, traffic).ceiling_fps
+
+    @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT)
+    def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
+        """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another."""
+        known: dict[str, Find] = {"rfc2544": self._rfc2544, "tst009": self._tst009}
+        if algorithm not in known:
+            raise unknown_word(algorithm, "algorithm", [*known])
+        return self._find(live, traffic, algorithm, known[algorithm])
+
+    @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
+    def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
+        measurer, limits = self._start(live, traffic)
+        points = loss_curve(
+            measurer,
+            self._usable_maximum(measurer, limits),
+            step=self.profile.loss_curve_step,
+            trial_s=self.profile.loss_curve_trial_s,
+        )
+        return self._finish(live, self._outcome(live, traffic, "loss-curve", measurer, limits, loss_curve=points))
+
+    @checked("search.back_to_back", live=LIVE, traffic=TRAFFIC, throughput_fps=optional(LOAD))
+    def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
+        """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
+
+        Where ports have no line rate, the burst rate is 85 % of the generator's ceiling. If the rig cannot hold
+        that rate, its ceiling is measured again, and then the rate is lowered; a rate at which it can is a figure,
+        and none at all leaves the metric missing, with the rates that were tried.
+        """
+        measurer, limits = self._start(live, traffic)
+        rate = self._burst_fps(measurer, limits)
+        failed: list[str] = []
+        while len(failed) < _BURST_RATES:
+            try:
+                result = self._bursts(measurer, rate, throughput_fps)
+            except InvalidTrialsError as error:
+                failed.append(f"{format_fps(rate)} ({error.counted})")
+                if len(failed) == 1:
+                    limits = self._measured_anew(live, traffic, measurer)
+                    anew = self._burst_fps(measurer, limits)
+                    rate = anew if anew < rate else rate * _LOWER_BURST
+                else:
+                    rate *= _LOWER_BURST
+                continue
+            found: dict[str, Any] = {"back_to_back": result}
+            break
+        else:
+            found = {"missing": (("back_to_back_frames", no_burst(failed, limits.ceiling_fps)),)}
+        notes = (f"the rig did not hold bursts at {', '.join(failed)}",) if failed else ()
+        outcome = self._outcome(live, traffic, "back-to-back", measurer, limits, notes=notes, **found)
+        return self._finish(live, outcome)
+
+    def _measured_anew(self, live: LiveTopology, traffic: Traffic, measurer: LoadMeasurer) -> Limits:
+        """The limits, with a ceiling measured now; the topology is built again meanwhile."""
+        limits = self._limits_anew(live, traffic)
+        live.learn(traffic)
+        measurer.runner = live.runner
+        return limits
+
+    def _burst_fps(self, measurer: LoadMeasurer, limits: Limits) -> float:
+        maximum = self._usable_maximum(measurer, limits)
+        return maximum if limits.line_rate_fps else maximum * BURST_SHARE
+
+    def _bursts(self, measurer: LoadMeasurer, rate: float, throughput_fps: float | None) -> BackToBack:
+        measurer.spoiled.clear()
+        return back_to_back(
+            measurer,
+            rate,
+            repeats=self.profile.back_to_back_repeats,
+            longest_s=self.profile.back_to_back_max_s,
+            throughput_fps=throughput_fps,
+        )
+
+    @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
+    def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
+        """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
+        measurer, limits = self._start(live, traffic)
+        measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
+        trial = measurer.measure(duration_s, load_fps, "fixed load")
+        return self._finish(
+            live,
+            self._outcome(
+                live,
+                traffic,
+                "fixed-load",
+                measurer,
+                limits,
+                loss_curve=(loss_point(trial),),
+                latency=(latency_point(format_fps(load_fps), trial),),
+                cost=trial.cost,
+            ),
+        )
+
+    def _find(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str,
+        find: Find,
+        *,
+        latency: bool = False,
+        sessions: Sessions | None = None,
+    ) -> Outcome:
+        found = [self._found(live, traffic, algorithm, find, latency, sessions) for _ in range(self._repeats)]
+        return self._finish(live, over_repeats(found))
+
+    def _found(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str,
+        find: Find,
+        latency: bool,
+        sessions: Sessions | None,
+    ) -> Outcome:
+        measurer, limits = self._start(live, traffic)
+        measurer.watch = None if sessions is None else SessionWatch(sessions)
+        limits, maximum, plateau = self._warmed_up(measurer, limits)
+        readings = [*plateau]
+        found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
+        if measurer.watch is None and any(near_ceiling(goal, limits.ceiling_fps) for goal in found):
+            limits, found = self._above(live, traffic, measurer, limits, found, find)
+        readings += self._plateau(measurer, limits, again=True)
+        found = tuple(marked(goal, limits.ceiling_fps, measurer.spoiled, limits.maximum_fps) for goal in found)
+        goals = self._confirmed(measurer, found)
+        readings += self._plateau(measurer, limits, again=True)
+        plateau = typical(readings)
+        live.runner.patience.learn(measurer.patience_s)
+        goals = tuple(marked_low(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
+        found_more = {
+            "goals": goals,
+            "cost": cost_of(goals, measurer.trials, plateau),
+            "latency": self._latency(measurer, goals) if latency else (),
+            "plateaus": plateau,
+            "notes": coarse_note(goals, self.profile.goals),
+        }
+        if measurer.watch is not None:
+            found_more |= measurer.watch.judged(goals)
+        return self._outcome(live, traffic, algorithm, measurer, limits, **found_more)
+
+    def _warmed_up(self, measurer: LoadMeasurer, limits: Limits) -> tuple[Limits, float, tuple[PlateauPoint, ...]]:
+        """The limits, the maximum load and the first reading; once more where the DUT exceeds the rig's ceiling."""
+        maximum, plateau = self._usable_maximum(measurer, limits), self._plateau(measurer, limits)
+        for _ in range(_MOST_RAISES):
+            raised = above_the_ceiling(limits, plateau, measurer.trials)
+            if raised is None:
+                break
+            limits, maximum = raised, self._usable_maximum(measurer, raised)
+            plateau = self._plateau(measurer, limits, again=True) or plateau
+        return limits, maximum, plateau
+
+    @staticmethod
+    def _plateau(measurer: LoadMeasurer, limits: Limits, *, again: bool = False) -> tuple[PlateauPoint, ...]:
+        """A reading; ``again``: none where routing sessions are on the path, which the overload may end."""
+        if again and measurer.watch is not None:
+            return ()
+        return plateaus(measurer, limits.ceiling_fps, limits.line_rate_fps)
+
+    def _above(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        measurer: LoadMeasurer,
+        limits: Limits,
+        found: tuple[GoalOutcome, ...],
+        find: Find,
+    ) -> tuple[Limits, tuple[GoalOutcome, ...]]:
+        """Repeat a search that ended at the rig's ceiling, where that turns out to be higher than was kept."""
+        anew = self._measured_anew(live, traffic, measurer)
+        if (anew.ceiling_fps or 0.0) < HIGHER * (limits.ceiling_fps or 0.0):
+            return limits, found
+        maximum = self._usable_maximum(measurer, anew)
+        return anew, find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
+
+    def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        goals = goals_worth_searching(self.profile.goals, measurer.trials)
+        return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
+
+    def _rfc2544(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        measurer.residual_s = self.profile.rfc2544_residual_s
+        return (rfc2544_search(measurer, self._throughput_goal(), limits),)
+
+    def _tst009(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+        repeats = self.profile.tst009_max_rejections
+        return (tst009_search(measurer, self._throughput_goal(), limits, max_repeats=repeats),)
+
+    def _throughput_goal(self) -> Goal:
+        return replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
+
+    def _confirmed(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[GoalOutcome, ...]:
+        if not self.profile.confirmation_s:
+            return tuple(goals)
+        return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s, attempts=len(SHARES))
+
+    def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
+        check_live("search", live, traffic)
+        directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
+        limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
+        live.learn(traffic)
+        measurer = LoadMeasurer(
+            live.runner,
+            traffic,
+            directions,
+            residual_s=self.profile.search_residual_s,
+            estimate_s=self._estimate_of(self.profile),
+            patience_s=live.runner.patience.allowed_s,
+            windowed=not windows_tell_nothing(live),
+        )
+        return measurer, limits
+
+    def _usable_maximum(self, measurer: LoadMeasurer, limits: Limits) -> float:
+        """Warm up at full load; where the generator itself cannot keep that up, lower it until it can."""
+        load = limits.maximum_fps
+        for _ in range(_WARM_UPS):
+            trial = measurer.attempt(self.profile.warmup_s, load, WARM_UP)
+            if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
+                return load
+            if trial.result.placement is not None and trial.result.placement.apart:
+                continue  # far from the DUT's CPU the generator is slower, which says nothing of the load
+            load = load_to_hold(trial.result)
+        return load
+
+    def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
+        name, load = goals[-1].goal.name, goals[-1].reported_fps
+        if load is None:
+            return ()
+        loads = [(f"{share * 100:g} % of {name}", load * share) for share in self.profile.latency_loads]
+        return latency_profile(measurer, loads, self.profile.latency_trial_s)
+
+    def _outcome(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        algorithm: str,
+        measurer: LoadMeasurer,
+        limits: Limits,
+        **found: Any,
+    ) -> Outcome:
+        return Outcome(
+            labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
+            algorithm=algorithm,
+            mean_frame_size=traffic.mean_frame_size,
+            directions=len(measurer.directions),
+            trials=tuple(trial.id for trial in measurer.trials),
+            ceiling_fps=limits.ceiling_fps,
+            line_rate_fps=limits.line_rate_fps,
+            elapsed_s=measurer.elapsed_s(),
+            cores=live.datapath_info.cores,
+            **found,
+        )
+
+    def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
+        outcome = replace(outcome, offload=share_after(live, outcome.label))
+        live.runner.recorder.emit(outcome)
+        return outcome
+
+
+def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
+    """What was really measured, as labels; they win over what a test says of itself."""
+    tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
+    headers = {"headers": traffic.headers_label} if traffic.headers_label else {}
+    return {
+        **tuning,
+        **headers,
+        **node_labels(live.topology, live.datapath_info),
+        "topology": live.name,
+        "frame_size": traffic.frame_label,
+        "flows": str(traffic.flows),
+        "direction": "bidirectional" if traffic.bidirectional else "unidirectional",
+        "datapath": live.datapath_kind,
+    }

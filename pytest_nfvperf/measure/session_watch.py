@@ -1,0 +1,71 @@
+"""Routing sessions beside a search: up before each of its trials, and judged at the loads that the DUT sustains.
+
+A search overloads the datapath on purpose. BGP and BFD share the queue that overflows then, so a session and its routes
+may go down. Each trial waits until it is back, and a flap under overload is reported, not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, SessionsSeen
+
+
+class Sessions(Protocol):
+    """Routing sessions on a path that is measured."""
+
+    @property
+    def name(self) -> str:
+        """Which, for a person."""
+        ...
+
+    def await_ready(self) -> None:
+        """Wait until all are up and their routes are in the datapath; DutFailure when they do not come in time."""
+        ...
+
+    def flaps(self) -> int | None:
+        """How often they went down so far; None where nobody tells."""
+        ...
+
+
+class SessionWatch:
+    """Counts the flaps of each trial of a search."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._before: int | None = None
+        self._seen: list[tuple[Trial, int | None]] = []
+
+    def before(self) -> None:
+        self._sessions.await_ready()
+        self._before = self._sessions.flaps()
+
+    def after(self, trial: Trial) -> None:
+        now = self._sessions.flaps()
+        self._seen.append((trial, None if now is None or self._before is None else now - self._before))
+
+    def judged(self, goals: Sequence[GoalOutcome]) -> dict[str, Any]:
+        """Fields of the Outcome: flaps at loads up to the highest that held; or why there is no such figure."""
+        held = self._held_fps(goals)
+        counts = [(trial, flaps) for trial, flaps in self._seen if held and trial.result.spec.load_fps <= held]
+        if not counts:
+            return {"missing": (("session_flaps", "no load held, and sessions are not judged under overload"),)}
+        if any(flaps is None for _, flaps in counts):
+            return {"missing": (("session_flaps", f"{self._sessions.name}: the daemon does not count them"),)}
+        ids = tuple(trial.id for trial, _ in counts)
+        flaps = sum(flaps or 0 for _, flaps in counts)
+        others = sum(flaps or 0 for trial, flaps in self._seen if trial.id not in ids)
+        return {"sessions": SessionsSeen(self._sessions.name, flaps, ids, others)}
+
+    def _held_fps(self, goals: Sequence[GoalOutcome]) -> int:
+        """The highest load of a goal that held: confirmed, or found where no confirmation is asked for; 0 for none."""
+        loads = [0]
+        for goal in goals:
+            if goal.confirmation is None:
+                loads += [goal.load_fps] if goal.load_fps and not goal.unconfirmed else []
+            elif goal.confirmation.passed:
+                by_id = (trial for trial, _ in self._seen if trial.id == goal.confirmation.trial_id)
+                loads += [trial.result.spec.load_fps for trial in by_id]
+        return max(loads)

@@ -1,0 +1,148 @@
+"""Several topologies deployed side by side, of which one works at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from pytest_nfvperf.measure.cpu_placement import DeployedOn
+from pytest_nfvperf.measure.rig import LiveTopology, Rig
+from pytest_nfvperf.measure.trials import add_evidence
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+
+# What a study deploys its subjects with: one after the other, or side by side.
+
+
+class Beside(Protocol):
+    """All subjects side by side: one works, the others are frozen (measure/side_by_side.py)."""
+
+    def begin_block(self, subjects: Sequence[tuple[Topology, Dut]], number: int) -> None:
+        """Remove what the last block deployed."""
+        ...
+
+    def run(self, subject: int) -> LiveTopology:
+        """Let this one work, alone; it is built at its first call in a block."""
+        ...
+
+    def rig_of(self, subject: int) -> int | None:
+        """Which rig carries it in this block; None where a rig begins anew too often to know it again."""
+        ...
+
+
+class SubjectDeployer(Protocol):
+    """Deploys the subjects of a study."""
+
+    def check(self, topology: Topology, dut: Dut) -> None:
+        """Whatever ends the test where a subject cannot be measured here; called for all before the first reading."""
+        ...
+
+    def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+        """Build it anew. ``quiet``: leave its configuration out of the evidence, which has it already."""
+        ...
+
+    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[Beside] | None:
+        """All of them at once; None where that cannot be."""
+        ...
+
+
+# Deploys the subjects of a comparison side by side, so that readings can alternate between them.
+#
+# Each has a DUT and a generator of its own on the same CPUs; while one is measured the others' DUTs are frozen
+# (SIGSTOP), and cost nothing. A change takes milliseconds, so two readings see the same state of the machine.
+
+BLOCKS_OF_A_START = 2
+"""Where DUTs differ. A start differs from the next by about a percent, which would pass for a difference of sides: in
+simulations of equal sides one in six comparisons told one where all blocks were of one start."""
+
+
+class SideBySide:
+    """The run's own rig and those beside it; one works at a time. ``deploy``: builds a topology anew on a rig."""
+
+    def __init__(self, own: Rig, deploy: Callable[[Rig, Topology, Dut], LiveTopology]) -> None:
+        self._rigs = [own]
+        self._deploy = deploy
+        self._subjects: list[DeployedOn] = []
+        self._lives: list[LiveTopology | None] = []
+        self._order: list[int] = []
+
+    @staticmethod
+    def possible(own: Rig, subjects: Sequence[DeployedOn]) -> bool:
+        """True where that many DUTs can be there at once, and all of them stand still when frozen.
+
+        The kernel's OVS does not, and a third party's may not; VNFs that are processes poll on.
+        """
+        freeze = all(
+            dut.kind != "system" and ":" not in (dut.kind or "") and own.loops_vnfs(topology)
+            for topology, dut in subjects
+        )
+        duts = sum(max(1, len(topology.nodes)) for topology, _ in subjects)
+        return freeze and duts <= 1 + own.room_beside()
+
+    def begin_block(self, subjects: Sequence[DeployedOn], number: int) -> None:
+        """Remove what the last block deployed; from now on ``run`` builds anew.
+
+        Subjects change rigs from block to block where they want the same DUT, and every BLOCKS_OF_A_START where they do
+        not, because the DUTs are started anew then. So the peculiarities of a rig or a start, such as memory layout,
+        meet all subjects alike.
+        """
+        for count in range(len(self._rigs), len(subjects)):
+            beside = self._rigs[0].beside(str(count))
+            if beside is None:
+                raise TestbedError("this testbed has no room for a second DUT")
+            self._rigs.append(beside)
+        for rig in self._rigs:
+            self._wake(rig)
+            rig.remove_topology()
+        self._subjects = list(subjects)
+        turned = number if self._one_dut else number // BLOCKS_OF_A_START
+        self._order = [(at + turned) % len(subjects) for at in range(len(subjects))]
+        self._lives = [None] * len(subjects)
+
+    def run(self, subject: int) -> LiveTopology:
+        """Let this one work, alone; it is built at its first call in a block. TestbedError where it died."""
+        rig = self._rigs[self._order[subject]]
+        self._wake(rig)
+        live = self._lives[subject]
+        if live is None:
+            try:
+                live = self._deploy(rig, *self._subjects[subject])
+            except TestbedError as error:
+                add_evidence(error, rig.logs())
+                raise
+            self._lives[subject] = live
+        return live
+
+    def rig_of(self, subject: int) -> int | None:
+        """Which rig carries it in this block; None where DUTs differ, and so are started anew every few blocks."""
+        return self._order[subject] if self._one_dut else None
+
+    @property
+    def _one_dut(self) -> bool:
+        return len({dut for _, dut in self._subjects}) == 1
+
+    def close(self) -> None:
+        """Close the rigs beside the run's own, and let that one go on. TestbedError once all the others are closed."""
+        for rig in self._rigs:
+            rig.thaw()
+        errors: list[TestbedError] = []
+        while len(self._rigs) > 1:
+            try:
+                self._rigs.pop().close()
+            except TestbedError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _wake(self, rig: Rig) -> None:
+        for other in self._rigs:
+            if other is not rig:
+                # A dead DUT takes no CPU either: whoever reads it next gets the error.
+                try:
+                    other.freeze()
+                except TestbedError:
+                    if not other.died():
+                        raise
+        rig.thaw()

@@ -1,0 +1,454 @@
+"""A soak: hours at one load, sampled in windows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
+from pytest_nfvperf.measure.load_series import share_after
+from pytest_nfvperf.measure.measurer import WINDOW_S
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.trials import Context
+from pytest_nfvperf.model.arguments import Allowed, checked, optional
+from pytest_nfvperf.model.display import format_fps, format_seconds
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.measure.profile import Profile
+from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Soak
+from pytest_nfvperf.model.measure.soak_series import (
+    SESSION_UP,
+    TIME,
+    DatedInterval,
+    Plan,
+    SoakTable,
+    dated_intervals,
+    fitting_interval_s,
+    series,
+    summarise,
+)
+from pytest_nfvperf.model.traffic.histogram import IntervalCounts, SoFar
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
+from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
+from pytest_nfvperf.ports.generator import RunningTrial, TellsIntervals
+from pytest_nfvperf.ports.machine import Signals, TakeSignals
+
+# One row of a soak's samples an interval: the counts of the generator, and the readings of each sampler.
+
+_COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")
+_LATENCIES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+_RIG = ("rig.absent_ns", "rig.longest_poll_gap_ns")
+OWN_CPU = "collector.cpu_ns"
+"""Column: CPU time of this process within the interval, which is what sampling costs."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """A sampler and its last reading; ``silent_since``: since when it gives none, and why."""
+
+    sampler: Sampler
+    last: SamplerReading
+    silent_since: tuple[float, str] | None = None
+
+
+@dataclass(slots=True)
+class Rows:
+    """Makes rows of intervals.
+
+    ``samplers`` are read once a row; one that fails is read again in the next, and the time between is one of ``gaps``.
+    """
+
+    directions: Sequence[Direction]
+    samplers: Sequence[Sampler]
+    columns: tuple[str, ...] = ()
+    gaps: list[Gap] = field(default_factory=list)
+    _sources: list[_Source] = field(default_factory=list)
+    _before: tuple[SoFar, ...] = ()
+    _absent_ns: int = 0
+    _own_cpu_ns: int = 0
+
+    def begin(self) -> None:
+        """Take the first reading of all samplers; TestbedError when one does not answer."""
+        self._sources = [_Source(sampler, sampler.read()) for sampler in self.samplers]
+        self._before = tuple(SoFar() for _ in self.directions)
+        sampled = [name for source in self._sources for name in (*source.last.counters, *source.last.gauges)]
+        own = [f"{direction}.{name}" for direction in self.directions for name in (*_COUNTED, *_LATENCIES)]
+        self.columns = tuple(dict.fromkeys([*own, *_RIG, *sampled, OWN_CPU]))
+        self._own_cpu_ns = time.process_time_ns()
+
+    def row(self, interval: IntervalCounts, late: str = "") -> dict[str, float]:
+        """The row of an interval; ``late``: why samplers are not read for it, as its end is too long ago."""
+        at_s = interval.at_ns / 1e9
+        row: dict[str, float] = {TIME: at_s, **self._generators(interval)}
+        for source in self._sources:
+            row |= self._read(source, at_s, late)
+        now = time.process_time_ns()
+        row[OWN_CPU], self._own_cpu_ns = float(now - self._own_cpu_ns), now
+        return row
+
+    def end(self, at_s: float) -> None:
+        for source in self._sources:
+            self._close_gap(source, at_s)
+
+    def _generators(self, interval: IntervalCounts) -> dict[str, float]:
+        row: dict[str, float] = {}
+        for direction, now, before in zip(self.directions, interval.directions, self._before, strict=True):
+            row |= {f"{direction}.{name}": getattr(now, name) - getattr(before, name) for name in _COUNTED}
+            if now.latency is not None and now.latency.samples:
+                row |= {f"{direction}.{name}": getattr(now.latency, name) for name in _LATENCIES}
+        row["rig.absent_ns"] = interval.absent_ns - self._absent_ns
+        row["rig.longest_poll_gap_ns"] = interval.longest_poll_gap_ns
+        self._before, self._absent_ns = interval.directions, interval.absent_ns
+        return row
+
+    def _read(self, source: _Source, at_s: float, late: str) -> Mapping[str, float]:
+        try:
+            reading = None if late else source.sampler.read()
+        except TestbedError as error:
+            reading, late = None, error.message
+        if reading is None:
+            source.silent_since = source.silent_since or (at_s, late)
+            return {}
+        self._close_gap(source, at_s)
+        risen = {name: now - source.last.counters.get(name, 0) for name, now in reading.counters.items()}
+        # One that fell began anew: its source was restarted, and how much it counted before is not known.
+        known = {name: float(rise) for name, rise in risen.items() if rise >= 0 and name in source.last.counters}
+        source.last = reading
+        return {**known, **reading.gauges}
+
+    def _close_gap(self, source: _Source, at_s: float) -> None:
+        if source.silent_since is not None:
+            since, why = source.silent_since
+            self.gaps.append(Gap(source.sampler.name, since, at_s, why))
+            source.silent_since = None
+
+
+# A soak: one long trial at a fixed load, looked at once an interval, and its verdict whatever ends it.
+
+OF_INTERVALS = frozenset(
+    {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.BURST, Reason.DUT_CPU_STOLEN}
+)
+"""Reasons against a trial that a soak holds against single intervals instead."""
+
+MOST_SOAK_WINDOWS = 90_000
+"""Windows by which the losses of a soak are dated: 15 minutes have those of 10 ms, longer soaks longer ones."""
+
+_PLANNED_STEPS = 60
+
+_LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
+"""From so many intervals on, and up to twice as many, a soak is given up of which more than this share lost frames, or
+had too few of them offered, where a lower load is left to begin again with; and how many times as long a soak must be
+for that."""
+
+_SHORT_S = 60.0
+"""A soak of up to so many seconds that the rig has spoiled is worth another one at a lower load, if there is one."""
+
+_GIVEN_UP = "too many intervals lost frames, or were spoiled, to go on with; another begins"
+
+_LATE_SHARE = 0.5
+"""An interval that ended longer ago than this share of one is too old for samplers to be read for it."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What a running soak has collected. ``interrupted``: why it ended early.
+
+    ``look_at``: from how many intervals on it gives up where too many are in trouble; None: never.
+    """
+
+    plan: Plan
+    table: SoakTable
+    rows: Rows
+    file: SamplesSink | None
+    interrupted: str = ""
+    faults: list[str] = field(default_factory=list)
+    seen: int = 0
+    lost: float = 0.0
+    dated: Mapping[int, DatedInterval] = field(default_factory=dict)
+    look_at: int | None = None
+    given_up: bool = False
+
+    def gives_up(self) -> bool:
+        """At each look: most intervals lost frames, or are spoiled. Whose loss it was is dated at the trial's end."""
+        if self.look_at is None or not self.look_at <= len(self.table) < 2 * self.look_at:
+            return False
+        so_far = self.summary()
+        self.given_up = so_far.spoiled_count + so_far.lossy_count > _MOST_TROUBLED * so_far.intervals
+        return self.given_up
+
+    def elapsed_s(self) -> float:
+        return self.table.column(TIME)[-1] if len(self.table) else 0.0
+
+    def gaps(self) -> list[Gap]:
+        """Of samplers, and rows that the disk refused."""
+        refused = self.file.failed if self.file else None
+        if refused is None:
+            return self.rows.gaps
+        end = self.elapsed_s()
+        why = f"{refused[1]} rows are not on disk: {refused[0]}"
+        return [*self.rows.gaps, Gap("samples file", 0.0, end, why)]
+
+    def lost_so_far(self) -> float:
+        """Frames, in spoiled intervals too; counted as rows come, for the live line."""
+        for row in range(self.seen, len(self.table)):
+            self.lost += self.table.total(".lost", [row])
+        self.seen = len(self.table)
+        return self.lost
+
+    def summary(self) -> Soak:
+        spent = self.table.total(OWN_CPU) / 1e9
+        elapsed = self.elapsed_s()
+        return summarise(
+            self.table,
+            self.plan,
+            self.gaps(),
+            self.interrupted,
+            self.faults,
+            sampling_cores=spent / elapsed if elapsed else None,
+            dated=self.dated,
+        )
+
+
+class Soaker:
+    """The fixture ``soak``: soaks of one test.
+
+    ``open_samples``: None for a plan: nothing is written, and the time passes in few steps. ``take_signals``: takes the
+    process's signals while a soak runs. ``interrupted``: called when a signal ended a soak. ``loads``: frames/s per
+    direction for the requested load or None, and lower ones for where the rig disturbs a soak.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        context: Context,
+        open_samples: OpenSamples | None,
+        take_signals: TakeSignals,
+        interrupted: Callable[[str], None],
+        loads: Callable[[LiveTopology, Traffic, float | None], Sequence[float]],
+    ) -> None:
+        self.profile = profile
+        self.labels = dict(labels)
+        self._context = context
+        self._open_samples = open_samples
+        self._take_signals = take_signals
+        self._interrupted = interrupted
+        self._find_loads = loads
+
+    @checked(
+        "soak.run",
+        live=LIVE,
+        traffic=TRAFFIC,
+        load_fps=optional(LOAD),
+        duration_s=optional(DURATION),
+        also=Allowed("a list of samplers", lambda value: isinstance(value, (list, tuple))),
+    )
+    def run(
+        self,
+        live: LiveTopology,
+        traffic: Traffic,
+        load_fps: float | None = None,
+        duration_s: float | None = None,
+        also: Sequence[Sampler] = (),
+    ) -> Outcome:
+        """Run a soak and summarise it. The evidence has it, however it ends.
+
+        Args:
+            live: the topology to measure on.
+            traffic: what to send.
+            load_fps: frames/s per direction; the user's, or S1's, if not given: see ``find_loads``.
+            duration_s: the profile's ``soak_s`` if not given.
+            also: further samplers, such as those of routing sessions.
+
+        Raises:
+            ConfigError: the generator cannot report intervals, or the load is no number of frames.
+            InconclusiveError: the rig sustains no such load, or let none be found.
+            DutFailure: the load is a share of the NDR, and the DUT has none.
+            TestbedError: generator or DUT broke; the evidence has the samples until then.
+        """
+        check_live("soak.run", live, traffic)
+        loads = list(self._find_loads(live, traffic, load_fps))
+        started = self._context.clock.monotonic()
+        while True:
+            spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
+            watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
+            soak = watched.summary()
+            # Where the DUT itself lost frames no lower load may hide it.
+            spoiled = soak.spoiled_ratio > MOST_SPOILED and not soak.lossy_count
+            in_vain = spoiled and len(loads) > 1 and spec.duration_s <= _SHORT_S
+            if not (watched.given_up or in_vain):
+                break
+            loads = loads[1:] if spoiled else loads[:1]
+        outcome = Outcome(
+            labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
+            algorithm="soak",
+            mean_frame_size=traffic.mean_frame_size,
+            directions=len(spec.directions),
+            trials=(trial_id,),
+            elapsed_s=self._context.clock.monotonic() - started,
+            soak=soak,
+            offload=share_after(live, self.labels),
+        )
+        self._context.recorder.emit(outcome)
+        return outcome
+
+    def _at(
+        self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], *, may_give_up: bool
+    ) -> tuple[_Watched, str]:
+        """Soak at one load; what was seen, and the trial's id."""
+        live.learn(spec.traffic)
+        live.runner.run_once(
+            replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up"), spec.duration_s
+        )
+        live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end
+        samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
+        watched = self._prepare(live, spec, also, samples_name)
+        planned = spec.duration_s / watched.plan.interval_s
+        watched.look_at = _LOOK_AT if may_give_up and planned >= _WORTH_LOOKING * _LOOK_AT else None
+        try:
+            return watched, self._soak(live, spec, watched)
+        finally:
+            if watched.file:
+                watched.file.close()
+
+    def _spec(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> TrialSpec:
+        both = live.topology.directions
+        return TrialSpec(
+            traffic=traffic,
+            load_fps=max(1, round(load_fps)),
+            duration_s=duration_s,
+            directions=both if traffic.bidirectional else both[:1],
+            residual_s=self.profile.rfc2544_residual_s,
+            purpose="soak",
+            window_s=max(WINDOW_S, duration_s / MOST_SOAK_WINDOWS),
+        )
+
+    def _prepare(self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], name: str) -> _Watched:
+        rows = Rows(spec.directions, (*live.deployment.samplers, *also))
+        rows.begin()
+        interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
+        if self._open_samples is None:
+            interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
+        file = self._file(spec, rows.columns, interval_s, name)
+        plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
+        return _Watched(plan, SoakTable(rows.columns), rows, file)
+
+    def _file(self, spec: TrialSpec, columns: Sequence[str], interval_s: float, name: str) -> SamplesSink | None:
+        if self._open_samples is None:
+            return None
+        most = math.ceil(spec.duration_s / interval_s) + 2
+        about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
+        return self._open_samples(name, columns, most, about)
+
+    def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
+        """Id of the trial; the samples are in ``watched``, and on record, however it ends."""
+        with self._take_signals() as signals:
+            try:
+                trial = live.runner.run_once(
+                    spec, spec.duration_s, execute=lambda asked: self._watch(live, asked, watched, signals)
+                )
+            except TestbedError as error:
+                watched.interrupted = watched.interrupted or f"{_so_far(watched)}: {error.message}"
+                self._record("", watched)
+                raise
+        watched.dated = dated_intervals(watched.table, trial.result)
+        watched.faults += [str(reason) for reason in trial.result.invalid if reason.code not in OF_INTERVALS]
+        self._record(trial.id, watched)
+        if signals.asked:
+            watched.given_up = False  # nothing begins again
+            self._interrupted(signals.asked)
+        return trial.id
+
+    def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Signals) -> TrialResult:
+        generator = live.deployment.generator
+        if not isinstance(generator, TellsIntervals):
+            name = generator.info().engine if generator is not None else "none"
+            raise ConfigError(f"generator {name} reports no counts during a trial, which a soak needs: use another one")
+        running = generator.start_trial(spec, watched.plan.interval_s)
+        signals.stop = lambda: _stop_quietly(running)  # not only when the interval is over
+        watched.plan = replace(watched.plan, most_skipped=running.most_skipped)
+        try:
+            self._take_rows(live, running, watched, signals)
+        except TestbedError:
+            # The error that led here is the one to report.
+            with suppress(TestbedError):
+                running.stop()
+                while running.next_interval() is not None:
+                    pass
+            raise
+        result = running.result()
+        return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_INTERVALS))
+
+    def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _Watched, signals: Signals) -> None:
+        lag = _Lag(watched.plan.interval_s)
+        while (interval := running.next_interval()) is not None:
+            late = lag.of(interval.at_ns / 1e9, self._context.clock.monotonic())
+            row = watched.rows.row(interval, late)
+            if not len(watched.table) or row[TIME] > watched.table.column(TIME)[-1]:
+                watched.table.add(row)
+                if watched.file:
+                    watched.file.add(row)
+            live.deployment.check_alive()
+            self._context.progress.soaking(_line(watched))
+            if signals.asked and not watched.interrupted:
+                watched.interrupted = f"{_so_far(watched)} by {signals.asked}"
+                running.stop()
+            elif not watched.interrupted and watched.gives_up():
+                watched.interrupted = f"{_so_far(watched)}: {_GIVEN_UP}"
+                running.stop()
+        watched.rows.end(watched.elapsed_s())
+
+    def _record(self, trial_id: str, watched: _Watched) -> None:
+        summary = watched.summary()
+        file = watched.file
+        name, written = (file.name, file.written) if file else ("", 0)
+        self._context.recorder.emit(SoakData(trial_id, name, written, summary, series(watched.table)))
+
+
+class _Lag:
+    """How late the collector looks at an interval: against the earliest that it ever was."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._limit_s = _LATE_SHARE * interval_s
+        self._offset_s = math.inf
+
+    def of(self, at_s: float, now_s: float) -> str:
+        self._offset_s = min(self._offset_s, now_s - at_s)
+        lag_s = now_s - at_s - self._offset_s
+        return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
+
+
+def _stop_quietly(running: RunningTrial) -> None:
+    """Ask for the end; what is broken is told by who waits for the next interval."""
+    with suppress(TestbedError):
+        running.stop()
+
+
+def _so_far(watched: _Watched) -> str:
+    return f"ended after {format_seconds(watched.elapsed_s())} of {format_seconds(watched.plan.duration_s)}"
+
+
+def _line(watched: _Watched) -> str:
+    """``34.0 s of 60.0 s · 4.00 Mpps · 0 lost · sessions 2 of 2 up``."""
+    table = watched.table
+    last = len(table) - 1
+    directions = watched.plan.directions
+    rate = table.total(".received", [last]) / table.span_s(last) / directions
+    lost = round(watched.lost_so_far())
+    parts = [
+        f"{format_seconds(table.column(TIME)[last])} of {format_seconds(watched.plan.duration_s)}",
+        f"{format_fps(rate)} per direction",
+        f"{lost:,} lost",
+    ]
+    sessions = table.matching(SESSION_UP)
+    if sessions:
+        up = sum(table.column(name)[last] == 1 for name in sessions)
+        parts.append(f"{up} of {len(sessions)} sessions up")
+    return " · ".join(parts)

@@ -1,0 +1,451 @@
+"""A study: several subjects measured in turns until their ratios are known well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard, Unpack
+
+from pytest_nfvperf.measure.alternation import Alternated, Blocks, Rounds, alternated, interleaved, rig_is_the_limit
+from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, TRAFFIC, check_sendable
+from pytest_nfvperf.measure.compared import found_in_rounds, found_in_turns, together
+from pytest_nfvperf.measure.figures import ConcludingFigure, Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
+from pytest_nfvperf.measure.forwarding import ForwardingRate
+from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
+from pytest_nfvperf.measure.limits import LimitsOf
+from pytest_nfvperf.measure.load_series import share_after
+from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad
+from pytest_nfvperf.measure.reconnection import ReconnectTime
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.measure.side_by_side import Beside, SubjectDeployer
+from pytest_nfvperf.measure.soak_load import ndr_to_share
+from pytest_nfvperf.measure.streams import (
+    Ends,
+    StreamRunner,
+    StreamSettings,
+    TcpThroughput,
+    connect_rate,
+    response_time,
+    tcp_spec,
+)
+from pytest_nfvperf.measure.trials import Context
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, NAME, TEXT, Allowed, checked, one, optional, several
+from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
+from pytest_nfvperf.model.measure.outcome import Outcome, Reading
+from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
+from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec
+from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.ports.machine import Clock
+
+# A study under way: what is known of each subject.
+
+
+@dataclass(slots=True)
+class Collected:
+    """What is known of one subject. ``value``: of the label that subjects differ in.
+
+    ``trials``: ids of all, warm-ups and disturbed ones too. ``shares``: where flows were, after each reading.
+    """
+
+    value: str
+    labels: dict[str, str] = field(default_factory=dict)
+    trials: list[str] = field(default_factory=list)
+    shares: list[OffloadShare] = field(default_factory=list)
+    cores: int = 0
+
+    def about(self, labels: dict[str, str], live: LiveTopology) -> None:
+        self.labels = labels
+        self.cores = live.datapath_info.cores
+
+
+@dataclass(slots=True)
+class Work:
+    """A comparison under way. ``figures``, ``collected``: of each subject."""
+
+    per: str
+    subjects: Sequence[Subject]
+    figures: Sequence[Figure]
+    clock: Clock
+    collected: list[Collected] = field(init=False)
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.collected = [Collected(subject.value) for subject in self.subjects]
+        self.started = self.clock.monotonic()
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Base unit of each metric, the same for all."""
+        return self.figures[0].units
+
+    @property
+    def values(self) -> list[str]:
+        return [subject.value for subject in self.subjects]
+
+    def elapsed_s(self) -> float:
+        return self.clock.monotonic() - self.started
+
+
+# Studies: one figure on several subjects, measured in one test.
+#
+# Readings alternate in short turns where all subjects can be deployed at once (measure/alternation.py), else in
+# rounds of fresh builds (measure/alternation.py). Either way what differs from build to build, such as memory
+# layout, is within the samples.
+
+Decided = Callable[[Outcome], bool]
+"""True when more repeats would not change what the SLA makes of an outcome."""
+
+_TOPOLOGY_CHANGE_S = 0.2
+
+
+_FIGURE = Allowed(
+    "a Figure, such as LoadCost(traffic, profile, 1_000_000)",
+    lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in ("name", "units", "read")),
+)
+_SUBJECTS = {
+    "per": LABEL,
+    "subjects": several(one(Subject, "a Subject, such as Subject('1', bridge_chain(1))"), least=1),
+    "ends": ENDS,
+}
+
+
+class Study:
+    """The fixture ``study``: comparisons of one test.
+
+    ``labels``: identify the test in SLAs and reports. ``limits_of``: the rig's ceiling and the line rate for a traffic.
+    ``streams``: makes what runs streams. ``decided``: whether the SLA's verdict on an outcome is carried.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        labels: Mapping[str, str],
+        deploy: SubjectDeployer,
+        limits_of: LimitsOf,
+        streams: Callable[[], StreamRunner],
+        decided: Decided,
+        context: Context,
+    ) -> None:
+        self.profile = profile
+        self.labels = dict(labels)
+        self._deploy = deploy
+        self._limits_of = limits_of
+        self._streams = streams
+        self._decided = decided
+        self._context = context
+
+    @checked("study.forwarding_rate", **_SUBJECTS, traffic=TRAFFIC, larger=several(FRAME_BYTES))
+    def forwarding_rate(
+        self, per: str, subjects: Sequence[Subject], traffic: Traffic, *, larger: Sequence[int] = ()
+    ) -> tuple[Outcome, ...]:
+        """Forwarding rate at maximum offered load (RFC 2285), and PMD cycles a packet, of each subject.
+
+        Args:
+            per: the label that they differ in, such as "bridges".
+            subjects: the baseline first.
+            traffic: what is sent.
+            larger: frame sizes in bytes to send instead, the first that does, where the generator and not a subject
+                is the limit. ValueError where a subject has a traffic of its own.
+        """
+        if larger and any(subject.traffic is not None for subject in subjects):
+            raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
+        return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of, larger=larger))
+
+    @checked(
+        "study.mirror_cost", **_SUBJECTS, traffic=TRAFFIC, load=one(MirrorLoad, "a MirrorLoad, such as MirrorLoad(0.5)")
+    )
+    def mirror_cost(
+        self, per: str, subjects: Sequence[Subject], traffic: Traffic, load: MirrorLoad
+    ) -> tuple[Outcome, ...]:
+        """Forwarding rate with and without mirrors, and how complete they are, of each subject.
+
+        Args:
+            per: the label that the subjects differ in, such as "mirror".
+            subjects: the baseline first, without mirrors.
+            traffic: what is sent.
+            load: at which completeness is read; at maximum offered load it is, too.
+        """
+        return self.compare(per, subjects, MirrorCost(traffic, self.profile, self._limits_of, load, self._find_ndr))
+
+    def _find_ndr(self, live: LiveTopology, traffic: Traffic) -> float:
+        search = Search(self.profile, self.labels, self._limits_of, lambda of: estimate_search_s(of, of.goals))
+        return ndr_to_share(live, traffic, search, "give a rate, or a share of the forwarding rate")
+
+    @checked(
+        "study.tcp_throughput",
+        **_SUBJECTS,
+        streams=INTEGER,
+        direction=TEXT,
+        buffer_bytes=optional(INTEGER),
+        window_bytes=optional(INTEGER),
+        mss_bytes=optional(INTEGER),
+        congestion=optional(NAME),
+    )
+    def tcp_throughput(
+        self,
+        per: str,
+        subjects: Sequence[Subject],
+        streams: int = 1,
+        *,
+        ends: Ends | None = None,
+        **settings: Unpack[StreamSettings],
+    ) -> tuple[Outcome, ...]:
+        """Goodput of parallel TCP streams between two namespaces, and the CPUs it took.
+
+        Args:
+            per: the label that the subjects differ in, such as "bridges".
+            subjects: the baseline first.
+            streams: in parallel, in each direction.
+            ends: the namespaces, the client's first, as ``("pod1", "pod2")``; None: the first one and the last.
+            settings: of the streams: ``direction``, ``buffer_bytes``, ``window_bytes``, ``mss_bytes``, ``congestion``.
+        """
+        runner = self._streams()
+        spec = tcp_spec(self.profile, streams, settings)
+        return self.compare(per, subjects, TcpThroughput(runner, self.profile, spec, ends))
+
+    @checked("study.response_time", **_SUBJECTS, message_bytes=INTEGER, load_per_s=optional(INTEGER))
+    def response_time(
+        self,
+        per: str,
+        subjects: Sequence[Subject],
+        *,
+        ends: Ends | None = None,
+        message_bytes: int = 64,
+        load_per_s: int | None = None,
+    ) -> tuple[Outcome, ...]:
+        """Time from a request to its response over one TCP connection; arguments and ``ends`` as of ``tcp_throughput``.
+
+        ``message_bytes``: of a request and of its response. ``load_per_s``: requests a second; None: the next one when
+        the last one was answered. UnavailableError, with what to install, where nothing sends requests.
+        """
+        spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
+        return self.compare(per, subjects, response_time(self._streams().requester(), spec, ends))
+
+    @checked("study.connect_rate", **_SUBJECTS, connects=INTEGER)
+    def connect_rate(
+        self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, connects: int = 5000
+    ) -> tuple[Outcome, ...]:
+        """How many TCP connections one client opens a second, one after the other, and how long each connect takes.
+
+        Arguments and ``ends`` as of ``tcp_throughput``. ``connects``: in a reading. UnavailableError, with what to
+        install, where nothing connects.
+        """
+        spec = ConnectSpec(connects, max(1, round(self.profile.comparison_stream_s)))
+        return self.compare(per, subjects, connect_rate(self._streams().connector(), spec, ends))
+
+    @checked("study.reconnect_time", **_SUBJECTS, killed=FLAG)
+    def reconnect_time(
+        self, per: str, subjects: Sequence[Subject], *, ends: Ends | None = None, killed: bool = False
+    ) -> tuple[Outcome, ...]:
+        """How long a restart of OVS interrupts two namespaces; arguments and ``ends`` as of ``tcp_throughput``.
+
+        ``killed``: by SIGKILL, as when it crashes; else it is asked to exit. DutFailure where they do not reach each
+        other again, UnavailableError where the DUT is not ours to restart.
+        """
+        return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
+
+    @checked("study.instructions_per_packet", **_SUBJECTS, traffic=TRAFFIC)
+    def instructions_per_packet(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
+        """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``).
+
+        Args:
+            per: the label that they differ in, such as "bridges".
+            subjects: the baseline first.
+            traffic: what is sent.
+        """
+        return self.compare(per, subjects, CountedInstructions(traffic))
+
+    @checked("study.compare", **_SUBJECTS, figure=_FIGURE)
+    def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
+        """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
+
+        At least FEWEST_BLOCKS blocks of turns, or the profile's ``comparison_repeats`` rounds; more, at planned
+        looks, while the SLA's verdict is not carried and the profile's ``comparison_budget_s`` lasts.
+
+        Returns:
+            An outcome a subject, already in the evidence; the last one has the slopes.
+
+        Raises:
+            InvalidTrialsError: the rig spoiled too many readings.
+            UnavailableError: a figure of the clock in virtual time, or the other way round; says what to do.
+            ValueError: a subject has a traffic of its own, which this figure cannot have.
+        """
+        check_time(next(iter(figure.units)), virtual=self._context.virtual)
+        _check_frames(subjects, figure)
+        for subject in subjects:
+            self._deploy.check(subject.topology, subject.dut)
+        work = Work(per, subjects, [figure_of(subject, figure) for subject in subjects], self._context.clock)
+        short = [each for each in work.figures if isinstance(each, ShortFigure)]
+        beside = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
+        if beside is not None:
+            with beside as rigs:
+                made = self._alternating(work, short, rigs)
+        else:
+            made = self._rebuilt(work)
+        for outcome in made:
+            self._context.recorder.emit(outcome)
+        if isinstance(figure, ConcludingFigure):
+            figure.conclude(per, made)
+        return made
+
+    def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
+        subjects = work.subjects
+
+        def read(number: int, round_number: int, left: int) -> Reading:
+            subject, figure = subjects[number], work.figures[number]
+            with self._noting(work.collected[number]):
+                live = self._deploy(subject.topology, subject.dut, quiet=round_number > 0)
+                work.collected[number].about(figure.labels(live), live)
+                reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
+                self._note_share(live, work.collected[number])
+                return reading
+
+        def outcomes(readings: Sequence[Sequence[Reading]]) -> tuple[Outcome, ...]:
+            return self._outcomes(work, found_in_rounds(work.per, work.values, work.units, readings))
+
+        return outcomes(
+            interleaved(
+                len(subjects),
+                read,
+                Rounds(self.profile.comparison_repeats, self.profile.comparison_budget_s),
+                enough=lambda so_far: all(self._decided(outcome) for outcome in outcomes(so_far)),
+                elapsed_s=work.elapsed_s,
+            )
+        )
+
+    def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: Beside) -> tuple[Outcome, ...]:
+        """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor.
+
+        Where the rig was the limit in too many of them, and there are larger frames, once more with those.
+        """
+        found = self._take_turns(work, figures, rigs)
+        figure = figures[0]  # all subjects have the same one, if its frames can become larger
+        while _should_grow(figure, work, found):
+            figure.grow()
+            found = self._take_turns(work, figures, rigs)
+        return self._outcomes(work, found_in_turns(work.per, work.values, work.units, found))
+
+    def _take_turns(self, work: Work, figures: Sequence[ShortFigure], rigs: Beside) -> Alternated:
+        copies = _copies(work.subjects)
+        ready: set[tuple[int, int]] = set()
+
+        def take(number: int, block: int, left: int) -> Reading:
+            subject = number % len(work.subjects)
+            collected, figure = work.collected[subject], figures[subject]
+            with self._noting(collected):
+                live = rigs.run(number)
+                remaining_s = left * figure.reading_s
+                if (block, number) not in ready:
+                    figure.begin(live, remaining_s)
+                    ready.add((block, number))
+                collected.about(figure.labels(live), live)
+                reading = figure.turn(live, remaining_s)
+                self._note_share(live, collected)
+                return reading.on_rig(rigs.rig_of(number))
+
+        def begin_block(number: int) -> None:
+            rigs.begin_block(copies, number)
+            if number > 0:
+                return  # each is built when it is first read, the baseline like all others
+            # The baseline first: the rig's ceiling, where it is not known, needs the CPUs of DUTs that do not run yet.
+            # Each traffic has a ceiling of its own, which is known from now on.
+            first = rigs.run(0)
+            for figure in {id(each): each for each in figures}.values():  # subjects without own traffic share one
+                figure.begin(first, None)
+            self._grow(work, figures[0], rigs)
+            ready.add((0, 0))
+
+        def enough(so_far: Alternated) -> bool:
+            outcomes = self._outcomes(work, found_in_turns(work.per, work.values, work.units, so_far))
+            return all(self._decided(outcome) for outcome in outcomes)
+
+        return alternated(
+            len(copies),
+            begin_block,
+            take,
+            Blocks(self.profile.comparison_turns, self.profile.comparison_budget_s),
+            enough=enough,
+            elapsed_s=work.elapsed_s,
+            in_vain=lambda so_far: _should_grow(figures[0], work, so_far),
+        )
+
+    def _grow(self, work: Work, figure: ShortFigure, rigs: Beside) -> None:
+        """Make frames larger until no subject outpaces the rig, which the baseline began with."""
+        while isinstance(figure, GrowingFigure) and figure.grows and self._outpaced(work, figure, rigs):
+            figure.grow()
+            figure.begin(rigs.run(0), None)  # only there the ceiling of another traffic can be measured
+
+    def _outpaced(self, work: Work, figure: GrowingFigure, rigs: Beside) -> bool:
+        for number in range(1, len(work.subjects)):
+            if figure.outpaced:
+                break
+            with self._noting(work.collected[number]):
+                figure.begin(rigs.run(number), None)
+        return figure.outpaced
+
+    def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
+        elapsed_s = work.elapsed_s()
+        return tuple(
+            Outcome(
+                labels=self._labels({**known.labels, work.per: subject.value}),
+                trials=tuple(known.trials),
+                offload=worst_share(known.shares),
+                cores=known.cores,
+                **{**together(figure.facts(), fields), "algorithm": figure.name, "elapsed_s": elapsed_s},
+            )
+            for subject, known, figure, fields in zip(work.subjects, work.collected, work.figures, found, strict=True)
+        )
+
+    @contextmanager
+    def _noting(self, collected: Collected) -> Iterator[None]:
+        known = self._runs()
+        try:
+            yield
+        finally:
+            collected.trials += [run for run in self._runs() if run not in known]
+
+    def _note_share(self, live: LiveTopology, collected: Collected) -> None:
+        if share := share_after(live, self.labels):
+            collected.shares.append(share)
+
+    def _runs(self) -> dict[str, None]:
+        """Ids of all trials, runs of streams, of requests and of connects so far, in order."""
+        return dict.fromkeys([*self._context.trials, *self._context.streams, *self._context.others])
+
+    def _labels(self, measured: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """What was measured wins over what a test says of itself, but for the name of its topology."""
+        own = {name: self.labels[name] for name in ("topology",) if name in self.labels}
+        return tuple(sorted({**self.labels, **measured, **own}.items()))
+
+
+def _check_frames(subjects: Sequence[Subject], figure: Figure) -> None:
+    for subject in subjects:
+        traffic = subject.traffic or getattr(figure, "traffic", None)
+        if isinstance(traffic, Traffic):
+            check_sendable("study", subject.topology, traffic)
+
+
+def figure_of(subject: Subject, figure: Figure) -> Figure:
+    """The figure of the subject's own traffic, where it has one; ValueError where the figure has one for all."""
+    if subject.traffic is None:
+        return figure
+    if not isinstance(figure, SendingFigure):
+        raise ArgumentError(f"{figure.name} has one traffic for all: the subject {subject.value!r} cannot have its own")
+    return figure.sending(subject.traffic)
+
+
+def _should_grow(figure: ShortFigure, work: Work, found: Alternated) -> TypeGuard[GrowingFigure]:
+    """True where the rig was the limit of a subject, and there are larger frames, with which it may not be."""
+    if not (isinstance(figure, GrowingFigure) and figure.has_larger):
+        return False
+    metric = next(iter(work.units))
+    return any(rig_is_the_limit(metric, found.readings(number)) for number in range(len(work.subjects)))
+
+
+def _copies(subjects: Sequence[Subject]) -> list[tuple[Topology, Dut]]:
+    return [(subject.topology, subject.dut) for subject in (*subjects, subjects[0])]

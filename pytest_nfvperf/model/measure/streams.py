@@ -1,0 +1,434 @@
+"""Streams, requests and connections between namespaces, as they were asked for and measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from pytest_nfvperf.model.arguments import FIGURE, INTEGER, NAME, TEXT, checked, optional, several
+from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.trial import InvalidReason
+
+# Connects: new TCP connections from one namespace to another, one after the other, and how long each took.
+
+CONNECTS = (10, 25_000)
+"""Enough for a percentile; fewer than a client's ports (28,232 by the kernel's default), so none is used twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSpec:
+    """TCP connections that are opened and closed without data. Raises ValueError for those that cannot be measured.
+
+    ``connects``: where the engine can count them; ``duration_s``: whole seconds, where it can only do that.
+    ``client_cpus``, ``server_cpus``: CPUs that the two ends may run on; empty: any.
+    """
+
+    connects: int = 5000
+    duration_s: int = 1
+    client_cpus: tuple[int, ...] = ()
+    server_cpus: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        low, high = CONNECTS
+        if not low <= self.connects <= high:
+            raise ArgumentError(f"connects must be {low}..{high}, not {self.connects}")
+        if self.duration_s < 1:
+            raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectResult:
+    """What became of the connects.
+
+    ``times``, ``mean_ns``: of those that succeeded, from the call of connect() to its return, by the client's clock.
+    ``failed``: refused, or timed out. ``accepted``: by the server. ``elapsed_ns``: from its first to its last.
+    """
+
+    spec: ConnectSpec
+    times: Histogram
+    mean_ns: float
+    failed: int
+    accepted: int
+    elapsed_ns: int
+    engine: str
+
+    @property
+    def connects_per_s(self) -> float | None:
+        """None when no time passed."""
+        return (self.accepted - 1) * 1e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
+
+
+# Requests and responses: one message there and back at a time, and how long it took.
+
+MESSAGE_BYTES = (14, 65_000)
+"""sockperf's header alone, and what fits its buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSpec:
+    """Requests over one TCP connection. Raises ValueError for those that cannot be measured.
+
+    ``duration_s``: whole seconds. ``load_per_s``: sent whether or not responses are due; None: the next one when the
+    last one was answered. ``client_cpus``, ``server_cpus``: CPUs that the two processes may run on; empty: any.
+    """
+
+    message_bytes: int = 64
+    duration_s: int = 1
+    load_per_s: int | None = None
+    client_cpus: tuple[int, ...] = ()
+    server_cpus: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        low, high = MESSAGE_BYTES
+        if not low <= self.message_bytes <= high:
+            raise ArgumentError(f"message_bytes must be {low}..{high}, not {self.message_bytes}")
+        if self.duration_s < 1:
+            raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
+        if self.load_per_s is not None and self.load_per_s < 1:
+            raise ArgumentError(f"load_per_s must be 1 or more, not {self.load_per_s}; None: as fast as responses come")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestResult:
+    """What became of the requests.
+
+    ``times``: from a request's sending to its response's arrival, by the client's clock. ``elapsed_ns``: from the first
+    request to the last.
+    """
+
+    spec: RequestSpec
+    times: Histogram
+    unanswered: int
+    elapsed_ns: int
+    engine: str
+
+    @property
+    def responses_per_s(self) -> float | None:
+        """None when no time passed."""
+        return self.times.total * 1e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
+
+
+# What a restart of the DUT interrupted between two namespaces.
+
+
+@dataclass(frozen=True, slots=True)
+class Datagram:
+    """One that arrived. Times are ns of the machine's monotonic clock."""
+
+    sent_ns: int
+    arrived_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnection:
+    """A restart, and when datagrams passed around it.
+
+    ``outage_ns``: the longest time without one that arrived, from the restart's begin on. ``restart_ns``: until the DUT
+    had taken its configuration again. ``interval_ns``: between the sent datagrams: shorter outages do not show.
+    """
+
+    outage_ns: int
+    restart_ns: int
+    interval_ns: int
+    sent: int
+    arrived: int
+
+
+def longest_gap_ns(arrived: Sequence[Datagram], begin_ns: int, end_ns: int) -> int:
+    """The longest time between arrivals from ``begin_ns`` to ``end_ns``; the last one before counts as its begin."""
+    times = sorted(one.arrived_ns for one in arrived)
+    before = max((time for time in times if time <= begin_ns), default=begin_ns)
+    within = [before, *(time for time in times if begin_ns < time <= end_ns), end_ns]
+    return max(later - earlier for earlier, later in pairwise(within))
+
+
+# Streams: TCP or UDP between two namespaces, as fast as they go, and their cost; not a trial (RFC 2544).
+#
+# TCP adapts its load to loss: no intended load, and a lost segment is a retransmit. The figure is *goodput*:
+# payload bits a second that the receiver's application read (RFC 2647 section 3.7). Rates are computed from
+# integer counts, never stored.
+
+Protocol = Literal["tcp", "udp"]
+Way = Literal["forward", "reverse"]
+"""``forward``: the client sends to the server; ``reverse``: the server to the client."""
+
+PROTOCOLS = ("tcp", "udp")
+DIRECTIONS = ("forward", "reverse", "both")
+MAX_STREAMS = 128
+"""iperf3(1): ``MAX_STREAMS``."""
+MIN_DURATION_S = 0.1
+"""The shortest interval that iperf3 reports."""
+MAX_RUN_S = 86_400
+"""iperf3(1): ``-t`` takes at most a day."""
+_MAX_WINDOW_BYTES = 512 << 20
+_MSS_BYTES = (88, 9216)
+"""Linux refuses less (TCP_MIN_MSS), iperf3 more (MAX_MSS)."""
+_BUFFER_BYTES = {"tcp": (1, 1 << 20), "udp": (16, 65507)}
+"""iperf3(1), ``-l``: 16 bytes of a datagram are its own header, 65507 is the largest UDP payload of IPv4."""
+
+
+_COUNT = optional(INTEGER)
+
+
+@checked(
+    protocol=TEXT,
+    streams=INTEGER,
+    duration_s=FIGURE,
+    omit_s=FIGURE,
+    direction=TEXT,
+    window_bytes=_COUNT,
+    mss_bytes=_COUNT,
+    buffer_bytes=_COUNT,
+    bitrate_bps=_COUNT,
+    congestion=optional(NAME),
+    client_cpus=several(INTEGER),
+    server_cpus=several(INTEGER),
+)
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """Parameters of a stream measurement. Raises ValueError for those that cannot be measured.
+
+    Args:
+        protocol: "tcp" or "udp".
+        streams: parallel streams in each direction.
+        duration_s: measured time in seconds, in steps of 0.1.
+        omit_s: warm-up before it, not measured: slow start and the learning of bridges. iperf3 runs whole seconds,
+            so ``omit_s + duration_s`` is rounded up to them; what comes after the measured time is not counted.
+        direction: "forward" (the client sends), "reverse" (the server sends), "both" (at once).
+        window_bytes: socket buffers (SO_SNDBUF, SO_RCVBUF), which bound TCP's window; None: the kernel tunes them.
+        mss_bytes: TCP's maximum segment size; None: from the MTU.
+        buffer_bytes: length of one read or write; for UDP the payload of one datagram. None: 128 KiB for TCP; for
+            UDP what fits the path's MTU.
+        bitrate_bps: UDP only: payload bits/s **of each stream**, as iperf3's ``-b`` counts; None: no limit.
+        congestion: TCP's congestion control by the kernel's name ("cubic"); None: the namespace's default.
+        client_cpus, server_cpus: CPUs that the two processes may run on; empty: any.
+    """
+
+    protocol: Protocol = "tcp"
+    streams: int = 1
+    duration_s: float = 1.0
+    omit_s: float = 0.0
+    direction: Literal["forward", "reverse", "both"] = "forward"
+    window_bytes: int | None = None
+    mss_bytes: int | None = None
+    buffer_bytes: int | None = None
+    bitrate_bps: int | None = None
+    congestion: str | None = None
+    client_cpus: tuple[int, ...] = ()
+    server_cpus: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _one_of("protocol", self.protocol, PROTOCOLS)
+        _one_of("direction", self.direction, DIRECTIONS)
+        _within("streams", self.streams, 1, MAX_STREAMS)
+        if not (math.isfinite(self.duration_s) and self.duration_s >= MIN_DURATION_S):
+            raise ArgumentError(f"duration_s must be at least {MIN_DURATION_S} s, not {self.duration_s}")
+        if not (math.isfinite(self.omit_s) and self.omit_s >= 0):
+            raise ArgumentError(f"omit_s must be 0 s or more, not {self.omit_s}")
+        if self.run_s > MAX_RUN_S:
+            raise ArgumentError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
+        self._check_sizes()
+        self._check_protocol()
+
+    def _check_sizes(self) -> None:
+        if self.window_bytes is not None:
+            _within("window_bytes", self.window_bytes, 1, _MAX_WINDOW_BYTES)
+        if self.mss_bytes is not None:
+            _within("mss_bytes", self.mss_bytes, *_MSS_BYTES)
+        if self.buffer_bytes is not None:
+            _within(f"buffer_bytes of {self.protocol}", self.buffer_bytes, *_BUFFER_BYTES[self.protocol])
+        for name, cpus in (("client_cpus", self.client_cpus), ("server_cpus", self.server_cpus)):
+            if any(cpu < 0 for cpu in cpus):
+                raise ArgumentError(f"{name} must be CPU numbers, not {cpus}")
+
+    def _check_protocol(self) -> None:
+        if self.protocol == "tcp" and self.bitrate_bps is not None:
+            raise ArgumentError("bitrate_bps is for udp: TCP finds its own rate; leave it out, or measure udp")
+        if self.bitrate_bps is not None and self.bitrate_bps < 1:
+            raise ArgumentError(f"bitrate_bps must be at least 1 bit/s, not {self.bitrate_bps}; None means no limit")
+        for name, value in (("mss_bytes", self.mss_bytes), ("congestion", self.congestion)):
+            if self.protocol == "udp" and value is not None:
+                raise ArgumentError(f"{name} is TCP's: leave it out for udp")
+
+    @property
+    def run_s(self) -> int:
+        """Whole seconds that the streams flow, warm-up included."""
+        return math.ceil(round(self.omit_s + self.duration_s, 6))
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Directions in which streams send: one or both."""
+        if self.direction == "both":
+            return ("forward", "reverse")
+        return ("reverse",) if self.direction == "reverse" else ("forward",)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def _within(name: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise ArgumentError(f"{name} must be {lowest}..{highest}, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCounts:
+    """One stream over the measured time. None: not offered by the engine, the kernel or the protocol.
+
+    Payload bytes are what the applications read and wrote, each by its own clock. ``retransmits``: TCP segments.
+    ``datagrams``, ``lost_datagrams``: UDP: expected by the highest number seen; missing among them.
+    """
+
+    received_bytes: int
+    sent_bytes: int | None = None
+    retransmits: int | None = None
+    datagrams: int | None = None
+    lost_datagrams: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WayCounts:
+    """All streams of one direction (``way``): "forward" or "reverse".
+
+    ``elapsed_ns``: the measured time by the receiver's clock, ``sender_elapsed_ns`` by the sender's, None without
+    report.
+    """
+
+    way: Way
+    elapsed_ns: int
+    streams: tuple[StreamCounts, ...]
+    sender_elapsed_ns: int | None = None
+
+    @property
+    def received_bytes(self) -> int:
+        return sum(stream.received_bytes for stream in self.streams)
+
+    @property
+    def goodput_bps(self) -> float | None:
+        """Payload bits/s at the receiver; None when no time passed."""
+        return self.received_bytes * 8e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
+
+    @property
+    def retransmits(self) -> int | None:
+        """Segments sent again over all streams; None where one does not say."""
+        return _total(stream.retransmits for stream in self.streams)
+
+    @property
+    def lost_datagrams(self) -> int | None:
+        """Datagrams missing over all streams; None for TCP."""
+        return _total(stream.lost_datagrams for stream in self.streams)
+
+    @property
+    def datagrams(self) -> int | None:
+        """Datagrams expected over all streams; None for TCP."""
+        return _total(stream.datagrams for stream in self.streams)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = list(values)
+    present = [value for value in known if value is not None]
+    return sum(present) if present and len(present) == len(known) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SideCpu:
+    """What one end's process used over the **whole** run, warm-up included (wait4(2), all threads).
+
+    What the kernel does for it in softirqs of its own system calls is in it (a veth delivers in the sender's context);
+    what ksoftirqd and a datapath's threads do is not: see the evidence ``cpu``. ``iperf3_percent``: of one CPU, as
+    iperf3 says: user + system time over wall-clock time.
+    """
+
+    user_ns: int
+    system_ns: int
+    elapsed_ns: int
+    iperf3_percent: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.user_ns + self.system_ns) / 1e9
+
+    @property
+    def cores(self) -> float | None:
+        """CPUs used on average, by our own measurement; None when no time passed."""
+        return (self.user_ns + self.system_ns) / self.elapsed_ns if self.elapsed_ns > 0 else None
+
+    @property
+    def iperf3_cores(self) -> float | None:
+        """CPUs used on average as iperf3 says."""
+        return None if self.iperf3_percent is None else self.iperf3_percent / 100
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvidence:
+    """Counters of one source before and after the run.
+
+    Sources: ``client:NAMESPACE`` and ``server:NAMESPACE`` (interface, TCP and UDP counters), ``softirq`` (NET_RX,
+    NET_TX and backlog drops by CPU) and ``cpu`` (clock ticks of the whole machine by kind).
+    """
+
+    before: CounterSnapshot
+    after: CounterSnapshot
+
+    @property
+    def source(self) -> str:
+        return self.before.source
+
+    @property
+    def deltas(self) -> tuple[CounterDelta, ...]:
+        return deltas(self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamResult:
+    """What the streams did. An invalid one says nothing about the DUT, and may hold no counts at all.
+
+    ``ways``: one entry a direction, in the order of ``spec.ways``. ``client_cpu``, ``server_cpu``: None when the
+    process's end was not seen. ``facts``: real congestion control, MSS, socket buffers. ``evidence``: counters around
+    the run.
+    """
+
+    spec: StreamSpec
+    ways: tuple[WayCounts, ...]
+    client_cpu: SideCpu | None = None
+    server_cpu: SideCpu | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    evidence: tuple[StreamEvidence, ...] = ()
+    invalid: tuple[InvalidReason, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """True when it says something about the DUT."""
+        return not self.invalid
+
+    @property
+    def received_bytes(self) -> int | None:
+        """Payload received, all directions; None when nothing could be read."""
+        return _total(way.received_bytes for way in self.ways)
+
+    @property
+    def goodput_bps(self) -> float | None:
+        """Payload bits/s at the receivers, the sum of all directions; None when nothing could be read."""
+        rates = [way.goodput_bps for way in self.ways]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if known and len(known) == len(rates) else None
+
+    @property
+    def retransmits(self) -> int | None:
+        """TCP segments sent again, all directions; None where not offered."""
+        return _total(way.retransmits for way in self.ways)
+
+    @property
+    def cores(self) -> float | None:
+        """CPUs used by both ends on average (S2: 1.8 for one thread); None when an end is not known."""
+        if self.client_cpu is None or self.server_cpu is None:
+            return None
+        client, server = self.client_cpu.cores, self.server_cpu.cores
+        return None if client is None or server is None else client + server

@@ -1,1 +1,0 @@
-"""Trials, searches and sweeps, over the ports alone."""
