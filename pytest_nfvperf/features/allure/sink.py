@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ from pytest_nfvperf.model.ledger.ledger import ledger_text
 from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.traffic.trial import InvalidReason
 from pytest_nfvperf.plugin.other_results import OtherResults
 from pytest_nfvperf.plugin.output import ShownSink, failing_alone, parts_of
 from pytest_nfvperf.ports.evidence import Sink
@@ -110,9 +111,9 @@ class AllureSink:
         match data:
             case TrialData():
                 self._trials[record_id] = data
-                _trial_step(record_id, data)
+                _result_step(f"{record_id} · {trial_line(data)}", data.result.invalid)
             case StreamData():
-                _stream_step(record_id, data)
+                _result_step(f"{record_id} · {stream_line(data)}", data.result.invalid)
             case SoakData():
                 _soak_step(data)
             case Outcome():
@@ -167,15 +168,12 @@ class AllureSink:
         """Nothing to finish: allure-pytest writes each result at its test's end."""
 
     def _attach(self, data: AttachmentData) -> None:
-        kind = _attachment_type(data.media_type)
+        kinds = (kind for kind in allure.attachment_type if kind.mime_type == data.media_type)
+        kind = next(kinds, allure.attachment_type.TEXT)
         if data.text is not None:
             _attach(data.text, data.name, kind)
         elif data.path is not None:
             _attach.file(str(self._evidence_dir / data.path), data.name, kind)
-
-
-def _attachment_type(media_type: str) -> allure.attachment_type:
-    return next((kind for kind in allure.attachment_type if kind.mime_type == media_type), allure.attachment_type.TEXT)
 
 
 def _label(data: TestData) -> None:
@@ -190,21 +188,12 @@ def _label(data: TestData) -> None:
             _dynamic.parameter(name, value)
 
 
-def _trial_step(trial_id: str, trial: TrialData) -> None:
-    """A step a trial. An invalid one is shown as skipped: it counts for nothing."""
-    title = f"{trial_id} · {trial_line(trial)}"
-    if trial.result.valid:
+def _result_step(title: str, invalid: Sequence[InvalidReason]) -> None:
+    """A trial or a stream. An invalid one is shown as skipped: it counts for nothing."""
+    if not invalid:
         with allure.step(title):
             return
-    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, trial.result.invalid))))
-
-
-def _stream_step(run_id: str, run: StreamData) -> None:
-    title = f"{run_id} · {stream_line(run)}"
-    if run.result.valid:
-        with allure.step(title):
-            return
-    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, run.result.invalid))))
+    _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, invalid))))
 
 
 def _soak_step(data: SoakData) -> None:

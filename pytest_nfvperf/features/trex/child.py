@@ -36,24 +36,20 @@ def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> 
     """Directories to try, best first; :data:`PYPI` last, if it is installed. Only the one that is given, if one is."""
     if spec.client:
         return [spec.client]
-    given = [spec.trex.start.path] if spec.trex.start else []
-    given += [expanded(environ[VARIABLE])] if environ.get(VARIABLE) else []
+    named = [spec.trex.start.path] if spec.trex.start else []
+    named += [expanded(environ[VARIABLE])] if environ.get(VARIABLE) else []
     found = [
         path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
     ]
-    found.sort(key=_version, reverse=True)
+    found.sort(key=lambda path: tuple(int(number) for number in _NUMBERS.findall(path.name)), reverse=True)
     pypi = [PYPI] if find_spec("trex_stl_lib") is not None else []
-    return [*given, *map(str, found), *pypi]
+    return [*named, *map(str, found), *pypi]
 
 
 def holds_client(path: Path) -> bool:
     """True for a directory of TRex, and for that of its client alone."""
     places = ("automation/trex_control_plane", "trex/stl", "trex_client", "trex_stl_lib", "interactive/trex")
     return any((path / place).is_dir() for place in places)
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    return tuple(int(number) for number in _NUMBERS.findall(path.name))
 
 
 _NAME = re.compile(r"nfvperf-(?P<host>.+)-(?P<boot>[0-9a-f]{8})-(?P<pid>\d+)-(?P<ticks>\d+)")
@@ -180,9 +176,9 @@ class ChildOptions:
     Attributes:
         env: variables added to the child's environment, such as the tag that a reaper knows it by.
         netns: network namespace to connect from; None: ours.
-        start: starts it; a recording one, or one that plays a recording.
-        on_spawn: told each child's process id.
-        server: the server, where we started it: asked what became of it when it answers no more.
+        start: may also record the conversation, or play a recorded one.
+        on_spawn: called with each child's process id.
+        server: the server, if we started it; its state explains a missing answer.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)

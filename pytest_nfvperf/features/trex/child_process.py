@@ -110,7 +110,9 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
         made.append(
             api.STLVmFlowVar(
                 name=name,
-                init_value=_initial(counter),
+                init_value=(
+                    counter["last"] - counter["begin"] if counter["down"] else counter["first"] + counter["begin"]
+                ),
                 min_value=counter["first"],
                 max_value=counter["last"],
                 size=counter["bytes"],
@@ -121,12 +123,6 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
         made.append(api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]))
     made += [api.STLVmFixIpv4(offset=offset) for offset in fields["ipv4"]]
     return made
-
-
-def _initial(counter: Mapping[str, Any]) -> int:
-    """The value that the first frame has."""
-    value: int = counter["last"] - counter["begin"] if counter["down"] else counter["first"] + counter["begin"]
-    return value
 
 
 def _address_and_port(api: Any, pairs: Mapping[str, Any]) -> list[Any]:
@@ -232,7 +228,7 @@ def load(path: str) -> Library:
     raise Failure("no_client", f"there is no TRex client library under {path}")
 
 
-def spoken(library: Library) -> str:
+def protocol_version(library: Library) -> str:
     """The version of the protocol that it tells servers, as its client object has it."""
     client = library.api.STLClient()
     # Where it is since v2.31, and where it was in 2019.
@@ -264,7 +260,10 @@ class TrexSession:
         self._made_promiscuous: set[int] = set()
 
     def hello(self, *, path: str, server: str, rpc_port: int, event_port: int, user: str) -> dict[str, Any]:
-        _check_listens(server, rpc_port)
+        try:  # the library would not tell a server that is not there from one that does not answer
+            socket.create_connection((server, rpc_port), _CONNECT_S).close()
+        except OSError as error:
+            raise Failure("unreachable", f"nothing listens on {server}:{rpc_port}: {error}") from error
         self._library = load(path)
         self._client = _client(self._library, server, rpc_port, event_port, user)
         self._client.connect()
@@ -289,8 +288,10 @@ class TrexSession:
         try:
             self._quiet([port])
             gateway = self._resolve(port, route) if route else None
-            # After all else: taking a port anew turns it off.
-            self._make_promiscuous(port)
+            # After all else: taking a port anew turns promiscuous mode off.
+            if client.get_port_attr(port).get("prom") == "off":
+                self._made_promiscuous.add(port)
+            client.set_port_attr([port], promiscuous=True)
         except BaseException:
             self.detach(name=name)
             raise
@@ -302,7 +303,7 @@ class TrexSession:
             client = self._connected()
             if port in client.get_acquired_ports():
                 self._quiet([port])
-                self._put_back(client, [port])
+                self._end_promiscuous(client, [port])
                 client.release([port])
         return {}
 
@@ -348,7 +349,7 @@ class TrexSession:
         if ports:
             client.stop(ports, rx_delay_ms=0)
             client.remove_all_streams(ports)
-            self._put_back(client, ports)
+            self._end_promiscuous(client, ports)
             client.release(ports)
         client.disconnect(stop_traffic=False, release_ports=False)
 
@@ -365,21 +366,15 @@ class TrexSession:
         if set(client.get_service_enabled_ports()) & set(ports):
             client.set_service_mode(ports, False)
 
-    def _make_promiscuous(self, port: int) -> None:
-        client = self._connected()
-        if client.get_port_attr(port).get("prom") == "off":
-            self._made_promiscuous.add(port)
-        client.set_port_attr([port], promiscuous=True)
-
-    def _put_back(self, client: Any, ports: list[int]) -> None:
-        """Those that were not promiscuous before us are not after us."""
+    def _end_promiscuous(self, client: Any, ports: list[int]) -> None:
+        """Turn promiscuous mode off again where we turned it on."""
         ours = sorted(self._made_promiscuous & set(ports))
         if ours:
             client.set_port_attr(ours, promiscuous=False)
         self._made_promiscuous -= set(ours)
 
     def _resolve(self, port: int, route: Mapping[str, Any]) -> str:
-        """Ask for the gateway's MAC; ARP is answered in service mode only, which would spoil a trial."""
+        """Ask for the gateway's MAC; ARP is answered in service mode only, which would disturb a trial."""
         client = self._connected()
         client.set_service_mode([port], True)
         try:
@@ -426,15 +421,7 @@ class TrexSession:
 def about(*, path: str) -> dict[str, Any]:
     """Import the library, connect to nothing."""
     library = load(path)
-    return {"library": library.where, "stl": spoken(library)}
-
-
-def _check_listens(server: str, port: int) -> None:
-    """Tell a server that is not there from one that does not answer."""
-    try:
-        socket.create_connection((server, port), _CONNECT_S).close()
-    except OSError as error:
-        raise Failure("unreachable", f"nothing listens on {server}:{port}: {error}") from error
+    return {"library": library.where, "stl": protocol_version(library)}
 
 
 def _client(library: Library, server: str, rpc_port: int, event_port: int, user: str) -> Any:
@@ -523,7 +510,9 @@ def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as si
 def main() -> int:
     """Serve until ``quit``, the end of input, or the end of the parent."""
     split()
-    answers = _own_stdout()
+    # The library prints to stdout, so that becomes the log; the answers get a descriptor of their own.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     session = TrexSession()
     try:
         _serve(session, _requests(), answers)
@@ -532,13 +521,6 @@ def main() -> int:
     finally:
         _close(session)
     return 0
-
-
-def _own_stdout() -> TextIO:
-    """The library prints: what it prints goes to the log, the answers to where they belong."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return answers
 
 
 def _requests() -> queue.SimpleQueue[str]:

@@ -115,7 +115,9 @@ class TrexGenerator:
                 "link on TRex's ports",
                 deadline_s,
                 interval_s=_LINK_POLL_S,
-                last_seen=lambda: f"no link on {', '.join(map(self._called, down))}",
+                last_seen=lambda: (
+                    f"no link on {', '.join(f'{name} (TRex port {self._ports[name].number})' for name in down)}"
+                ),
             )
         except DeadlineError as error:
             error.evidence["generator log"] = self._child.log_tail()
@@ -180,9 +182,6 @@ class TrexGenerator:
         if self._closed:
             raise GeneratorError("the generator is closed")
         return self._child.command(command, deadline_s, **arguments)
-
-    def _called(self, name: str) -> str:
-        return f"{name} (TRex port {self._ports[name].number})"
 
 
 def _check_roles(ports: Sequence[GeneratorPort]) -> None:

@@ -196,7 +196,10 @@ def _of_direction(
     counts = shares(frames - sampled, [weight for _, weight in recipe])
     wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
     if sampled:
-        wanted.append((_latency_size(spec.traffic), sampled, True))
+        # The smallest of the traffic's frames that has room for number and time
+        room = spec.traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES
+        wanted.append((max(room, spec.traffic.smallest_frame_size), sampled, True))
+    addresses = directed_addresses(spec.traffic, direction, addressed(ports), reverse=reverse)
     begins = [sum(count for _, count, _ in wanted[:at]) % spec.traffic.flows for at in range(len(wanted))]
     return [
         {
@@ -207,21 +210,11 @@ def _of_direction(
             "fps": spec.load_fps * count / frames,
             # Streams that begin at once would send in bursts: each begins a part of a frame's turn later.
             "start_after_us": round(1e6 / spec.load_fps * at / len(wanted), 3),
-            "frame": _frame(spec.traffic, direction, ports, size, reverse=reverse),
+            "frame": build_frame(size, addresses).hex(),
             "fields": _fields(spec.traffic, begins[at], latency=latency, reverse=reverse),
         }
         for at, (size, count, latency) in enumerate(wanted)
     ]
-
-
-def _latency_size(traffic: Traffic) -> int:
-    """The smallest of the traffic's frames that has room for number and time."""
-    return max(traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES, traffic.smallest_frame_size)
-
-
-def _frame(traffic: Traffic, direction: Direction, ports: Mapping[str, TrexPort], size: int, *, reverse: bool) -> str:
-    addresses = directed_addresses(traffic, direction, addressed(ports), reverse=reverse)
-    return build_frame(size, addresses).hex()
 
 
 def _fields(traffic: Traffic, begin: int, *, latency: bool, reverse: bool) -> dict[str, Any]:
@@ -231,7 +224,7 @@ def _fields(traffic: Traffic, begin: int, *, latency: bool, reverse: bool) -> di
         traffic: whose flows.
         begin: the flow of the first frame, from 0. Pairs of address and port always begin with the first.
         latency: of latency frames.
-        reverse: of the way back.
+        reverse: of the opposite direction.
     """
     if traffic.flows == 1:
         return {}

@@ -180,7 +180,7 @@ _PREFIX = "prefix"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What ``nfvperf ovs add`` was told.
+    """Arguments of ``nfvperf ovs add``.
 
     Attributes:
         what: "debian:bookworm", "git:v3.3.0", or the path of a prefix or root.
@@ -218,7 +218,9 @@ def add(asked: Asked, registry: Registry) -> Added:
         return _unless_there(registry, name, what, None, lambda: _add_debian(asked, name, registry))
     if what.startswith(GIT):
         revision = find_revision(asked.source, what.removeprefix(GIT))
-        name = checked_name(asked.name or _name_of_revision(what, revision))
+        # HEAD~1 and branches with a slash cannot be names: the commit is one.
+        default = what if can_name(what) else f"{GIT}{revision.commit[:12]}"
+        name = checked_name(asked.name or default)
         origin = f"{GIT}{revision.commit}"
         return _unless_there(registry, name, origin, None, lambda: _add_git(asked, revision, name, registry))
     prefix = Path(what).resolve()
@@ -228,11 +230,6 @@ def add(asked: Asked, registry: Registry) -> Added:
         )
     name = checked_name(asked.name or prefix.name)
     return _unless_there(registry, name, _PREFIX, prefix, lambda: _add_prefix(prefix, name, registry))
-
-
-def _name_of_revision(what: str, revision: Revision) -> str:
-    """As it was asked for, if that can be a name; ``HEAD~1`` and branches with a slash cannot, and go by the commit."""
-    return what if can_name(what) else f"{GIT}{revision.commit[:12]}"
 
 
 def _unless_there(

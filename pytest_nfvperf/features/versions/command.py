@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,8 +172,8 @@ def _add(arguments: argparse.Namespace) -> int:
     )
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
-    given, registry = arguments, Registry()
-    asked = Asked(given.what, given.name, given.mirror, given.source, dpdk=not given.without_dpdk)
+    registry = Registry()
+    asked = Asked(arguments.what, arguments.name, arguments.mirror, arguments.source, dpdk=not arguments.without_dpdk)
     added = add(asked, registry)
     print(f"{'added' if added.new else 'there already:'} {_described(added.version)}")
     if asked.what.startswith(GIT):
@@ -236,13 +235,10 @@ def _verified_lines(found: Verified) -> list[str]:
     lines = [_described(found.version)]
     lines += [f"  {_passed_text(each)}" for each in found.passed]
     lines += [f"  lacks {what}" for what in found.lacks]
-    lines += [f"  NOT usable: {problem}" for problem in _shown_problems(found)]
+    lines += [f"  NOT usable: {problem}" for problem in found.problems]
+    if all(each.problem for each in found.passed):
+        lines.append("  NOT usable: frames pass on none of its datapaths")
     return lines
-
-
-def _shown_problems(found: Verified) -> Sequence[str]:
-    none = all(each.problem for each in found.passed)
-    return (*found.problems, *(["frames pass on none of its datapaths"] if none else []))
 
 
 def _passed_text(passed: Passed) -> str:

@@ -56,13 +56,13 @@ def find_revision(source: Path, revision: str) -> Revision:
         raise ConfigError(
             f"the tree {top} has no revision {revision!r}: git fetch it, or write a tag, branch or commit that it has"
         ) from error
-    missing = [mark for mark in _MARKS if not _has(top, commit, mark)]
+    missing = [mark for mark in _MARKS if not _git(top, "ls-tree", "--name-only", commit, mark)]
     if missing:
         raise ConfigError(
             f"{revision!r} of {top} is no tree of Open vSwitch: it has no {' and no '.join(missing)}; name one by "
             "--source"
         )
-    is_checked_out = not bare and commit == _head(top)
+    is_checked_out = not bare and commit == _git(top, "rev-parse", "HEAD")
     changed = _git(top, "status", "--porcelain", "--untracked-files=no") if is_checked_out else ""
     if changed:
         raise ConfigError(
@@ -98,7 +98,9 @@ def build(revision: Revision, workshops: Path, destination: Path, *, dpdk: bool)
         TestbedError: it does not build, with the end of what the program said.
     """
     _check_tools(TOOLS)
-    options = _options(dpdk=dpdk)
+    compiler = "ccache cc" if find("ccache") else "cc"
+    with_dpdk = ["--with-dpdk=shared"] if dpdk else []
+    options = [f"--prefix={_PREFIX}", *with_dpdk, f"CC={compiler}", "CFLAGS=-O2 -g"]
     key = hashlib.sha256("\0".join([str(revision.tree), *options]).encode()).hexdigest()[:16]
     workshop = workshops / key
     _check_out(revision, workshop / "tree")
@@ -109,19 +111,14 @@ def build(revision: Revision, workshops: Path, destination: Path, *, dpdk: bool)
     _checked([*make, "install", f"DESTDIR={destination}"], "make install", _MAKE_DEADLINE_S)
     prefix = destination / "prefix"
     (destination / _PREFIX.lstrip("/")).rename(prefix)
-    return Built(prefix, (("configure", " ".join(options)), ("compiler", _compiler())))
+    compiled_by = run(["cc", "--version"]).partition("\n")[0]
+    return Built(prefix, (("configure", " ".join(options)), ("compiler", compiled_by)))
 
 
 def _check_tools(names: Sequence[str]) -> None:
     missing = [name for name in names if find(name) is None]
     if missing:
         raise ConfigError(f"building Open vSwitch needs {', '.join(missing)}: {install_hint(*missing)}")
-
-
-def _options(*, dpdk: bool) -> list[str]:
-    with_dpdk = ["--with-dpdk=shared"] if dpdk else []
-    compiler = "ccache cc" if find("ccache") else "cc"
-    return [f"--prefix={_PREFIX}", *with_dpdk, f"CC={compiler}", "CFLAGS=-O2 -g"]
 
 
 def _check_out(revision: Revision, tree: Path) -> None:
@@ -163,15 +160,3 @@ def _said(error: TestbedError) -> str:
 
 def _git(tree: Path, *arguments: str) -> str:
     return run(["git", "-C", str(tree), *arguments], deadline_s=_GIT_DEADLINE_S).strip()
-
-
-def _head(tree: Path) -> str:
-    return _git(tree, "rev-parse", "HEAD")
-
-
-def _has(tree: Path, commit: str, path: str) -> bool:
-    return bool(_git(tree, "ls-tree", "--name-only", commit, path))
-
-
-def _compiler() -> str:
-    return run(["cc", "--version"]).partition("\n")[0]

@@ -124,7 +124,7 @@ class Registry:
                 shutil.rmtree(partial, ignore_errors=True)
 
     def keep(self, partial: Path, version: KeptVersion) -> None:
-        """What was made in ``partial`` is whole: it becomes the version."""
+        """Turn the complete ``partial`` directory into the version."""
         text = json.dumps(asdict(version), indent=2) + "\n"
         (partial / VERSION_FILE).write_text(text, encoding="utf-8")
         partial.rename(self.place(version.name))
@@ -267,14 +267,12 @@ def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
         )
     registry = Registry()
     known = {version.name: version for version in ovs.versions}
-    found = [_side(side, known.get(side.where), registry) for side in sides]
+    found = []
+    for side in sides:
+        version = known.get(side.where) or resolved(NamedOvs(side.name, side.where), registry)
+        found.append(replace(version, name=side.name, settings=side.settings))
     others = [version for name, version in known.items() if name not in {side.name for side in sides}]
     return replace(ovs, versions=(*found, *others))
-
-
-def _side(side: Side, known: NamedOvs | None, registry: Registry) -> NamedOvs:
-    place = known or resolved(NamedOvs(side.name, side.where), registry)
-    return replace(place, name=side.name, settings=side.settings)
 
 
 def resolved(version: NamedOvs, registry: Registry) -> NamedOvs:

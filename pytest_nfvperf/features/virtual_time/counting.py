@@ -51,7 +51,7 @@ _PACE = {
     Reason.DUT_CPU_STOLEN,
     Reason.CPU_MOVED,
 }
-"""What is wrong with when frames were sent: in virtual time there are no rates that it could spoil."""
+"""What is wrong with when frames were sent: in virtual time there are no rates that it could disturb."""
 
 
 class CountedBursts:
@@ -78,7 +78,7 @@ class CountedBursts:
         self._generator.attach(ports)
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send bursts each way until they come through, for two seconds at most: a DUT may be set up to drop them."""
+        """Send bursts in each direction until they come through, or for two seconds: a DUT may be told to drop them."""
         spec = TrialSpec(
             replace(traffic, flows=1),
             BURST_FRAMES,
@@ -99,7 +99,7 @@ class CountedBursts:
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """The same, and what each burst cost. It begins when the one before it was forwarded.
+        """Send the frames of all directions, and count each burst's cost. A burst begins after the one before it.
 
         Raises:
             ConfigError: more flows than a burst may have frames; no thread of the DUT forwards, so that there is
@@ -107,32 +107,36 @@ class CountedBursts:
         """
         if forwarding_ns is None:
             raise ConfigError("frames over rings cost the DUT's threads something, and this DUT has none that forwards")
-        at_once = _burst_of(spec.traffic)
-        frames = _frames(spec)
-        ways = [_Way(direction) for direction in spec.directions]
+        if spec.traffic.flows > MOST_FLOWS:
+            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
+        at_once = max(BURST_FRAMES, spec.traffic.flows)
+        frames = intended_frames(spec.load_fps, spec.duration_s)
+        if frames < 1:
+            raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
+        sums = [_DirectionSum(direction) for direction in spec.directions]
         bursts = [
-            self._burst(spec, way, min(at_once, frames - done), forwarding_ns)
+            self._burst(spec, each, min(at_once, frames - done), forwarding_ns)
             for done in range(0, frames, at_once)
-            for way in ways
+            for each in sums
         ]
-        counts = tuple(way.total(frames) for way in ways)
-        reasons = tuple(reason for way in ways for reason in way.reasons)
+        counts = tuple(each.total(frames) for each in sums)
+        reasons = tuple(reason for each in sums for reason in each.reasons)
         return TrialResult(spec, counts, RigHealth(), invalid=reasons), tuple(bursts)
 
-    def _burst(self, spec: TrialSpec, way: _Way, frames: int, forwarding_ns: Callable[[], int]) -> Burst:
-        """One burst, and what of it was not sent at once after it: it does not count, but the ring wants it.
+    def _burst(self, spec: TrialSpec, counted: _DirectionSum, frames: int, forwarding_ns: Callable[[], int]) -> Burst:
+        """Send one burst; then, without counting it, the part that was not sent at once: the ring needs all of it.
 
         A packed ring is read and written by four descriptors at once, from a multiple of four on (PACKED_BATCH_SIZE of
         DPDK's vhost library). After 19 frames each further burst would begin in the middle of four, and cost the DUT 3
         to 7 % more.
         """
         before = forwarding_ns()
-        sent = at_once = way.add(self._send(spec, way.direction, frames))
+        sent = at_once = counted.add(self._send(spec, counted.direction, frames))
         cost_ns = forwarding_ns() - before
         for _ in range(_TRIES):
             if sent == frames:
                 break
-            sent += way.add(self._send(spec, way.direction, frames - sent))
+            sent += counted.add(self._send(spec, counted.direction, frames - sent))
         return Burst(at_once, cost_ns)
 
     def _send(self, spec: TrialSpec, direction: Direction, frames: int) -> TrialResult:
@@ -148,7 +152,7 @@ class CountedBursts:
 
 
 @dataclass(slots=True)
-class _Way:
+class _DirectionSum:
     """One direction of a counted trial: what its bursts add up to."""
 
     direction: Direction
@@ -185,19 +189,6 @@ def _sum(one: DirectionCounts, other: DirectionCounts) -> DirectionCounts:
         received_bytes=one.received_bytes + other.received_bytes,
         elapsed_ns=one.elapsed_ns + other.elapsed_ns,
     )
-
-
-def _burst_of(traffic: Traffic) -> int:
-    if traffic.flows > MOST_FLOWS:
-        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {traffic.flows}")
-    return max(BURST_FRAMES, traffic.flows)
-
-
-def _frames(spec: TrialSpec) -> int:
-    frames = intended_frames(spec.load_fps, spec.duration_s)
-    if frames < 1:
-        raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
-    return frames
 
 
 # Choosing by port: packet sockets on kernel interfaces (OVS without DPDK and the kernel datapath have veth pairs),
@@ -278,7 +269,6 @@ class CountingGenerator:
 
 # The backend's side. Nothing polls here, so all threads may share the one CPU of virtual time.
 
-# Nothing polls here, so all may share the one CPU of virtual time.
 VIRTUAL_TESTBED = Testbed(
     name="virtual-time",
     ovs=OvsSpec(datapath="netdev"),

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -163,7 +164,7 @@ class GuestRun:
 
     Attributes:
         status: its exit status.
-        time: the guest's kind of time; figures of one kind are never set beside those of the other.
+        time: the guest's kind of time; figures of the two kinds are never compared.
         boot_s: host seconds from QEMU's start to the command's.
         elapsed_s: host seconds from QEMU's start to its end.
         shared: the folder that was shared, with what the command wrote there and the guest's ``dmesg``.
@@ -179,12 +180,10 @@ class GuestRun:
     shared: Path
 
     def __str__(self) -> str:
+        texts = {"stdout": self.stdout, "stderr": self.stderr, "kernel": tail(self.shared / "dmesg")}
         shown = [f"`{shlex.join(self.command)}` {describe_exit(self.status)} in the guest ({self.time})"]
-        shown += [f"--- {name} ---\n{text.rstrip()}" for name, text in self._texts() if text.strip()]
+        shown += [f"--- {name} ---\n{text.rstrip()}" for name, text in texts.items() if text.strip()]
         return "\n".join(shown)
-
-    def _texts(self) -> list[tuple[str, str]]:
-        return [("stdout", self.stdout), ("stderr", self.stderr), ("kernel", tail(self.shared / "dmesg"))]
 
 
 def run_in_guest(
@@ -292,7 +291,9 @@ class _Guest:
         """Pass the output on until done, or QEMU has ended."""
         end = time.monotonic() + deadline_s
         while not done():
-            ended = _ended(self._qemu, _LOOK_S)
+            with suppress(subprocess.TimeoutExpired):
+                self._qemu.popen.wait(_LOOK_S)
+            ended = self._qemu.popen.returncode is not None  # before the output is read: none may come after that
             for output in self._outputs:
                 output.pump()
             if ended:
@@ -344,14 +345,6 @@ class _Follower:
         return self.path.read_text(encoding="utf-8", errors="replace")
 
 
-def _ended(process: ManagedProcess, within_s: float) -> bool:
-    try:
-        process.popen.wait(within_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
 # ``--nfv-virtual-time``: run the same pytest in the guest. Its results and the files that other options name appear on
 # this machine, its output appears at once, and its exit status becomes ours.
 
@@ -401,21 +394,16 @@ def run_inside(config: pytest.Config) -> int | None:
 def _run(config: pytest.Config) -> int:
     reap()
     kernel = prepare_kernel()
-    _build_generator()
+    try:
+        build.build(portable=True)  # here, for the guest's CPU: the emulated one would take minutes
+    except TestbedError as error:  # only the datapath dpdk needs it
+        print(f"virtual time: without the datapath dpdk: {error}", file=sys.stderr, flush=True)
     print(f"virtual time: a guest with Linux {kernel.release} runs the tests", flush=True)
     journal = open_journal()
     try:
         return _in_guest(config, journal, kernel)
     finally:
         journal.close()
-
-
-def _build_generator() -> None:
-    """For the guest's CPU, and here: the emulated one would take minutes. Only the datapath dpdk needs it."""
-    try:
-        build.build(portable=True)
-    except TestbedError as error:
-        print(f"virtual time: without the datapath dpdk: {error}", file=sys.stderr, flush=True)
 
 
 def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
