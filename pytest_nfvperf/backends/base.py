@@ -27,9 +27,7 @@ class Backend(Protocol):
         ...
 
     @property
-    def clock(self) -> Clock:
-        """The clock that runs go by."""
-        ...
+    def clock(self) -> Clock: ...
 
     def check(self) -> None:
         """Raise ConfigError or TestbedError if something that a run needs is missing. Starts nothing."""

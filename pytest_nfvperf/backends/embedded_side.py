@@ -47,10 +47,9 @@ class EmbeddedSide:
         self._interfaces = GeneratorInterfaces(testbed)
 
     def check(self) -> None:
-        """Its devices and its program; says what to write or to build.
+        """Check its devices and its program; errors say what to write or to build.
 
-        On the kernel datapath of a private OVS no port can be the generator's: there the program is looked for when a
-        test wants it.
+        A private OVS on the kernel datapath has no port for this generator. There a test looks for the program itself.
         """
         self._interfaces.check()
         ovs = self._testbed.ovs
@@ -63,19 +62,17 @@ class EmbeddedSide:
         return f"nfvperf-gen on CPU {cpu_list(cpus.generator)}{shared}"
 
     def line_rate_bps(self) -> float | None:
-        """That of the DUT's ports, which are cabled to it, or rings."""
         return None
 
     def polling_cpus(self) -> tuple[int, ...]:
-        """Those that share rings with it: behind a NIC's ring there is another way."""
+        """The PMDs, which share rings with it. A lab's NIC lies between, so distance does not matter there."""
         return () if is_lab(self._testbed) else tuple(self._testbed.cpus.pmd)
 
     def round_trips(self, machine: TakenMachine) -> KeptRoundTrips:
-        """Those of earlier runs."""
         return _kept_round_trips(machine.facts)
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:
-        """Measured on vhost-user ports, and kept for the same machine and program; a lab has none."""
+        """Measured on vhost-user ports, and cached for the same machine and program; a lab has none."""
         if is_lab(self._testbed):
             return NoCeilings()
         digest = machine.digest(_CEILING_FACTS, generator=str(build.program_path()), ring=VIRTIO_RING, method=METHOD)
@@ -90,7 +87,6 @@ class EmbeddedSide:
         return None if is_lab(self._testbed) else BESIDE_MIB if self._testbed.hugepages_mib else 0
 
     def make(self, machine: TakenMachine, beside: str = "") -> Generator:
-        """Start the program, with the interfaces that it is to send by."""
         testbed, journal = self._testbed, machine.journal
         options = self._options(machine)
         if machine.shared:
@@ -113,7 +109,6 @@ class EmbeddedSide:
         )
 
     def close(self) -> None:
-        """Put its interfaces back as they were."""
         self._interfaces.give_back()
 
     @property
@@ -125,20 +120,17 @@ class EmbeddedSide:
         return EngineOptions(pci=self._interfaces.pci, env=env, policy=self._policy(), witness_cpus=self.polling_cpus())
 
     def _kept_speed(self, machine: TakenMachine) -> KeptFile:
-        """Until the machine starts anew: it may be another host then."""
+        """Valid for one boot of the machine: after the next it may be on another host."""
         digest = machine.digest(_PLACEMENT_FACTS, boot=boot_id())
         return KeptFile(build.default_cache_dir() / "core-speeds.json", digest)
 
     def _policy(self) -> ValidityPolicy:
-        """What the generator may forgive itself: on a shared CPU it is absent more often.
-
-        What it skips is reported, and taken off the load, all the same.
-        """
+        """Allow more skipped frames on a shared CPU. They are reported, and taken off the load, all the same."""
         shared = self._testbed.cpus.shared
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if shared else ValidityPolicy()
 
     def _measure_ceiling(self, machine: TakenMachine, traffic: Traffic) -> Ceiling:
-        """In the near band of CPU distance where there is one; one that could be had far only does not last."""
+        """Measure with the CPUs close together where possible. A distant ceiling is not cached for long."""
         cpus = self._testbed.cpus
         placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
         trips: list[int | None] = []
@@ -159,8 +151,8 @@ class EmbeddedSide:
 def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
     """The CPU on which the ceiling's looping process polls: the DUT's first.
 
-    The system's OVS has placed its PMDs itself. Where nobody named their CPUs in the testbed file, it is one that has
-    no owner, or housekeeping's, which sleeps meanwhile.
+    The system's OVS has placed its PMDs itself. If the testbed file names no CPUs for them, take one without an
+    owner, or housekeeping's, which sleeps meanwhile.
 
     Raises:
         ConfigError: the generator has them all.
@@ -183,6 +175,6 @@ def trips_seen(testbed: Testbed) -> list[float]:
 
 
 def _kept_round_trips(facts: Mapping[str, Any]) -> KeptRoundTrips:
-    """Kept for the same CPUs of the same machine: their round trips are alike."""
+    """Cached for the same CPUs of the same machine: their round trips are alike."""
     known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS})
     return KeptRoundTrips(KeptFile(build.default_cache_dir() / "round-trips.json", known_by))

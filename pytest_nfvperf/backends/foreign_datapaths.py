@@ -33,7 +33,6 @@ class JournaledWorkshop:
         self.directory.mkdir(exist_ok=True)
 
     def make_namespace(self, role: str) -> Namespace:
-        """Called ``nfv-<run>-<datapath>-<role>``."""
         return Namespace(self._journal, f"{self._name}-{role}")
 
     def link_name(self) -> str:
@@ -47,7 +46,6 @@ class JournaledWorkshop:
         netns: str | None = None,
         cpus: Sequence[int] = (),
     ) -> ManagedProcess:
-        """Its output goes to a log in the directory."""
         log = self.directory / f"{name}.log"
         return spawn(self._journal, name, argv, log=log, cpus=cpus or self.housekeeping_cpus, netns=netns)
 
@@ -71,7 +69,7 @@ def all_makers(given: Iterable[Makers]) -> dict[str, DatapathMaker]:
 
 
 def is_foreign(dut: Dut) -> bool:
-    """True for a kind that a third party makes."""
+    """True for a datapath kind that a third party makes."""
     return dut.kind is not None and ":" in dut.kind
 
 

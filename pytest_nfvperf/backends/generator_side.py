@@ -27,9 +27,6 @@ class TakenMachine:
     """A machine that a run has taken.
 
     Attributes:
-        journal: of what the run makes on it.
-        clock: its time.
-        facts: its fingerprint, by name.
         recording: file for the conversation with the generator; None: it is not recorded.
         shared: other runs' functional tests have the same CPUs, and take turns with ours.
     """
@@ -76,17 +73,7 @@ class GeneratorSide(Protocol):
         """Hugepages, MiB, of one more generator on the same CPUs; None where there can be but one."""
         ...
 
-    def make(self, machine: TakenMachine, beside: str = "") -> Generator:
-        """Start it; a second one takes the place of one that broke.
-
-        Args:
-            machine: that was taken.
-            beside: name of one more, where there can be several; "" for the run's own.
-
-        Raises:
-            TestbedError: it did not start.
-        """
-        ...
+    def make(self, machine: TakenMachine, beside: str = "") -> Generator: ...
 
     def close(self) -> None:
         """Give back what it took, before the machine is given back. Can be called twice."""

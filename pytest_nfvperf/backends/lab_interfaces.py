@@ -63,13 +63,12 @@ class GeneratorInterfaces:
             check_free(device, who, "generator.devices")
 
     def borrow(self, journal: Journal) -> None:
-        """Take the kernel interfaces: up, quiet; those that were taken before stay."""
+        """Take the kernel interfaces: up, and quiet. Interfaces taken before stay taken."""
         self._borrowed = self._borrowed or Borrowed(journal)
         for device, who in self._in_the_kernel():
             self._borrowed.take(device, who, key="generator.devices")
 
     def give_back(self) -> None:
-        """Put them back as they were. Can be called twice."""
         if self._borrowed is not None:
             self._borrowed.close()
             self._borrowed = None

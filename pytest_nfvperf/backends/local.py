@@ -1,7 +1,7 @@
-"""Makes a testbed real whose DUT is on this machine: an OVS, private or the system's, and a generator that sends to it.
+"""Makes a testbed real whose DUT is on this machine: an OVS, and a generator that sends to it.
 
-Also the order of things on a machine: lock the CPUs that will be measured, reap what dead runs
-left, keep this process off those CPUs, and only then start anything.
+The order of things: lock the CPUs that will be measured, reap what dead runs left, keep this process off those CPUs,
+and only then start anything.
 """
 
 from __future__ import annotations
@@ -67,9 +67,6 @@ class LocalBackend:
     """Wires a testbed whose DUT is on this machine.
 
     Args:
-        testbed: what to wire.
-        side: of the generator.
-        keep: leave the run directory when done.
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
         turn: how long to wait while another run measures on these CPUs.
         nic_makers: of namespaces' interfaces, by kind.
@@ -103,7 +100,6 @@ class LocalBackend:
         self._affinity: set[int] | None = None
 
     def check(self) -> None:
-        """What the testbed file promises, OVS, the generator and iperf3 must be there; says what to write or do."""
         check_pages()
         check_promised(self.testbed)
         check_allowed(self.testbed)
@@ -163,7 +159,6 @@ class LocalBackend:
         return lab_labels(self.testbed)
 
     def describe(self) -> list[str]:
-        """DUT and generator, a line each."""
         cables = [f"cable:     {text}" for text in cables_text(self.testbed)]
         nodes = nodes_words(self.testbed)
         return [f"DUT:       {self._describe_dut()}", *nodes, f"generator: {self._side.describe()}", *cables]
@@ -177,20 +172,17 @@ class LocalBackend:
         return f"Open vSwitch {binaries.version}{dpdk}, datapath {ovs.datapath}, PMD on CPU {cpu_list(pmd)}"
 
     def parts(self) -> RigParts:
-        """Take the machine and say what a rig is made of."""
         return self._parts(self._take_machine())
 
     @property
     def can_share(self) -> bool:
-        """True for a private OVS in userspace."""
         return self._can_be_two()
 
     def room(self) -> int:
-        """By the hugepages that are free, of rigs with VNFs."""
+        """How many rigs with VNFs the free hugepages allow."""
         return read_hugepages().rooms(*RIG_MIB) if self.testbed.hugepages_mib else _MOST_WITHOUT_HUGEPAGES
 
     def parts_beside(self) -> RigParts:
-        """As ``parts``; who measures waits until we have closed."""
         return self._parts(self._take_machine(shared=True))
 
     def _parts(self, machine: TakenMachine, name: str = "") -> RigParts:
@@ -228,7 +220,7 @@ class LocalBackend:
         return private and self._side.beside_mib() is not None
 
     def _room_beside(self) -> int:
-        """By the hugepages that are free; without any, memory is no limit that could be told beforehand."""
+        """Limited by free hugepages. Without hugepages memory is no limit that is known beforehand."""
         generator_mib = self._side.beside_mib()
         if generator_mib is None:
             return 0
@@ -269,14 +261,13 @@ class LocalBackend:
         return list(self._left)
 
     def close(self) -> None:
-        """Give the machine back, the generator's share first. Can be called twice."""
         try:
             self._side.close()
         finally:
             self._give_machine_back()
 
     def abandon(self) -> None:
-        """Kill what the run started; called from a signal handler. ``close`` removes the rest."""
+        """Called from a signal handler. ``close`` removes the rest."""
         self._abandoned = True
         if self._journal is not None:
             kill_noted(self._journal)
@@ -314,10 +305,9 @@ class LocalBackend:
             self._journal = None
 
     def _recording_path(self, journal: Journal) -> Path | None:
-        """Where this run's conversation with the generator is recorded."""
         return self._record / f"{self.testbed.generator.engine}-{journal.tag}.jsonl" if self._record else None
 
 
 def _noted(ceilings: Ceilings, recording: Path | None) -> Ceilings:
-    """Ceilings that are recorded, too: a replay asks for the same loads only below the same ceiling."""
+    """Record the ceilings, too: a replay asks for the same loads only below the same ceiling."""
     return ceilings if recording is None else RecordedCeilings(ceilings, recording)

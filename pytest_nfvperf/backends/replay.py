@@ -1,7 +1,6 @@
-"""Plays a recording: the generator answers as it did in a lab, the DUT is not there.
+"""Plays a recording: the generator answers as it did in a lab, and the DUT is simulated.
 
-What was measured and judged then is measured and judged again, by the code of today: so a bug that was
-seen in a lab becomes a test.
+Today's code measures and judges the recorded trials again, so a bug seen in a lab becomes a test.
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ class ReplayBackend:
         return lacks_roles(self._engine, self.testbed, topology, dut)
 
     def parts(self) -> RigParts:
-        """A rig of which only the generator's answers are real."""
         return RigParts(
             make_datapath=lambda dut: self._dut.datapath(dut.kind or self.testbed.ovs.datapath, self._devices()),
             make_generator=self._replayed,
@@ -75,7 +73,6 @@ class ReplayBackend:
         return {}
 
     def line_rate_bps(self) -> float | None:
-        """The slowest port's, as the testbed file says."""
         return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
 
     def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - whatever it is

@@ -37,7 +37,6 @@ class SimulatedRequests:
     specs: list[RequestSpec] = field(default_factory=list)
 
     def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:  # noqa: ARG002 - a port
-        """Every response comes after ASSUMED_NS."""
         self.specs.append(spec)
         self.clock.sleep(spec.duration_s)
         answered = spec.load_per_s * spec.duration_s if spec.load_per_s else round(spec.duration_s * 1e9 / ASSUMED_NS)
@@ -52,7 +51,6 @@ class SimulatedConnects:
     specs: list[ConnectSpec] = field(default_factory=list)
 
     def run(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:  # noqa: ARG002 - a port
-        """Every connect takes ASSUMED_NS."""
         self.specs.append(spec)
         took_ns = spec.connects * ASSUMED_NS
         self.clock.sleep(took_ns / 1e9)
@@ -81,21 +79,17 @@ class SimulatedTopology:
     devices: Mapping[str, str] = field(default_factory=dict)
 
     def attachments(self) -> tuple[Attachment, ...]:
-        """Every port, with no device behind it."""
         return tuple(Attachment(port.name, self.devices.get(port.name, "simulated")) for port in self.topology.ports)
 
     def netns(self, namespace: str) -> str:
-        """A name that nothing has."""
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         return f"simulated-{namespace}"
 
     def firewall(self) -> dict[str, list[str]]:
-        """Nothing filters."""
         return {}
 
     def not_offloaded(self) -> str | None:
-        """Hardware can be simulated, too."""
         return None
 
     def wait_ready(self, deadline_s: float) -> None:
@@ -134,7 +128,6 @@ class SimulatedDatapath:
         return DatapathInfo(self._kind, "simulated", None, "simulated")
 
     def build(self, topology: Topology) -> SimulatedTopology:
-        """Takes as long as a real one."""
         self._clock.sleep(_BUILD_S)
         return SimulatedTopology(topology, self._devices)
 
@@ -152,11 +145,7 @@ class SimulatedDatapath:
 
 
 class SimulatedDut:
-    """Datapath and streams in one virtual time.
-
-    Attributes:
-        requests: an engine for requests through it. ``connects``: one for TCP connects.
-    """
+    """Datapath and streams in one virtual time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -166,16 +155,14 @@ class SimulatedDut:
 
     @property
     def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
-        """Every run of streams, of requests and of connects that was asked for so far: each sort in its order."""
+        """Every requested run of streams, of requests and of connects: each sort in its order."""
         streams = [spec for streams in self._streams for spec in streams.specs]
         return streams, self.requests.specs, self.connects.specs
 
     def datapath(self, kind: str, devices: Mapping[str, str] | None = None) -> SimulatedDatapath:
-        """Start it. ``devices``: by port, where a generator wants to know them."""
         return SimulatedDatapath(self._clock, kind, devices)
 
     def streams(self) -> FakeStreams:
-        """An engine for TCP and UDP streams through it."""
         streams = FakeStreams(ASSUMED_BPS, clock=self._clock)
         self._streams.append(streams)
         return streams
@@ -200,23 +187,16 @@ class SimulatedCeilings:
         self._known: set[tuple[str, int]] = set()
 
     def cached(self, traffic: Traffic, directions: int) -> float | None:
-        """Known after the first measurement."""
         return ASSUMED_CEILING_FPS if (traffic.shape_label, directions) in self._known else None
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Let the time pass."""
         self._clock.sleep(_CEILING_S)
         self._known.add((traffic.shape_label, directions))
         return ASSUMED_CEILING_FPS
 
 
 class SimulatedBackend:
-    """Makes a simulated rig of any testbed; touches nothing.
-
-    Args:
-        testbed: what would be wired.
-        make_generator: another simulated DUT than a steady one of ASSUMED_FPS.
-    """
+    """Makes a simulated rig of any testbed. ``make_generator``: another DUT than a steady one of ASSUMED_FPS."""
 
     def __init__(self, testbed: Testbed, make_generator: Callable[[], FakeGenerator] | None = None) -> None:
         self.testbed = testbed
@@ -227,19 +207,16 @@ class SimulatedBackend:
 
     @property
     def specs(self) -> list[TrialSpec]:
-        """Every trial that was asked for so far."""
         return [spec for generator in self._generators for spec in generator.specs]
 
     @property
     def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
-        """Every run of streams, of requests and of connects that was asked for so far: each sort in its order."""
         return self._dut.end_specs
 
     def check(self) -> None:
         """Nothing can be missing."""
 
     def lacks(self, dut: Dut) -> str | None:
-        """A node that the testbed file does not name; else a simulated DUT can be all of them."""
         return unknown_node(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
@@ -253,7 +230,6 @@ class SimulatedBackend:
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
 
     def describe(self) -> list[str]:
-        """One line, and one for each node that the testbed file names."""
         return ["planned on a simulated DUT in virtual time", *nodes_words(self.testbed)]
 
     def parts(self) -> RigParts:
@@ -270,11 +246,9 @@ class SimulatedBackend:
 
     @property
     def can_share(self) -> bool:
-        """Always: nothing is used up."""
         return True
 
     def room(self) -> int:
-        """As many as anyone asks for."""
         return _ROOM
 
     def parts_beside(self) -> RigParts:

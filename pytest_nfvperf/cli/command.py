@@ -20,13 +20,7 @@ USAGE = 2
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command.
-
-    Attributes:
-        add_parser: adds it, with its arguments and what runs it.
-        usage_status: what a mistake on its command line ends with.
-        takes_tests: the arguments of pytest stand behind ``--``.
-    """
+    """A command. ``usage_status``: exit status of a usage error. ``takes_tests``: pytest's arguments follow ``--``."""
 
     add_parser: Callable[[Commands], None]
     usage_status: int = USAGE
@@ -38,7 +32,7 @@ FEATURE_COMMANDS = Point[Command]("command")
 
 
 def split(argv: Sequence[str], commands: Mapping[str, Command]) -> tuple[list[str], list[str]]:
-    """What stands before "--" is ours, what stands behind it is pytest's; of other commands all is ours."""
+    """Split a command line at "--" into ours and pytest's. A command without tests has all of it."""
     if "--" not in argv or argv[0] not in commands or not commands[argv[0]].takes_tests:
         return list(argv), []
     at = list(argv).index("--")
@@ -46,12 +40,12 @@ def split(argv: Sequence[str], commands: Mapping[str, Command]) -> tuple[list[st
 
 
 def path_like(text: str) -> Path:
-    """What argparse reads a path by."""
+    """The type of paths for argparse."""
     return Path(expanded(text))
 
 
 def share_like(example: str) -> Callable[[str], float]:
-    """What argparse reads a share by: "0.03" or "3%", between 0 and 1. ``example``: for whoever writes another."""
+    """The type of shares for argparse: "0.03" or "3%", between 0 and 1. ``example``: for the error message."""
 
     def share(text: str) -> float:
         try:

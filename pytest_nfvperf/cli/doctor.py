@@ -30,7 +30,7 @@ _ABSENT = "[yellow]absent[/]"
 
 
 def doctor(file: Path | None) -> int:
-    """Look at this machine, and at what a testbed file needs of it. 1 where something is missing that is needed."""
+    """Look at this machine, and at what a testbed file needs of it. Returns 1 if something needed is missing."""
     testbed = load_testbed(file)[0] if file is not None else None
     if testbed is not None:
         testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
@@ -41,7 +41,7 @@ def doctor(file: Path | None) -> int:
 
 
 def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 120) -> str:
-    """What was seen and what to do about it, what is needed first. The last line says whether all of that is there."""
+    """The table of checks, needed ones first. The last line says whether all of them are met."""
     table = Table(box=box.SIMPLE_HEAD, show_lines=False)
     for title in ("", "what", "seen", "what to do"):
         table.add_column(title, overflow="fold")
@@ -62,10 +62,10 @@ def _conclusion(checks: Sequence[Check]) -> str:
 
 
 def missing_of(checks: Sequence[Check]) -> list[Check]:
-    """What is needed and not there."""
+    """Checks that are needed and failed."""
     return [check for check in checks if check.needed and check.state is CheckState.MISSING]
 
 
 def is_usable(checks: Sequence[Check]) -> bool:
-    """True when nothing is missing that the testbed needs."""
+    """True if nothing is missing that the testbed needs."""
     return not missing_of(checks)

@@ -27,7 +27,7 @@ FEATURE_CLEANERS = Point[Callable[[], list[str]]]("cleaner")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; errors end as one message on stderr and exit status 1 (usage: 2).
 
-    A reader who has seen enough (``| head -1``) changes no status. An output that cannot be written does.
+    A reader that closes the pipe early (``| head -1``) changes no status. An output that cannot be written does.
     """
     with steady_standard_streams() as output:
         status = _run(sys.argv[1:] if argv is None else argv)
@@ -54,7 +54,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
-    """A mistake ends with the status of the command that it was made with."""
+    """Parse; a usage error ends with the status of its command."""
     commands = _with_modules_of_their_own()
     ours, behind = split(argv, commands)
     try:
@@ -156,7 +156,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    """Ends with the run's own exit status; with that of a usage error where there is no run."""
+    """Returns the run's own exit status, or that of a usage error if there is no run."""
     from pytest_nfvperf.adapters.evidence.reader import (  # noqa: PLC0415
         conclude,
         read_run,

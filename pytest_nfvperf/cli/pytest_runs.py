@@ -1,8 +1,4 @@
-"""Commands that are runs of pytest.
-
-``nfvperf plan`` lists the trials of one. ``nfvperf compare`` runs several Open vSwitch on the same tests, or compares
-two runs that were made already.
-"""
+"""Commands that are runs of pytest: ``nfvperf plan`` and ``nfvperf compare``."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ def run_pytest(arguments: Sequence[str]) -> int:
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """List the trials of a run; ends with pytest's exit status."""
+    """List the trials of a run; returns pytest's exit status."""
     return run_pytest(["--nfv-plan", *arguments.pytest_arguments])
 
 
@@ -70,7 +66,6 @@ COMPARE = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_te
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    """Ends with the exit status of the run that compares; of two runs with what they come to."""
     from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - each command imports its own
 
     given: list[str] = arguments.behind
@@ -90,7 +85,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
-    """Print the table of two runs, and write the document beside the second's evidence."""
+    """Print the table of two existing runs, and write the document beside the second's evidence."""
     from pytest_nfvperf.adapters.evidence.comparison import compared_runs, write_comparison  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison import comparison_text, differences_text  # noqa: PLC0415

@@ -53,7 +53,7 @@ def _tests_in(file: Path) -> int:
 
 
 def copy(target: Path, package: Path = _PACKAGE) -> str:
-    """Copy suites and documents, with the two files that pytest needs beside them; says how to go on.
+    """Copy suites and documents, with the two files that pytest needs beside them.
 
     Raises:
         ConfigError: something is there already, or the directory cannot be written.

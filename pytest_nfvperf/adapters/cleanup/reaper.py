@@ -1,8 +1,7 @@
 """Removal of what runs made: our own at the end of a run, a dead run's at the next start.
 
-A run is dead when its owner's pid is gone, is another process now (other start time), or lived
-in another boot. Live runs are never touched. What is removed is what the dead run's journal
-lists, and what carries its tag: namespaces by name, processes by environment.
+A run is dead if its owner's pid is gone, is now another process (other start time), or is of another boot. Live runs
+are never touched. The journal lists what to remove; the tag finds more: namespaces by name, processes by environment.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _KILL_DEADLINE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What a reap did. ``kept`` names the live runs that were left alone."""
+    """The result of a reap. ``kept``: live runs that were left alone."""
 
     removed: tuple[str, ...]
     failed: tuple[Failed, ...]
@@ -70,17 +69,14 @@ class Reaped:
 
 
 def open_journal(base: Path | None = None, *, keep: bool = False) -> Journal:
-    """A new run's journal, which removes at its end what is left. Arguments and errors as of Journal.create."""
+    """A new run's journal that removes at its end what is left. Arguments and errors: see Journal.create."""
     return Journal.create(remove_entries, base, keep=keep)
 
 
 def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
-    """Remove what dead runs left under ``base``, and only that. Safe to run beside live runs and other reaps.
+    """Remove what dead runs left under ``base``. Safe beside live runs and other reaps.
 
-    Args:
-        base: the directory of all runs.
-        kept_too: also remove the directories of runs that were kept on purpose (``--nfv-keep``).
-            What else a kept run left (processes, namespaces) is removed in any case.
+    ``kept_too``: also the directories of runs that ``--nfv-keep`` kept; their processes and namespaces go in any case.
     """
     base = base_directory(base)
     removed: list[str] = []
@@ -104,7 +100,7 @@ def _reaping(base: Path) -> Iterator[None]:
 
 
 def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
-    """True for a run to reap; unfinished directories of dead makers are removed here."""
+    """True for a run to reap. Removes unfinished directories of dead makers."""
     if directory.name.startswith(NEW_PREFIX):
         if not _unfinished_is_live(directory.name):
             shutil.rmtree(directory, ignore_errors=True)
@@ -151,7 +147,7 @@ def _unfinished_is_live(name: str) -> bool:
 
 
 def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
-    """The run's processes, noted or not: killed between spawn and note, or a torn line."""
+    """Kill the run's processes, also those it had not noted: killed between spawn and note, or a torn line."""
     failed: list[Failed] = []
     for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
         _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
@@ -159,7 +155,7 @@ def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
 
 
 def _remove_tagged_netns(tag: str, removed: list[str], left: set[str]) -> list[Failed]:
-    """Namespaces that carry the tag in their name, though the journal's line is torn; not those ``left`` on purpose."""
+    """Namespaces with the tag in their name, in case the journal's line is torn; not those ``left`` on purpose."""
     failed: list[Failed] = []
     if NETNS_DIRECTORY.is_dir():
         for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
@@ -170,9 +166,9 @@ def _remove_tagged_netns(tag: str, removed: list[str], left: set[str]) -> list[F
 
 
 def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[Failed]:
-    """Remove entries newest first. What is already gone is no failure. Appends to ``removed`` what was removed.
+    """Remove entries newest first, and append what was removed to ``removed``. Things already gone are no failure.
 
-    A namespace that a borrowed interface could not be taken out of stays: a veth pair would go with it.
+    A namespace that still holds a borrowed interface stays: removing it would remove a veth pair.
     """
     removed = removed if removed is not None else []
     failed: list[Failed] = []
@@ -205,9 +201,9 @@ def _kill_noted(entry: Entry) -> bool:
 
 
 def kill_noted(journal: Journal) -> None:
-    """SIGKILL to every process that this run has noted, waiting for none of them.
+    """SIGKILL every process that this run has noted, without waiting.
 
-    Not to those that were noted as gentle, which have something to give back, as a client has a server's ports.
+    Not "gentle" ones, which have something to give back, such as a client that has a server's ports.
     """
     for entry in journal.entries:
         pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
@@ -216,7 +212,7 @@ def kill_noted(journal: Journal) -> None:
 
 
 def kill_rest(journal: Journal) -> None:
-    """SIGKILL to what carries this run's tag without being noted: its start was interrupted. Waits for its end."""
+    """SIGKILL unnoted processes with this run's tag (their start was interrupted), and wait for their end."""
     gentle = {entry.details.get("pid") for entry in journal.entries if entry.details.get("gentle")}
     for identity in processes_of_run(journal.tag, journal.directory / JOURNAL_FILE):
         with suppress(ProcessLookupError):
@@ -225,7 +221,7 @@ def kill_rest(journal: Journal) -> None:
 
 
 def _kill(identity: ProcessId) -> bool:
-    """SIGKILL one process and wait for its end; False when it was gone."""
+    """SIGKILL one process and wait for its end; False if it was gone."""
     if not _send_kill(identity):
         return False
     wait_until(lambda: not identity.alive(), f"the end of killed process {identity.pid}", _KILL_DEADLINE_S)
@@ -233,7 +229,7 @@ def _kill(identity: ProcessId) -> bool:
 
 
 def _send_kill(identity: ProcessId) -> bool:
-    """SIGKILL one process through a pidfd, so that a reused pid cannot be hit; False when it was gone."""
+    """SIGKILL one process by a pidfd, so that a reused pid cannot be hit; False if it was gone."""
     try:
         handle = os.pidfd_open(identity.pid)
     except ProcessLookupError:

@@ -20,13 +20,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
-
-    Attributes:
-        seen: what is there.
-        advice: what to install or set; empty when there is nothing to do.
-        needed: the testbed that was looked at cannot run without it.
-    """
+    """One thing that was looked at. ``needed``: the testbed that was looked at cannot run without it."""
 
     name: str
     state: CheckState

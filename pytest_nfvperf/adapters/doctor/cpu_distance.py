@@ -35,8 +35,8 @@ def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[
     """How far the PMDs' and VNFs' CPUs are from the generator's, or why that was not measured.
 
     Args:
-        testbed: None: the one that this machine has without a file.
-        known: the round trips, ns, that runs on a testbed's CPUs have seen.
+        testbed: None: the default one of this machine.
+        known: round trips, ns, that earlier runs on a testbed's CPUs observed.
     """
     try:
         testbed = discover_testbed() if testbed is None else planned(testbed)
@@ -78,7 +78,7 @@ class _Look:
         return {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
 
     def check(self) -> Check:
-        """What was seen, and which other CPU would be nearer."""
+        """The observed distances, and other CPUs that would be closer."""
         cpus = self._cpus
         distances = self._generator.distances((*cpus.pmd, *cpus.vnf))
         found = pairs(distances, self._bands, self._places)
@@ -90,7 +90,7 @@ class _Look:
         return Check(NAME, CheckState.WARN if todo else CheckState.OK, seen, todo)
 
     def _choices(self, found: Sequence[CpuPair]) -> list[Choice]:
-        """Of PMDs first: they may have a VNF's CPU, too."""
+        """PMDs choose first: they may take a VNF's CPU."""
         pmds, vnfs = ([pair for pair in found if pair.other in owned] for owned in (self._cpus.pmd, self._cpus.vnf))
         if not any(pair.apart for pair in found):
             return []
@@ -101,7 +101,7 @@ class _Look:
         return [*choices, *nearer([pair for pair in vnfs if pair.apart], left)]
 
     def _tried(self) -> tuple[CpuPair, ...]:
-        """CPUs that nobody has, as far as they can be locked and a thread can run there."""
+        """Measure CPUs without an owner, as far as they can be locked and a thread can run there."""
         owned = {*self._taken, *self._cpus.housekeeping}
         free = _lockable(worth_trying(self._places.values(), self._cpus.generator, owned), self._journal, self._stack)
         try:
@@ -123,7 +123,7 @@ def _missing_advice(missing: Sequence[Distance]) -> str:
 
 
 def _lockable(cpus: Iterable[int], journal: Journal, stack: ExitStack) -> list[int]:
-    """Those that no run measures on; locked from now on."""
+    """CPUs that no run measures on; locked from now on."""
     locked = []
     for cpu in cpus:
         try:

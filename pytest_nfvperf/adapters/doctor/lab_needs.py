@@ -72,7 +72,7 @@ def _seen(port: DutPort, nic: NicFacts) -> str:
 
 
 def _absent(port: DutPort, name: str) -> str:
-    """Why a port cannot be used at all; "" when it can."""
+    """Why a port cannot be used at all; "" if it can."""
     if port.pci is not None:
         there = (_PCI_DEVICES / port.pci.lower()).exists()
         return "" if there else f"this machine has no PCI device {port.pci}: see lspci -D"

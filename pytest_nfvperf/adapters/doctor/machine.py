@@ -56,7 +56,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
 
 
 def _is_private_dpdk(testbed: Testbed) -> bool:
-    """Without a file the datapath without DPDK would serve, too."""
+    """True if the testbed needs DPDK. Without a file the datapath without DPDK would serve, too."""
     return (testbed.ovs.instance, testbed.ovs.datapath) == ("private", "dpdk")
 
 
@@ -200,7 +200,7 @@ def _linux_bridge() -> Check:
 
 
 def _af_xdp() -> Check:
-    """The kernel's sockets; which of OVS's and DPDK's ports use them is seen when one is built."""
+    """Checks the kernel's sockets. Whether OVS's and DPDK's ports can use them shows when one is built."""
     lacking = lacks_af_xdp()
     if lacking is not None:
         seen, _, advice = lacking.partition(": ")
@@ -213,7 +213,7 @@ def _af_xdp() -> Check:
 
 
 def _vduse() -> Check:
-    """In the kernel and its tools; whether OVS can serve it is a matter of its DPDK."""
+    """Checks the kernel and its tools. Whether OVS can serve VDUSE depends on its DPDK."""
     lacking = lacks_vduse()
     if lacking is None:
         return Check("VDUSE", CheckState.OK, "in the kernel, with virtio_vdpa")
@@ -240,7 +240,6 @@ def _optional(name: str, program: str, other_names: tuple[str, ...]) -> Check:
 
 
 def _others() -> Check:
-    """The rest of what `make setup` installs."""
     absent = [name for name, program in PROGRAMS.items() if program.use in SETUP_USES and find(name) is None]
     if not absent:
         return Check("other programs", CheckState.OK, "all installed")

@@ -32,7 +32,7 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
 
 
 def _far(testbed: Testbed, node: NodeSpec, name: str, said: str) -> Check:
-    """Of a node on another machine, which is asked."""
+    """Ask a node on another machine."""
     try:
         facts = NODE_HOSTS.part("ssh")(testbed).look_at(node)
     except NfvperfError as error:

@@ -1,7 +1,7 @@
-"""From evidence to ``comparison.json``: of a run that compared, and of two runs that were made already.
+"""From evidence to ``comparison.json``: of a run that compared, and of two existing runs.
 
-Nothing alternated between two runs, so what the machine did in one and not in the other is in their ratio. Only what
-exceeds UNPAIRED_FLOOR is told as a difference.
+Two runs did not alternate, so what the machine did in only one of them is in their ratio. Only differences above
+UNPAIRED_FLOOR are reported.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CONFIDENCE = 0.95
 
 
 def compared_run(run: RunEvidence, conclusion: RunConclusion) -> ComparedRun | None:
-    """What a run compared; None of a run that does not compare."""
+    """What a run compared; None for a run that does not compare."""
     if run.run is None or run.run.compare is None:
         return None
     comparing = run.run.compare
@@ -88,7 +88,7 @@ def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARI
 
 
 def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> ComparedRun:
-    """The second run against the first.
+    """Compare the second run with the first.
 
     Raises:
         ConfigError: one run twice, machines or rigs that differ, or no figure that both have.
@@ -130,7 +130,6 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
 
 
 def _facts(run: RunEvidence) -> Mapping[str, Any]:
-    """The fingerprint, and the profile."""
     if run.run is None:
         raise ConfigError(
             "the run record is missing: nothing says on which machine it was measured", file=str(run.path)
@@ -174,7 +173,7 @@ def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigu
 
 
 def _samples(outcome: Outcome) -> list[Samples]:
-    """Readings of metrics that can be compared; of a search what each repeat reported."""
+    """Readings of comparable metrics; for a search, what each repeat reported."""
     found = [samples for samples in outcome.samples if samples.metric in BETTER]
     for goal in outcome.goals:
         values = [fps for fps in goal.repeated_fps or (goal.reported_fps,) if fps]

@@ -1,7 +1,7 @@
 """Latency histograms in the form that other tools read: HdrHistogram V2, compressed, base64.
 
-The text starts with ``HISTF`` and opens in HdrHistogram's own plotter and in every port of
-the library (http://hdrhistogram.org).
+The text starts with ``HISTF`` and opens in HdrHistogram's plotter and in every port of the library
+(http://hdrhistogram.org).
 """
 
 from __future__ import annotations

@@ -61,11 +61,11 @@ REFUSED = "refused"
 
 @dataclass(slots=True)
 class TestEvidence:
-    """All that one test left, in order; ids with what they name. ``end`` is None when it did not end.
+    """All that one test left, in order; ids with what they name. ``end`` is None if it did not end.
 
-    ``file``: name of the evidence file, so of the process that ran it. ``began_ns``: wall clock.
-    ``lost_in``: files of workers that died with it, before it was repeated.
-    ``earlier``: attempts before this one, of a test that another plugin repeated within its process.
+    ``file``: evidence file, hence the process that ran it. ``began_ns``: wall clock.
+    ``lost_in``: files of workers that died with it before it was repeated.
+    ``earlier``: earlier attempts, if another plugin repeated the test within its process.
     """
 
     __test__ = False
@@ -102,7 +102,6 @@ class RunEvidence:
     """One run, merged from all its files.
 
     Attributes:
-        path: the file or directory it was read from.
         runs: the run record of each file, by file name; several with xdist.
         tests: by pytest node id, in order of their first record; "" holds what belongs to no test.
         ends: the closing record of each file; a file that lacks one was killed.
@@ -126,22 +125,19 @@ class RunEvidence:
 
     @property
     def run(self) -> RunData | None:
-        """The (first) run record; None when even that is missing."""
         return next(iter(self.runs.values()), None)
 
     @property
     def started_ns(self) -> int:
-        """Wall clock of the first record."""
         return min((first for first, _ in self.spans_ns.values()), default=0)
 
     @property
     def ended_ns(self) -> int:
-        """Wall clock of the last record."""
         return max((last for _, last in self.spans_ns.values()), default=0)
 
     @property
     def took_s(self) -> float:
-        """How long it took: what its process measured, where it ended by itself; else as the wall clock has it."""
+        """Duration: as its process measured it if it ended by itself, else by the wall clock."""
         measured_s = [end.seconds for end in self.ends.values() if end.seconds]
         if not self.resumed and len(measured_s) == len(self.runs) > 0:
             return max(measured_s)
@@ -149,7 +145,7 @@ class RunEvidence:
 
     @property
     def resumed(self) -> frozenset[str]:
-        """Files of processes that a later one went on with (``--nfv-resume``)."""
+        """Files of processes that a later one continued (``--nfv-resume``)."""
         return frozenset(file for data in self.runs.values() for file in data.resumes)
 
     @property
@@ -175,7 +171,7 @@ class RunEvidence:
         return names if len(set(names.values())) > 1 else {}
 
     def test(self, node_id: str) -> TestEvidence:
-        """The test of this node id, made when it is not there yet."""
+        """The test of this node id, created if needed."""
         return self.tests.setdefault(node_id, TestEvidence(node_id))
 
 
@@ -192,10 +188,10 @@ def read_run(
 
     Args:
         path: of the directory or file.
-        only: names of the files of the directory to read; None for all.
-        steps: False keeps of each test only the last of the trials that are steps of a search: what became of the run
-            does not rest on the others, and most of the memory that a run takes is theirs.
-        known_ends: how the processes of these files ended, where they could not write it.
+        only: names of the files to read; None for all.
+        steps: False keeps only the last search step of each test. The conclusion needs no others, and they take
+            most of the memory of a run.
+        known_ends: how the processes of these files ended, if they could not write it.
 
     Raises:
         ConfigError: nothing there, a line that is not evidence, another schema version, or files of several runs.
@@ -225,7 +221,7 @@ def read_run(
 
 
 def _repeated(test: TestEvidence) -> str:
-    """Who reads that a test passed shall know that it failed before."""
+    """A reader who sees that a test passed must learn that it failed before."""
     said = []
     for number, end in enumerate((one.end for one in test.earlier), 1):
         how = "did not end" if end is None else ", ".join(filter(None, (end.status, end.reason)))
@@ -234,7 +230,7 @@ def _repeated(test: TestEvidence) -> str:
 
 
 def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> TestEvidence:
-    """A test of all files: what a process left counts no more once one that went on with the run had the test anew."""
+    """Merge a test over all files. A test that ran again after a resume replaces the earlier record."""
     after = {file for test in tried if test.node_id and test.file in runs for file in runs[test.file].resumes}
     settled = _settled([test for test in tried if test.file not in after])
     base = next((test for test in tried if test.file == settled.data.measured_in), None)
@@ -245,7 +241,7 @@ def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> T
 
 
 def _settled(tried: Sequence[TestEvidence]) -> TestEvidence:
-    """A test of the files of one run: what a worker left that died with it counts no more once another repeated it."""
+    """Merge a test over one run's files. A dead worker's record is replaced once another worker repeated the test."""
     ended = [test for test in tried if test.end is not None or not test.node_id]
     kept = ended or [max(tried, key=lambda test: test.began_ns)]
     settled, *others = kept
@@ -259,7 +255,7 @@ def _settled(tried: Sequence[TestEvidence]) -> TestEvidence:
 
 
 def _why_no_end(evidence: RunEvidence, file: str) -> str:
-    """What a file that lacks its end means; "" for one that has it."""
+    """Why a file lacks its end; "" if it has one."""
     if file in evidence.ends or file in evidence.resumed or file in evidence.being_written:
         return ""
     repeated = [test for test in evidence.tests.values() if file in test.lost_in]
@@ -270,7 +266,7 @@ def _why_no_end(evidence: RunEvidence, file: str) -> str:
 
 
 def worker_of(file: str) -> str:
-    """``gw0`` of ``evidence-gw0.jsonl``; "" of a run without workers."""
+    """``gw0`` of ``evidence-gw0.jsonl``; "" for a run without workers."""
     return Path(file).stem.removeprefix("evidence").removeprefix("-")
 
 
@@ -284,7 +280,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines; the last one only if it was written to its end. An editor may have taken the line feed off."""
+    """Numbered lines; the last one only if it is complete. An editor may have removed the final line feed."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n") and not _is_whole(line):
@@ -369,7 +365,7 @@ def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, An
 
 
 def _sharing(trial: TrialData, parts: dict[Hashable, Any]) -> TrialData:
-    """The same with what it has in common with trials before, its traffic and directions, kept once for all."""
+    """Share what the trial has in common with earlier ones (traffic and directions), to save memory."""
     result = trial.result
     spec = replace(
         result.spec,
@@ -381,7 +377,7 @@ def _sharing(trial: TrialData, parts: dict[Hashable, Any]) -> TrialData:
 
 
 def _forget_steps(evidence: RunEvidence, test: TestEvidence | None) -> None:
-    """The trial before the last, if it is a step; the last one says why a test was spoiled."""
+    """Drop the trial before the last if it is a search step. The last one tells why a test was disturbed."""
     if test is None or len(test.trials) < 2:
         return
     before = list(test.trials)[-2]
@@ -390,9 +386,9 @@ def _forget_steps(evidence: RunEvidence, test: TestEvidence | None) -> None:
 
 
 def conclude(run: RunEvidence) -> RunConclusion:
-    """What became of a run that was read.
+    """The conclusion of a run that was read.
 
-    All selected tests count, those that never began, too; evidence of before these were listed has none of them.
+    All selected tests count, also those that never began. Evidence from before selected tests were listed lacks these.
     """
     ended = _ended(run)
     tests = [test_facts(test, run) for test in run.tests.values() if test.node_id]
@@ -414,9 +410,9 @@ def conclude(run: RunEvidence) -> RunConclusion:
 
 
 def _ended(run: RunEvidence) -> RunEndData | None:
-    """How it ended; None when it was killed. A worker that was killed did not kill the run, its controller knows.
+    """How the run ended; None if it was killed. A killed worker does not kill the run: its controller knows.
 
-    How a process ended counts no more once a later one has gone on with the run.
+    A process that a later one continued no longer counts.
     """
     ends = {file: end for file, end in run.ends.items() if file not in run.resumed}
     # These speak for the whole run, the one that wrote last first.
@@ -460,7 +456,7 @@ test_facts.__test__ = False  # type: ignore[attr-defined]
 
 
 def _lost_a_worker(run: RunEvidence) -> bool:
-    """One of xdist's workers was killed or crashed, which its controller outlived."""
+    """True if an xdist worker was killed or crashed, and its controller survived."""
     ends = [file for file in run.ends if file not in run.resumed]
     if any(_is_of(file, REFUSED) for file in ends):
         return False  # it began no test
@@ -468,5 +464,5 @@ def _lost_a_worker(run: RunEvidence) -> bool:
 
 
 def _is_of(file: str, who: str) -> bool:
-    """``evidence-controller.jsonl``; of a run that went on ``evidence-resumed-1-controller.jsonl``."""
+    """Matches ``evidence-controller.jsonl``, and after a resume ``evidence-resumed-1-controller.jsonl``."""
     return worker_of(file).rpartition("-")[2] == who

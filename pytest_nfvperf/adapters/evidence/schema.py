@@ -13,7 +13,7 @@ from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, RecordKind
 
 
 class Line(BaseModel):
-    """What every line carries. Unknown keys are allowed: later versions of the project only add."""
+    """Fields of every line. Unknown keys are allowed: later versions of the project only add keys."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -38,7 +38,7 @@ _LINE: TypeAdapter[Line] = TypeAdapter(_ANY_LINE)
 
 
 def parse_line(text: bytes | str) -> Line:
-    """One line as typed data. Raises pydantic.ValidationError, strict: no text is taken for a number."""
+    """One line as typed data. Raises pydantic.ValidationError; strict: text is no number."""
     return _LINE.validate_json(text, strict=True)
 
 

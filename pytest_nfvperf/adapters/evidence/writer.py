@@ -20,18 +20,15 @@ _SAMPLES_FORMAT = 1
 
 
 def evidence_file(run_dir: Path, worker: str) -> Path:
-    """Where a process writes its records; ``worker``: "" in a process that is no worker of pytest-xdist."""
+    """The file for a process's records. ``worker``: "" outside of pytest-xdist's workers."""
     return run_dir / f"evidence{f'-{worker}' if worker else ''}.jsonl"
 
 
 class EvidenceWriter:
-    """A Sink that appends lines to a file of its own.
+    """A Sink that appends lines to a file of its own, which must be new or empty.
 
-    A line is handed to the kernel whole before ``emit`` returns, so a killed run leaves every
-    finished trial readable. When a line cannot be written whole it is taken back.
-
-    Args:
-        path: the file; its directory is made. It must be new or empty.
+    The kernel has a whole line before ``emit`` returns, so a killed run leaves every finished trial readable. It takes
+    back a line that it cannot write whole.
 
     Raises:
         ConfigError: the file already holds a run.
@@ -54,9 +51,9 @@ class EvidenceWriter:
             raise ConfigError("already holds the evidence of a run; choose another results directory", file=str(path))
 
     def emit(self, record: Record) -> None:
-        """Append one line; TestbedError when it cannot be written whole.
+        """Append one line; TestbedError if it cannot be written whole.
 
-        After that, what only says more of the test that this ended is left out where there is no room for it either.
+        If there is no room for later details of the test that this line ended, they are left out.
         """
         if self._fd is None:
             raise ValueError(f"evidence file {self.path} is closed; record {record.id} came too late")
@@ -78,7 +75,6 @@ class EvidenceWriter:
         self._end += len(data)
 
     def close(self) -> None:
-        """Close the file. Can be called twice."""
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
@@ -91,10 +87,10 @@ class EvidenceWriter:
 
 
 def sync(fd: int) -> None:
-    """Have the kernel write a file to its disk, where there is something to write to: some file systems cannot.
+    """Have the kernel write a file to its disk, if the file system can.
 
     Raises:
-        OSError: the disk refused, as a full one or a broken one does.
+        OSError: the disk refused, as a full or broken one does.
     """
     try:
         os.fsync(fd)
@@ -104,7 +100,7 @@ def sync(fd: int) -> None:
 
 
 def is_being_written(path: Path) -> bool:
-    """True while a process has the file open to write more: its lock (flock(2)) goes with it, however it ends.
+    """True while a process has the file open to write more: its lock (flock(2)) ends with it.
 
     A process that the run forked shares the lock, and may outlive the run. So the run itself must be alive.
     """
@@ -122,7 +118,7 @@ def is_being_written(path: Path) -> bool:
 
 
 def _owner(fd: int) -> int | None:
-    """Who took the lock of this file, as proc_locks(5) says; None where it does not: another machine, a container."""
+    """The pid that locked this file (proc_locks(5)); None if it is not listed: another machine, a container."""
     status = os.fstat(fd)
     file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with suppress(OSError):
@@ -134,7 +130,7 @@ def _owner(fd: int) -> int | None:
 
 
 def samples_in(directory: Path) -> OpenSamples:
-    """Opens samples files in a directory, which is made with the first."""
+    """Opens samples files in a directory, which the first of them creates."""
 
     def open_file(name: str, columns: Sequence[str], rows: int, about: Mapping[str, object]) -> SamplesFile:
         directory.mkdir(parents=True, exist_ok=True)
@@ -146,16 +142,15 @@ def samples_in(directory: Path) -> OpenSamples:
 class SamplesFile:
     """The samples of a soak on disk: a header line, then a JSON array a row.
 
-    The place for all of them is taken before the soak begins: a disk that others fill up meanwhile takes no sample
-    away, and one that is too full is noticed in the first second and not in the twelfth hour. Should the disk refuse a
-    row all the same, the soak goes on, and the rows that are missing on disk are said. ``close`` gives back what was
-    taken of the disk and not used.
+    Space for all rows is reserved before the soak. So others cannot fill the disk meanwhile, and a full disk is
+    noticed in the first second, not in the twelfth hour. If the disk still refuses a row, the soak goes on, and
+    ``failed`` reports the missing rows. ``close`` releases unused space.
 
     Args:
-        path: made new; its directory must be there.
+        path: made new; its directory must exist.
         columns: of every row, without ``t``.
         rows: how many will come.
-        about: put into the header, plain JSON.
+        about: plain JSON for the header.
 
     Raises:
         TestbedError: the disk has no room for the rows, or the file cannot be made.
@@ -190,7 +185,7 @@ class SamplesFile:
         return self.path.name
 
     def add(self, row: Mapping[str, float]) -> None:
-        """Write a row. A disk that refuses it does not end the soak: see ``failed``."""
+        """Write a row. A refusal by the disk does not end the soak: see ``failed``."""
         if self._fd is None:
             raise ValueError(f"samples file {self.path} is closed")
         line = ("[" + ",".join(_figure(row.get(name)) for name in self.columns) + "]\n").encode()
@@ -205,7 +200,6 @@ class SamplesFile:
             self.failed = (first, count + 1)
 
     def close(self) -> None:
-        """End the file where the rows end. Can be called twice."""
         if self._fd is None:
             return
         os.ftruncate(self._fd, self._end)
@@ -221,7 +215,7 @@ def _figure(value: float | None) -> str:
 
 
 def read_samples(path: Path) -> SoakTable:
-    """The rows of a file; of one whose writer was killed, those that are whole.
+    """The rows of a file. Of a killed writer's file, the complete rows.
 
     Raises:
         TestbedError: it is no samples file.

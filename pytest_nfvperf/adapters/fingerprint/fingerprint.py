@@ -52,12 +52,7 @@ def fingerprint(testbed: Testbed, extra: Mapping[str, Any] | None = None) -> dic
 
 
 def running_facts(pmd_rxq_show: str, other_config: Mapping[str, str]) -> dict[str, Any]:
-    """What a running OVS adds: which PMD polls which queue, and how it is configured.
-
-    Args:
-        pmd_rxq_show: output of ``ovs-appctl dpif-netdev/pmd-rxq-show``.
-        other_config: of the Open_vSwitch table; the names of the run are left out of it.
-    """
+    """Facts of a running OVS: which PMD polls which queue, and ``other_config`` without names of the run."""
     queues: dict[str, int] = {}
     core = None
     for line in pmd_rxq_show.splitlines():
@@ -149,7 +144,7 @@ def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
 
 
 def _version_facts(version: NamedOvs) -> dict[str, Any]:
-    """Of a version that tests ask for by name; what cannot be read is absent."""
+    """Facts of a version that tests ask for by name; what cannot be read is absent."""
     try:
         binaries = locate(version.prefix)
     except NfvperfError:

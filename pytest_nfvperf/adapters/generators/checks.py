@@ -22,11 +22,11 @@ _SHOWN = 4000
 
 @contextmanager
 def readable(who: str, answer: object) -> Iterator[None]:
-    """Read an answer of another program: what is missing in it, or is no number, is that program's fault.
+    """Parse another program's answer; a missing field or a text for a number is that program's fault.
 
     Args:
         who: answered, such as "TRex server 192.0.2.1".
-        answer: its whole, which becomes evidence.
+        answer: all of it, as evidence.
 
     Raises:
         GeneratorError: it cannot be read, and why.
@@ -42,7 +42,7 @@ def readable(who: str, answer: object) -> Iterator[None]:
 
 
 def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[GeneratorPort]) -> None:
-    """Raise ConfigError for a name attached twice, an MTU out of range, or a forwarder that does not know where to."""
+    """Raise ConfigError for a name attached twice, an MTU out of range, or a forwarder without a destination."""
     known = dict(attached)
     for port in ports:
         if port.name in known:

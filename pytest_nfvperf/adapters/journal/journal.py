@@ -5,10 +5,8 @@ Layout under the base directory (``/run/nfvperf``, or ``$NFVPERF_RUN_DIR``)::
     <tag>/owner.json      pid, start time, boot id, command line of the run
     <tag>/journal.jsonl   one JSON object a line: {"op": "note", ...} or {"op": "forget", "id": n}
 
-A run directory appears by rename with its owner already in it, so there is never a directory of
-unknown owner: one that is still being made names its maker in ``.new-<tag>-<pid>-<start>``.
-
-Who a process is: a pid alone is reused, so its start time and the boot belong to it (proc(5)).
+A run directory appears by rename with its owner already in it. While it is being made it is called
+``.new-<tag>-<pid>-<start>``, after its maker. A pid is reused, so start time and boot identify a process (proc(5)).
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> int | None:
-    """The number of the namespace in which our pids mean something (pid_namespaces(7)); None where it is not told."""
+    """The number of our pid namespace (pid_namespaces(7)); None if it cannot be read."""
     try:
         return (_PROC / "self/ns/pid").stat().st_ino
     except OSError:
@@ -83,7 +81,6 @@ class ProcessId:
 
     @staticmethod
     def of(pid: int) -> ProcessId | None:
-        """The identity of a running process; None when there is none."""
         ticks = start_ticks(pid)
         return None if ticks is None else ProcessId(pid, ticks)
 
@@ -95,7 +92,6 @@ class ProcessId:
         return identity
 
     def alive(self) -> bool:
-        """True while this very process runs."""
         return start_ticks(self.pid) == self.start_ticks
 
 
@@ -114,10 +110,9 @@ def processes_tagged(tag: str) -> Iterator[ProcessId]:
 
 
 def processes_of_run(tag: str, journal: Path) -> Iterator[ProcessId]:
-    """Every process that a dead run left: those with its tag, and those that are still about to get it.
+    """Every process that a dead run left: tagged ones, and children that are still about to get the tag.
 
-    A child that was forked but has not yet replaced itself by its command has its parent's environment,
-    but also its parent's open files, the journal among them.
+    A child between fork and exec has its parent's environment and open files, the journal among them.
     """
     # In this order: one that gets its tag between the two looks is seen by the second.
     yield from _processes(lambda process: _writes_to(process, str(journal)) or _is_tagged(process, tag))
@@ -141,7 +136,7 @@ def _is_tagged(process: Path, tag: str) -> bool:
 
 
 def _writes_to(process: Path, file: str) -> bool:
-    """True for who has the file open for writing; who only reads it (tail -f) is somebody else."""
+    """True if the process has the file open for writing; a mere reader (tail -f) is somebody else."""
     for fd in (process / "fd").iterdir():
         try:
             if str(fd.readlink()) == file and _is_writable(process, fd.name):
@@ -196,8 +191,7 @@ class Owner:
     def alive(self, directory: Path) -> bool:
         """True while the owner of a run directory runs: same boot, same pid, same start time.
 
-        In another pid namespace, as of a container that shares the directory, its pid is not ours to look up: it runs
-        as long as it holds its journal.
+        An owner in another pid namespace (a container that shares the directory) runs as long as it holds its journal.
         """
         if self.boot != boot_id():
             return False
@@ -251,10 +245,10 @@ class Journal:
         Args:
             remove: removes what is left at the end.
             base: the directory of all runs.
-            keep: leave the directory with its logs behind (``--nfv-keep``); only ``nfvperf clean`` removes it.
+            keep: leave the directory with its logs (``--nfv-keep``); only ``nfvperf clean`` removes it.
 
         Raises:
-            ConfigError: the base directory cannot be made or written; says how to name another.
+            ConfigError: the base directory cannot be made or written.
         """
         base = base_directory(base)
         tag, own = new_tag(), ProcessId.own()
@@ -281,7 +275,6 @@ class Journal:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What is noted and not forgotten, oldest first."""
         return tuple(self._entries.values())
 
     def name(self, role: str) -> str:
@@ -322,7 +315,6 @@ class Journal:
         self.forget_all([entry])
 
     def forget_all(self, entries: Sequence[Entry]) -> None:
-        """As ``forget`` for many."""
         known = [entry for entry in entries if self._entries.pop(entry.id, None) is not None]
         self._append(*({"op": "forget", "id": entry.id} for entry in known))
 
@@ -384,7 +376,7 @@ def read_owner(directory: Path) -> Owner | None:
 
 
 def _is_held(journal: Path) -> bool:
-    """True while a process holds its lock, in whichever namespace, and where nobody can tell."""
+    """True while a process holds its lock, in whichever namespace, and where this cannot be determined."""
     try:
         fd = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:  # it may have been made this very moment, before its journal
@@ -399,7 +391,7 @@ def _is_held(journal: Path) -> bool:
 
 
 def read_entries(directory: Path) -> tuple[Entry, ...]:
-    """What a journal says is still there, oldest first. A torn line (the writer was killed) is passed over."""
+    """Things that the journal still lists, oldest first. A torn line (its writer was killed) is skipped."""
     try:
         lines = (directory / JOURNAL_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

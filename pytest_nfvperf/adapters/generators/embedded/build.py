@@ -1,7 +1,7 @@
 """Builds nfvperf-gen where it runs, against that machine's libdpdk, and finds it again.
 
-The cache is keyed by everything that the result depends on, so an upgraded DPDK or compiler
-means another entry, never a stale program.
+The cache key has everything that the result depends on: an upgraded DPDK or compiler gets another entry, never a
+stale program.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WITHOUT_A_HOME = Path("/var/cache")
 
 
 def source_dir() -> Path:
-    """Where the C sources lie."""
+    """The folder of the C sources."""
     return Path(str(resources.files("pytest_nfvperf.native")))
 
 
@@ -51,10 +51,10 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
     Args:
         cache_dir: where builds are kept; :func:`default_cache_dir` by default.
         sanitize: with AddressSanitizer and UBSan: for tests, slow.
-        portable: for any CPU that the distribution's DPDK is for, as a guest's emulated one; else for the CPU at hand.
+        portable: for the oldest CPU of the distribution's DPDK, as a guest emulates it; else for the CPU at hand.
 
     Raises:
-        TestbedError: what is missing and the package that has it, or the compiler's output.
+        TestbedError: what is missing and its package, or the compiler's output.
     """
     _check_tools()
     place = _place(cache_dir, sanitize=sanitize, portable=portable)
@@ -182,7 +182,7 @@ def _compiler() -> str:
 
 
 def _cpu_flags() -> str:
-    """We build for the CPU at hand: a home directory shared by unlike machines must not share programs."""
+    """Built for the CPU at hand: a home directory shared by different machines must not share programs."""
     for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith(("flags", "Features")):
             return line
@@ -190,7 +190,7 @@ def _cpu_flags() -> str:
 
 
 def _publish(staged: Path, place: Path) -> None:
-    """Whole or not at all; when another process was faster, its build is as good."""
+    """Atomic. If another process was faster, its build is as good."""
     try:
         staged.rename(place)
     except OSError:

@@ -1,9 +1,7 @@
 """The rig's own ceiling: how fast the generator is with nothing in its way (How we measure, rule 3).
 
-A loop without a DUT: a second engine process joins two vhost-user sockets by plain forwarding.
-
-It takes the DUT's place, on the DUT's CPU, so that the rig's own ceiling can be measured
-(How we measure, rule 3), and tests get by without a switch.
+A second engine process takes the DUT's place on the DUT's CPU and forwards between two vhost-user sockets. Tests use
+it as well, to do without a switch.
 """
 
 from __future__ import annotations
@@ -38,11 +36,6 @@ class VhostLoop:
     """Two vhost-user server sockets whose frames come out at each other's end.
 
     Args:
-        binary: nfvperf-gen.
-        cpu: where it polls, all the time.
-        control_cpus: for its command thread.
-        run_dir: existing directory for sockets and log.
-        file_prefix: unique per instance.
         hugepages_mib: memory in MiB, 0 without hugepages.
         drop_every: every n-th frame of each direction is dropped; 0: none.
         options: of the engine, such as the tag that a reaper knows it by.
@@ -90,7 +83,6 @@ class VhostLoop:
         return self._engine.stop_forwarding()
 
     def close(self) -> None:
-        """End the process and remove the sockets. Can be called twice."""
         self._engine.close()
 
     def __enter__(self) -> VhostLoop:
@@ -118,11 +110,7 @@ class LoopRig:
     """Where a ceiling is measured, and with what.
 
     Attributes:
-        binary: nfvperf-gen.
-        cpus: the generator's polling CPUs.
-        control_cpus: housekeeping.
         loop_cpu: the CPU that the DUT polls on in the measurement: it must be idle now.
-        run_dir: existing directory.
         hugepages_mib: memory of each of the two processes.
         options: of both, such as the tag that a reaper knows them by.
     """
@@ -139,12 +127,12 @@ class LoopRig:
 def measure_ceiling(rig: LoopRig, traffic: Traffic, settle: Callable[[Generator], object] = lambda _: None) -> float:
     """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
 
+    Takes about 2 s. Raises TestbedError if no frame came back.
+
     Args:
         rig: programs and CPUs.
-        traffic: frame size, flows and directions of the measurement that the ceiling is for.
-        settle: called before it, for who waits until the host has put the CPUs side by side.
-
-    Takes about 2 s. Raises TestbedError when no frame came back.
+        traffic: frame size, flows and directions that the ceiling is for.
+        settle: called first, to wait until the host has placed the CPUs close together.
     """
     tag = f"ceiling-{traffic.shape_label}"
     shared: dict[str, Any] = {
@@ -173,7 +161,7 @@ def loop_ports(devices: tuple[str, ...], *, mtu: int = 1500) -> list[GeneratorPo
 
 
 def directions(traffic: Traffic) -> tuple[Direction, ...]:
-    """One way, or both, between the two ports of :func:`loop_ports`."""
+    """One direction, or both, between the two ports of :func:`loop_ports`."""
     there, back = Direction(_PORTS[0], _PORTS[1]), Direction(_PORTS[1], _PORTS[0])
     return (there, back) if traffic.bidirectional else (there,)
 
@@ -181,10 +169,10 @@ def directions(traffic: Traffic) -> tuple[Direction, ...]:
 def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ...], repeats: int = 5) -> float:
     """The highest rate received, in frames/s per direction.
 
-    The load is doubled until it no longer comes through, then held a little above what did. The best
-    of several trials, since a ceiling is what *can* be reached; a load that fails is tried again before it is
-    believed, and the end is reached when several in a row bring no more, because a disturbed trial would cap every
-    later search. Of each trial the upper quartile of short windows counts: most of it may be disturbed.
+    Double the load until it no longer comes through, then try a little above the best rate. A ceiling is what *can* be
+    reached, so the best of several trials counts. A disturbed trial would cap every later search: so a failed
+    load is tried again, and the search ends only when several trials in a row bring no more. Each trial counts with the
+    upper quartile of its short windows, because most of it may be disturbed.
     """
     best = 0.0
     load = _FIRST_LOAD_FPS
