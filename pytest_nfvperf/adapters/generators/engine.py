@@ -69,9 +69,7 @@ class EngineLink(Protocol):
 
     def log_tail(self) -> str: ...
 
-    def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
-        """Send one command and return its answer; errors as of :meth:`Engine.command`."""
-        ...
+    def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]: ...
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int: ...
 
@@ -79,9 +77,7 @@ class EngineLink(Protocol):
 
     def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]: ...
 
-    def close(self) -> None:
-        """End it. Can be called twice."""
-        ...
+    def close(self) -> None: ...
 
 
 StartEngine = Callable[[Sequence[str], Path, Mapping[str, str]], EngineLink]
@@ -320,7 +316,6 @@ class RecordedLink:
         return answer
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
-        """Pass it on, and keep it with its number."""
         number = self._link.send(name, deadline_s, **arguments)
         _append(self._path, {"cmd": name, "arguments": arguments, "sent": number})
         return number
@@ -386,7 +381,6 @@ class ReplayedLink:
         return answer
 
     def close(self) -> None:
-        """Can be called twice."""
         self._closed = True
 
     def _found(self, name: str, key: str) -> Mapping[str, Any]:

@@ -1,14 +1,7 @@
-"""A simulated trial that is looked at while it runs, in virtual time.
+"""A simulated generator and DUT, for packets and for streams: for the tests of searches, runners, suites and reports.
 
-A generator and a DUT in one, simulated: for the tests of searches, runners and reports.
-
-Time is virtual: a trial of an hour returns at once. The DUT forwards up to ``capacity_fps`` per
-direction and drops the rest, like a ring with a fast but finite server behind it. The same seed
-gives the same run.
-
-A stream engine and a DUT in one, simulated: for the tests of suites, runs and reports.
-
-Time is virtual: a run returns at once. The same spec gives the same result.
+Time is virtual: a trial of an hour returns at once. The DUT forwards up to ``capacity_fps`` per direction and drops the
+rest, like a ring with a fast but finite server behind it. The same seed gives the same run.
 """
 
 from __future__ import annotations
@@ -51,8 +44,6 @@ class FakeTrial:
     """Fulfils ports.running_trial.RunningTrial: the whole result, told in equal parts.
 
     Args:
-        spec: the trial.
-        interval_s: of each part.
         simulate: what the simulated DUT does with a spec.
         wait: lets seconds pass.
     """
@@ -194,7 +185,6 @@ class FakeGenerator:
         return TrialResult(spec=spec, counts=counts, health=self._health(), invalid=self._reasons(counts))
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> FakeTrial:
-        """As ``run_trial``, told in parts."""
         self._check_open()
         check_spec(self._ports, spec)
         self.specs.append(spec)
@@ -318,7 +308,6 @@ class FakeStreams:
         )
 
     def close(self) -> None:
-        """Can be called twice."""
         self.closed = True
 
     def _way(self, spec: StreamSpec, way: Way) -> WayCounts:

@@ -1,10 +1,8 @@
-"""Frame templates and streams for the embedded engine, built by scapy.
+"""Frame templates and streams for the embedded engine, built by scapy, and checks of captured copies of them.
 
-Every frame is Ethernet, an optional 802.1Q tag, IPv4 or IPv6, and UDP, as RFC 2544 appendix C.2.2 draws its
-test frame, or such a frame in a VXLAN; then the engine's 14-byte signature, then a pattern (byte n of the
-frame is n modulo 256) that lets the engine reuse its buffers at any frame size.
-
-Compares captured copies of a trial's frames with what was sent: byte for byte, and by their sequence numbers.
+Every frame is Ethernet, an optional 802.1Q tag, IPv4 or IPv6, and UDP (RFC 2544 appendix C.2.2), or such a frame in a
+VXLAN; then the engine's 14-byte signature, then a pattern (byte n of the frame is n modulo 256) that lets the engine
+reuse its buffers at any frame size.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Many frames by one system call (sendmmsg(2)), and alone on the CPU while they are sent.
+"""Frames by packet sockets (packet(7)), many by one system call (sendmmsg(2)): the generator of virtual time.
 
-Frames by packet sockets (packet(7)), in bursts of one system call: the generator of virtual time.
-
-It knows no rates: in virtual time there are none to know. A trial's load and duration say how many frames it has. They
-go in bursts of as many as a packet socket holds, up to MOST_IN_A_BURST. A burst begins when the one before it was
-forwarded. So how frames meet the DUT is the same in every run.
+In virtual time there are no rates. A trial's load and duration only say how many frames it has. They go in bursts of as
+many as a packet socket holds, up to MOST_IN_A_BURST. Each burst begins when the one before it was forwarded, so frames
+meet the DUT in the same way in every run.
 """
 
 from __future__ import annotations
@@ -178,7 +176,6 @@ class PacketSocketGenerator:
             self._ports.pop(name, None)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        """Wait until every attached interface has a carrier."""
         self._check_open()
         wait_until(
             lambda: not self._down(), "all links", deadline_s, last_seen=lambda: f"down: {', '.join(self._down())}"
@@ -193,7 +190,6 @@ class PacketSocketGenerator:
             self.run_trial(spec)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        """Send the frames of all directions, burst by burst."""
         return self.run_counted(spec, None)[0]
 
     def run_counted(

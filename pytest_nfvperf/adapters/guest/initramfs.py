@@ -1,7 +1,4 @@
-"""The guest's first file system: busybox, the modules that reach the host's root over 9p, and two scripts.
-
-Folders of the host in a guest, by 9p (qemu(1), -fsdev).
-"""
+"""The guest's first file system: busybox, two scripts, the modules that reach the host's root over 9p (qemu(1))."""
 
 from __future__ import annotations
 

@@ -133,12 +133,10 @@ class Kernel:
 
     @property
     def vmlinux(self) -> Path:
-        """The uncompressed kernel."""
         return self.directory / "vmlinux"
 
     @property
     def modules(self) -> Path:
-        """What is /lib/modules in the guest."""
         return self.directory / "lib" / "modules"
 
     @property

@@ -1,9 +1,7 @@
-"""Where this machine gets Debian's packages from, by its own apt sources.
+"""Where this machine gets Debian's packages from, and an apt of its own for another release's packages.
 
-apt with a database of its own, for another release's packages: this machine's is neither read nor changed.
-
-Sources, lists, cache and the list of installed packages, which is empty, are in a directory that the caller removes.
-apt checks what it downloads against the release's signed lists.
+Its sources, lists, cache and (empty) list of installed packages are in a directory that the caller removes; this
+machine's own are neither read nor changed. apt checks what it downloads against the release's signed lists.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ class Archive:
     """An archive of Debian.
 
     Attributes:
-        uri: as in a sources file.
         signed_by: the keyring that the machine's source names; empty for apt's own.
         trusted: the machine's source needs no signature.
     """

@@ -1,9 +1,4 @@
-"""Which CPU belongs to whom, found from what this process may use (MODELS: DPDK's and OVS's guides).
-
-Where the CPUs of this machine are: core, NUMA node, L3 cache.
-
-What a testbed file promises, against what the machine has: CPUs and hugepages.
-"""
+"""The CPUs of this machine (core, NUMA node, L3 cache), their owners (models: DPDK's and OVS's guides), and checks."""
 
 from __future__ import annotations
 

@@ -30,7 +30,6 @@ class Pool:
 
     @property
     def size(self) -> str:
-        """``2 MiB``, ``1 GiB``."""
         return _size(self.page_mib)
 
     @property
@@ -40,7 +39,6 @@ class Pool:
 
     @property
     def directory(self) -> str:
-        """As the kernel calls it."""
         return f"hugepages-{self.page_mib * 1024}kB"
 
     def pages(self, mib: int) -> int:
@@ -60,12 +58,10 @@ class Hugepages:
 
     @property
     def total_mib(self) -> int:
-        """MiB reserved."""
         return sum(pool.total * pool.page_mib for pool in self.pools)
 
     @property
     def free_mib(self) -> int:
-        """MiB reserved and unused."""
         return sum(pool.free * pool.page_mib for pool in self.pools)
 
     def __str__(self) -> str:

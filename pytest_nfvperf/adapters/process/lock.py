@@ -41,7 +41,6 @@ class Lease:
         self._handle: int | None = handle
 
     def close(self) -> None:
-        """Let go. Can be called twice."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -198,7 +197,6 @@ class MeasurementLock:
         )
 
     def close(self) -> None:
-        """Let go. Can be called twice."""
         while self._held:
             os.close(self._held.pop())
 

@@ -93,7 +93,6 @@ class SteadyOutput:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Take all of them."""
         for line in lines:
             self.write(line)
 
@@ -106,7 +105,6 @@ class SteadyOutput:
                 self._give_up(error)
 
     def isatty(self) -> bool:
-        """True for a terminal."""
         with suppress(ValueError):
             return self._stream.isatty()
         return False

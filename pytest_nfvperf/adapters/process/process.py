@@ -237,20 +237,16 @@ class ManagedProcess:
 
     @property
     def stdin(self) -> IO[bytes] | None:
-        """Its standard input, when it was spawned with a pipe."""
         return self.popen.stdin
 
     @property
     def stdout(self) -> IO[bytes] | None:
-        """Its standard output, when it was spawned with a pipe."""
         return self.popen.stdout
 
     def running(self) -> bool:
-        """True while it runs."""
         return self.popen.poll() is None
 
     def log_tail(self, lines: int = _LOG_TAIL_LINES) -> str:
-        """The last lines that it logged."""
         return tail(self.log, lines)
 
     def state(self) -> str:

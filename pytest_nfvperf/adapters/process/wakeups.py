@@ -57,11 +57,9 @@ class ShortTurns:
 
     @property
     def taken(self) -> bool:
-        """Whether turns are short."""
         return bool(self._wakers)
 
     def pids(self) -> tuple[int, ...]:
-        """Of the processes."""
         return tuple(waker.pid for waker in self._wakers.values())
 
     def run_ns(self) -> Mapping[int, int]:
@@ -85,12 +83,10 @@ class ShortTurns:
             waker.freeze()
 
     def thaw(self) -> None:
-        """Go on."""
         for waker in self._wakers.values():
             waker.thaw()
 
     def close(self) -> None:
-        """End them. Can be called twice."""
         while self._wakers:
             self._wakers.popitem()[1].stop()
 

@@ -52,7 +52,6 @@ class PublishedRelation:
     """One relation of a published.yaml, and one subject of this run.
 
     Attributes:
-        suite: that it stands beside.
         name: what was found, in the words of the file.
         source: where it was published.
         relation: ``tcp_throughput >= 100 % of {interface: veth, datapath: system}``.

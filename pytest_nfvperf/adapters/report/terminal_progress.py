@@ -62,7 +62,6 @@ class TerminalProgress:
         self._shown = False
 
     def trial_started(self, purpose: str, load_fps: int, duration_s: float, remaining_s: float | None) -> None:
-        """Show the trial that begins now; loads in frames/s per direction, times in seconds."""
         self._trial += 1
         left = "" if remaining_s is None else f"about {format_seconds(max(1, round(remaining_s)))} left"
         load = f"{format_fps(load_fps)} for {format_seconds(duration_s)}"

@@ -1,11 +1,7 @@
-"""A VNF that is a QEMU guest with vhost-user interfaces, in which testpmd forwards.
+"""A VNF that is a QEMU guest (qemu(1)) with vhost-user interfaces, in which testpmd forwards.
 
-QEMU's command line for a VNF that is a guest with vhost-user interfaces (qemu(1)). Pure.
-
-Tells a guest that hangs at its start from one that is slow.
-
-A slow guest prints, or uses its CPUs, or waits for the host to give it one. A hung one does neither: seen are a QEMU
-to whose vhost-user socket nobody connects, and one whose far end connected and says nothing. Both sleep for ever before
+A slow guest prints, or uses its CPUs, or waits for the host to give it one. A hung one does none of these. Seen: a QEMU
+to whose vhost-user socket nobody connects, and one whose peer connected and sends nothing. Both sleep for ever before
 the guest's first instruction, and do not answer their monitor.
 """
 
@@ -129,7 +125,6 @@ class GuestWatch:
     """Watches one boot; call ``look`` often.
 
     Args:
-        process: QEMU.
         outputs: files that the guest writes to.
         sockets: its vhost-user sockets, on which QEMU listens.
         monitor: QEMU's own (QMP).
@@ -313,17 +308,14 @@ class GuestVnf:
         self._console.wait_prompt("the prompt of the testpmd in the guest", _READY_DEADLINE_S, watch.look)
 
     def counts(self) -> tuple[VnfCounts, ...]:
-        """From testpmd's ``show fwd stats all``, by the guest's second serial port."""
         with self._told():
             answer = self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S)
             return forward_counts(self._spec, answer, version_in(self._shared / "stderr"))
 
     def check_alive(self) -> None:
-        """TestbedError when QEMU has ended."""
         self._process.check()
 
     def close(self) -> None:
-        """End it at once, and remove its files."""
         self._process.kill()
         self._journal.discard(self._directory, self._entry)
 

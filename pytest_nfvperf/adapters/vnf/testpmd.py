@@ -59,7 +59,6 @@ class Console:
     """The console of a process that was spawned with pipes.
 
     Args:
-        process: whose it is.
         prompt: what it prints when it is ready for a command.
 
     Every error has the end of the process's log with it.
@@ -273,7 +272,6 @@ class TestpmdVnf:
         return self._process.pid
 
     def processes(self) -> Mapping[int, CpuRole]:
-        """Its own, by its id."""
         return {self.pid: CpuRole.VNF}
 
     def wait_ready(self) -> None:
@@ -282,13 +280,11 @@ class TestpmdVnf:
         self._console.ask(self._start, _ANSWER_DEADLINE_S)
 
     def counts(self) -> tuple[VnfCounts, ...]:
-        """From ``show fwd stats all``."""
         return forward_counts(
             self._spec, self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S), version_in(self._process.log)
         )
 
     def check_alive(self) -> None:
-        """TestbedError when it has ended."""
         self._process.check()
 
     def close(self) -> None:

@@ -85,7 +85,6 @@ class EngineOptions:
 
     Attributes:
         pci: addresses of NICs to take; none are probed otherwise.
-        policy: what makes a trial invalid.
         attach_timeout_s: how long a server socket waits for its client.
         learn_timeout_s: how long ``learn`` goes on until its frames come through.
         nice: of the polling threads. Where they share a CPU with the rest of the machine, a raised
@@ -293,7 +292,6 @@ class EmbeddedGenerator:
         self._command("forward", _COMMAND_DEADLINE_S, action="start")
 
     def stop_forwarding(self) -> Mapping[str, Any]:
-        """End :meth:`forward`; returns counters per port."""
         ports: Mapping[str, Any] = self._command("forward", _COMMAND_DEADLINE_S, action="stop")["ports"]
         return ports
 

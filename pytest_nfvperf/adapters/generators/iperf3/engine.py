@@ -1,6 +1,6 @@
 """The iperf3 engine: real iperf3 between two namespaces, behind the StreamEngine port.
 
-From two iperf3 reports and the counters around them to a StreamResult, and what makes it invalid.
+It makes a StreamResult of two iperf3 reports and the counters around them, with the reasons that invalidate it.
 """
 
 from __future__ import annotations
@@ -293,7 +293,6 @@ class Iperf3Engine:
         return self._iperf3.info
 
     def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
-        """Run the streams between two ends; see the port."""
         if self._closed:
             raise GeneratorError("the iperf3 engine is closed")
         ends = {"client": client, "server": server}

@@ -1,11 +1,6 @@
-"""One iperf3 server and its client: two processes of the run, from the first to their ends.
-
-iperf3's command lines, from a StreamSpec (iperf3(1)).
-
-What iperf3 reports with ``--json``, as data.
+"""One iperf3 server and its client (iperf3(1)): command lines, processes, and their ``--json`` reports as data.
 
 Each end is believed about itself only: what it says of the other end is 0, or counted from another moment.
-
 Since 3.16 an end's intervals do not add up to its total: the thread of a stream counts while another one resets the
 interval's counter (seen with 3.18: 1-3 % missing). The total is exact, and so is 3.12 in both.
 """
@@ -269,8 +264,6 @@ class Job:
     """What a session does.
 
     Attributes:
-        client, server: the ends.
-        options: what the client is told beyond where the server is.
         interval_s: how often both count.
         client_cpus, server_cpus: where they may run; empty: anywhere.
         ports: of which the server takes the first free one.
@@ -377,7 +370,6 @@ class Iperf3Session:
         return client, self._finish("server", patience_s)
 
     def stop(self) -> None:
-        """End what still runs. Can be called twice."""
         for role, process in self._processes.items():
             process.kill()
             if not self._journal.keep:

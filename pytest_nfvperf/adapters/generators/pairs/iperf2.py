@@ -1,10 +1,8 @@
-"""iperf 2 as a connect engine: its client, which connects again and again (``--connect-only``), and our listener.
-
-A listening TCP socket in a namespace, and a thread of this process that takes its connections over and drops them.
+"""iperf 2 as a connect engine: its client connects again and again (``--connect-only``) to our own listener.
 
 iperf's own server makes a thread for each connection: beyond some thousand a second its queue overflows, SYNs are
-dropped, and connects wait a second for the next one. The kernel answers a SYN as long as the queue has room, so what
-is timed here is the datapath and two kernels.
+dropped, and connects wait a second for the next one. The kernel answers a SYN as long as the queue has room, so a
+connect to our listener times the datapath and two kernels.
 """
 
 from __future__ import annotations
@@ -64,7 +62,6 @@ class Iperf2Engine:
         self._pair = ProgramPair(journal, binary, "connects")
 
     def run(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
-        """Connect from one end to the other; see the port."""
         for _ in range(_TRIES):
             steps = _ClockSteps()
             try:
@@ -209,7 +206,6 @@ class Listener:
         return 0 if self.first_ns is None or self.last_ns is None else self.last_ns - self.first_ns
 
     def start(self) -> None:
-        """From now on it takes connections over."""
         self._thread.start()
 
     def stop(self) -> None:

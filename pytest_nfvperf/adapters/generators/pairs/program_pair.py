@@ -105,7 +105,6 @@ class PairRun:
                 raise TestbedError(f"network namespace {name} was deleted during the {self._pair.what}")
 
     def close(self) -> None:
-        """End what still runs, and remove the files."""
         for process in reversed(self._processes):
             process.kill()  # a client whose connects get no answer does not hear SIGTERM
         for file in self._files:
