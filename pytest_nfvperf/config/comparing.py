@@ -12,21 +12,12 @@ LARGEST_MARGIN = 0.5
 
 
 def read_comparing(sides: Sequence[str], settings: Sequence[str] = (), margin: str | None = None) -> Comparing:
-    """The sides and the margin.
-
-    Args:
-        sides: as of ``given_sides``.
-        settings: as of ``given_sides``.
-        margin: such as "2 %"; None for the default.
-
-    Raises:
-        ConfigError: what is wrong with them, and what to write.
-    """
+    """Read the sides (see ``given_sides``) and the margin, such as "2 %"; None for the default margin."""
     return Comparing(given_sides(sides, settings), read_margin(margin))
 
 
 def read_margin(text: str | None) -> float:
-    """The margin; ConfigError for one that is none."""
+    """Read a share above 0; None gives the default."""
     if text is None:
         return MARGIN
     try:

@@ -31,9 +31,14 @@ def sla_schema() -> dict[str, Any]:
     """Schema of an SLA file: pydantic's, with the words of the language put in."""
     schema = {"$schema": _DIALECT, **SlaModel.model_json_schema(by_alias=True)}
     properties = schema["$defs"]["RuleModel"]["properties"]
+    own = {"type": ["string", "integer", "boolean"]}
     properties["where"] |= {
         "properties": {name: _selector(selector) for name, selector in SELECTORS.items()},
-        "additionalProperties": _own_label(),
+        # Labels of tests' parameters and markers, which only a collection knows.
+        "additionalProperties": {
+            "description": "a parameter or nfv marker of the tests",
+            "anyOf": [own, {"type": "array", "items": own, "minItems": 1}],
+        },
         "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
     }
     properties["require"] |= {
@@ -50,13 +55,6 @@ def _selector(selector: Selector) -> dict[str, Any]:
     if selector.foreign:
         one = {"anyOf": [one, {"type": "string", "pattern": ".:."}]}
     return {"description": selector.meaning, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
-
-
-def _own_label() -> dict[str, Any]:
-    """Labels of tests' parameters and markers, which only a collection knows."""
-    one = {"type": ["string", "integer", "boolean"]}
-    meaning = "a parameter or nfv marker of the tests"
-    return {"description": meaning, "anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
 
 
 def _metric(name: str, metric: Metric) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""SLA files: reading and checking. The language is described in docs/reference/sla-language.md."""
+"""Read and check SLA files. docs/reference/sla-language.md describes the language."""
 
 from __future__ import annotations
 
@@ -79,11 +79,9 @@ def parse_sla(text: str, file: str = "<sla>") -> Sla:
 
 
 def unknown_labels(sla: Sla, known: Collection[str]) -> ConfigError | None:
-    """The first selector, in ``where`` or in a relation, that is no label of anything; None when all are.
+    """The first selector, in ``where`` or in a relation, that nothing has as a label; None when all exist.
 
-    Args:
-        sla: read by load_sla.
-        known: labels that the collected tests have.
+    ``known``: labels of the collected tests.
     """
     for rule in sla.rules:
         relations = [name for _, limit in rule.require for name, _ in limit.relative_to or ()]
@@ -152,8 +150,7 @@ def _limit(metric: str, given: Any, document: Document, path: KeyPath) -> Limit:
 
 
 # The grammar of one requirement: ``>= 4 Mpps``, ``>= 95 % of {bridges: 1}``, at ``50 % of pdr``.
-#
-# Pure text to data; errors are ValueErrors that say what to write instead.
+# Its errors are ValueErrors, which know no file: callers above add the place.
 
 
 _LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)
@@ -194,7 +191,6 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
 
 
 def _bound(metric: str, kind: Metric, operator: str, bound: str, shown: str) -> Limit:
-    """What is required, wherever."""
     share = _SHARE.fullmatch(bound)
     if share is None:
         value, unit = _absolute(metric, kind, bound)
@@ -211,11 +207,7 @@ def _bound(metric: str, kind: Metric, operator: str, bound: str, shown: str) -> 
 
 
 def parse_repeats(metric: str, given: object) -> int:
-    """How many searches must stand behind a figure.
-
-    Raises:
-        ValueError: no whole number from 1, or the metric is no search's.
-    """
+    """How many searches a figure needs; ValueError for a metric that no search finds."""
     if given == 1 and not isinstance(given, bool):
         return 1
     if metric not in GOALS:
@@ -245,7 +237,7 @@ def _absolute(metric: str, kind: Metric, bound: str) -> tuple[float, str]:
         try:
             return quantity(bound, dimension, metric), unit
         except UnitError:
-            continue  # told below in the metric's main dimension
+            continue  # the metric's main dimension, below, raises the error
     if kind.line_ratio and bound.endswith("%"):
         raise ValueError(f"'{bound}' of what? Write '{bound} of line rate' or '{bound} of {{bridges: 1}}'")
     return quantity(bound, kind.units[0][0], metric), kind.units[0][1]

@@ -1,4 +1,4 @@
-"""What no single key of a testbed file can be blamed for: checks that name both offenders."""
+"""Checks of a testbed file that concern more than one key: their errors name both."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NumaReader(Protocol):
 
 
 class SysfsNuma:
-    """NUMA nodes as the kernel tells them."""
+    """NUMA nodes from sysfs."""
 
     def __init__(self, sysfs: Path = Path("/sys")) -> None:
         self._sysfs = sysfs
@@ -90,7 +90,7 @@ class CpuClaim:
 
 
 def check_testbed(testbed: TestbedModel, document: Document, *, cores: int, numa: NumaReader) -> tuple[str, ...]:
-    """Raise ConfigError for the first contradiction; return warnings for what is only doubtful."""
+    """Raise ConfigError for the first contradiction; return warnings about what is only doubtful."""
     check_cabled_nodes(testbed, document)
     _check_ports(testbed, document)
     check_lab(testbed, document, numa.pci_of)
@@ -161,7 +161,7 @@ def _check_links(testbed: TestbedModel, document: Document) -> None:
 
 
 def cpu_claims(testbed: TestbedModel) -> tuple[CpuClaim, ...]:
-    """Who claims which CPUs; the same owner's two spellings are two claims."""
+    """Who claims which CPUs. Keys that mean the same owner are separate claims."""
     claims = [CpuClaim(owner, getattr(testbed.cpus, owner), ("cpus", owner)) for owner in CpusModel.model_fields]
     claims.append(CpuClaim("pmd", testbed.dut.ovs.pmd_cpus, ("dut", "ovs", "pmd_cpus")))
     claims.append(CpuClaim("pmd", nodes_cpus(testbed), ("nodes",)))
@@ -222,7 +222,7 @@ def _unlinked(testbed: TestbedModel) -> Iterator[str]:
             yield f"port {port.name!r} is in no link: no generator port is cabled to it"
 
 
-# What a lab's testbed file can contradict itself in: devices, representors, bonds, offload.
+# A lab: devices, representors, bonds, offload.
 
 
 PciOf = Callable[[str], str | None]
@@ -277,7 +277,7 @@ def _other_config_problem(ovs: OvsModel) -> str:
     """A key that only the run sets, or that the same file sets twice."""
     for key, value in ovs.other_config.items():
         reason = refused_setting(key, value)
-        # The system's OVS has such a key from its owner: the file may say with which value, and it is compared.
+        # The owner of the system's OVS may have set such a key. The file may give its value, which is then compared.
         if reason and (ovs.instance == "private" or key == "pmd-cpu-mask"):
             return reason
     tuning = ovs.tuning.model_dump(exclude_none=True) if ovs.tuning else {}
@@ -357,7 +357,7 @@ def _generator_devices(testbed: TestbedModel) -> tuple[KeyPath, tuple[str, ...]]
     return path, tuple(name for name in start.interfaces if name != TREX_DUMMY and start.netns is None)
 
 
-# Nodes that cables join: each has ports of its own, and may be another machine, reached by ssh.
+# Nodes that cables join: each has its own ports, and may be another machine, reached by ssh.
 
 
 def host_of(testbed: TestbedModel, node: str) -> str:
@@ -370,7 +370,12 @@ def check_cabled_nodes(testbed: TestbedModel, document: Document) -> None:
     hosts: dict[str, str] = {}
     for name, node in testbed.nodes.items():
         path: KeyPath = ("nodes", name)
-        key, problem = _host_problem(node) or _underlay_problem(testbed, name, node)
+        for key in ("python", "ssh_config"):
+            if node.ssh is None and getattr(node, key) is not None:
+                raise document.error(
+                    f"{key} is of a host reached by ssh: write 'ssh: root@HOST', too, or leave it out", (*path, key)
+                )
+        key, problem = _underlay_problem(testbed, name, node)
         if problem:
             raise document.error(problem, (*path, key) if getattr(node, key) is not None else path)
         if node.ssh is not None and node.ssh in hosts:
@@ -379,13 +384,6 @@ def check_cabled_nodes(testbed: TestbedModel, document: Document) -> None:
             )
         hosts[node.ssh or ""] = name
     _check_ports_of_nodes(testbed, document)
-
-
-def _host_problem(node: NodeModel) -> tuple[str, str] | None:
-    for key in ("python", "ssh_config"):
-        if node.ssh is None and getattr(node, key) is not None:
-            return key, f"{key} is of a host reached by ssh: write 'ssh: root@HOST', too, or leave it out"
-    return None
 
 
 def _underlay_problem(testbed: TestbedModel, name: str, node: NodeModel) -> tuple[str, str]:
@@ -424,7 +422,7 @@ def _check_ports_of_nodes(testbed: TestbedModel, document: Document) -> None:
 
 
 def check_nodes(testbed: TestbedModel, document: Document) -> None:
-    """ConfigError for a version that the file does not name, for CPUs that contradict, and where no nodes can be."""
+    """ConfigError for an unknown version, for CPUs that two nodes claim, and where nodes are not possible."""
     if not testbed.nodes:
         return
     if testbed.dut.ovs.instance == "system":
@@ -467,8 +465,7 @@ def nodes_cpus(testbed: TestbedModel) -> tuple[int, ...]:
     return tuple(cpu for node in testbed.nodes.values() if node.ssh is None for cpu in node.cpus)
 
 
-# What contradicts itself in the ``generator`` section of a testbed file.
-
+# Section ``generator``.
 
 _OF_TREX = ("server", "client", "trex")
 

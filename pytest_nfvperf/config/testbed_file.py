@@ -1,4 +1,4 @@
-"""Testbed files: reading, checking and writing them."""
+"""Read, check and write testbed files. docs/reference/testbed-file.md says what the keys mean."""
 
 from __future__ import annotations
 
@@ -87,6 +87,8 @@ def _checked(document: Document, numa: NumaReader | None, cores: int | None) -> 
 
 def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
     ovs = model.dut.ovs
+    # A path counts from the file; what has no slash is the name of a version.
+    places = ((name, str(beside / where) if "/" in where else where) for name, where in model.ovs.items())
     claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(model))}
     return Testbed(
         name=model.name,
@@ -99,7 +101,7 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
             ovs.hw_offload,
             ovs.tc_policy,
             to_tuning(ovs.tuning),
-            tuple(NamedOvs(name, _place(where, beside)) for name, where in model.ovs.items()),
+            tuple(NamedOvs(name, where) for name, where in places),
         ),
         cpus=CpuPlan(*(claims.get(owner, ()) for owner in ("housekeeping", "pmd", "generator", "vnf"))),
         ports=tuple(_to_port(port) for port in model.dut.ports),
@@ -116,11 +118,6 @@ def _to_testbed(model: TestbedModel, beside: Path) -> Testbed:
     )
 
 
-def _place(where: str, beside: Path) -> str:
-    """A path counts from the file; what has no slash is the name of a version."""
-    return str(beside / where) if "/" in where else where
-
-
 def _to_generator(model: GeneratorModel, beside: Path) -> GeneratorSpec:
     keys = dict(model)
     del keys["cpus"]  # the plan of CPUs has them
@@ -131,13 +128,13 @@ def _to_generator(model: GeneratorModel, beside: Path) -> GeneratorSpec:
 
 
 def _to_port(port: PortModel) -> DutPort:
-    """A port's keys are the fields of the data class, but for the unit in a name."""
+    # A port's keys are the fields of the data class, except for the unit in one name.
     keys = {**dict(port), "kind": port_kind(port)}
     return DutPort(line_rate_bps=keys.pop("line_rate"), **keys)
 
 
 def testbed_to_yaml(testbed: Testbed) -> str:
-    """The testbed as the text of a file that reads back to an equal testbed. A discovered testbed is written too."""
+    """The testbed as the text of a file that reads back to an equal testbed."""
     plan = testbed.cpus
     owners = {"housekeeping": plan.housekeeping, "pmd": plan.pmd, "generator": plan.generator, "vnf": plan.vnf}
     ovs = {
@@ -153,7 +150,7 @@ def testbed_to_yaml(testbed: Testbed) -> str:
     dut = {
         "ovs": _given(ovs),
         "ports": [_from_port(port) for port in testbed.ports] or None,
-        "bonds": [_from_bond(bond) for bond in testbed.bonds] or None,
+        "bonds": [{**asdict(bond), "members": list(bond.members)} for bond in testbed.bonds] or None,
     }
     generator = {
         "engine": testbed.generator.engine,
@@ -191,7 +188,7 @@ testbed_to_yaml.__test__ = False  # type: ignore[attr-defined]  # pytest must no
 
 
 def _from_link(link: CableSpec) -> list[str]:
-    # A cable names the bare ports; whoever wrote the prefix already meant the same end.
+    # A cable names the bare ports. Somebody may already have written the prefix.
     return [f"generator.{link.generator.removeprefix('generator.')}", f"dut.{link.dut.removeprefix('dut.')}"]
 
 
@@ -201,30 +198,25 @@ def _from_port(port: DutPort) -> dict[str, Any]:
     return _given({**section, "line_rate": None if rate is None else shortest(rate, BIT_RATE)})
 
 
-def _from_bond(bond: DutBond) -> dict[str, Any]:
-    return {**asdict(bond), "members": list(bond.members)}
-
-
 def _given(mapping: dict[str, Any]) -> dict[str, Any]:
+    """Only the keys that have a value."""
     return {key: value for key, value in mapping.items() if value is not None}
 
 
-# ``nodes`` and ``underlay`` of a testbed file, to and from the model. The page on the testbed file has the keys.
+# Sections ``nodes`` and ``underlay``.
 
 
 def to_nodes(models: Mapping[str, NodeModel], beside: Path) -> tuple[NodeSpec, ...]:
     """The section as data. ``beside``: the folder that paths count from."""
-    return tuple(
-        NodeSpec(name, node.ovs, node.datapath, node.cpus, to_tuning(node.tuning), node.underlay, _host(node, beside))
-        for name, node in models.items()
-    )
-
-
-def _host(node: NodeModel, beside: Path) -> FarHost | None:
-    if node.ssh is None:
-        return None
-    config = None if node.ssh_config is None else str(beside / node.ssh_config)
-    return FarHost(node.ssh, node.python or "python3", config)
+    specs = []
+    for name, node in models.items():
+        host = None
+        if node.ssh is not None:
+            ssh_config = None if node.ssh_config is None else str(beside / node.ssh_config)
+            host = FarHost(node.ssh, node.python or "python3", ssh_config)
+        tuning = to_tuning(node.tuning)
+        specs.append(NodeSpec(name, node.ovs, node.datapath, node.cpus, tuning, node.underlay, host))
+    return tuple(specs)
 
 
 def nodes_section(nodes: Sequence[NodeSpec]) -> dict[str, Any] | None:
@@ -243,54 +235,50 @@ def _node_section(node: NodeSpec) -> dict[str, Any]:
         "python": node.host.python if node.host else None,
         "ssh_config": node.host.ssh_config if node.host else None,
     }
-    return {key: value for key, value in section.items() if value is not None}
+    return _given(section)
 
 
 def underlay_section(line_rate_bps: float | None) -> dict[str, Any] | None:
-    """The section that reads back to this line rate; None where there is none."""
+    """The section that reads back to this line rate."""
     return None if line_rate_bps is None else {"line_rate": shortest(line_rate_bps, BIT_RATE)}
 
 
-# ``dut.ovs.tuning`` of a testbed file, to and from the model.
+# Section ``dut.ovs.tuning``.
 
 
 def to_tuning(model: TuningModel | None) -> Tuning:
-    """What a file asks for; rings and other keys are elsewhere in it, with their ports and in ``other_config``."""
+    """The section as data. Rings are keys of ports, other keys of OVS stand in ``other_config``."""
     if model is None:
         return OVS_DEFAULT
     return Tuning(**{**dict(model), "rxq_affinity": tuple(model.rxq_affinity.items())})
 
 
 def tuning_section(tuning: Tuning) -> dict[str, Any] | None:
-    """As a file has it; None where nothing is set."""
-    given = {field.name: getattr(tuning, field.name) for field in dataclasses.fields(tuning)}
-    section = {name: value for name, value in given.items() if name in TuningModel.model_fields and value is not None}
-    section["rxq_affinity"] = dict(tuning.rxq_affinity) or None
-    return {name: value for name, value in section.items() if value is not None} or None
+    """The section that reads back to ``tuning``; None where nothing is set."""
+    names = [field.name for field in dataclasses.fields(tuning) if field.name in TuningModel.model_fields]
+    section = {name: getattr(tuning, name) for name in names}
+    return _given({**section, "rxq_affinity": dict(tuning.rxq_affinity) or None}) or None
 
 
-# ``streams`` of a testbed file, to and from the model.
+# Section ``streams``.
 
 
 def to_streams(model: StreamsModel, beside: Path) -> StreamsSpec:
-    """What a file asks for; a path with a directory is relative to ``beside``, a mere name is looked for."""
+    """The section as data. A path with a directory counts from ``beside``; a mere name is searched for later."""
     path = model.path if model.path is None or "/" not in model.path else str(beside / model.path)
     return StreamsSpec(**{**dict(model), "path": path})
 
 
 def streams_section(spec: StreamsSpec) -> dict[str, Any] | None:
-    """As a file has it; None where nothing is set."""
+    """The section that reads back to ``spec``; None where nothing is set."""
+    # There are usually many ports: write a range where they are one.
+    ports = list(spec.ports)
+    in_a_row = len(ports) > 1 and ports == list(range(ports[0], ports[-1] + 1))
     section = {
         "path": spec.path,
-        "ports": _ports(spec.ports),
+        "ports": f"{ports[0]}-{ports[-1]}" if in_a_row else ports,
         "client_cpus": list(spec.client_cpus),
         "server_cpus": list(spec.server_cpus),
     }
     given = {name: value for name, value in section.items() if value}
     return {"engine": spec.engine, **given} if given else None
-
-
-def _ports(ports: Sequence[int]) -> list[int] | str:
-    """A range where it is one: there are usually many."""
-    in_a_row = len(ports) > 1 and list(ports) == list(range(ports[0], ports[-1] + 1))
-    return f"{ports[0]}-{ports[-1]}" if in_a_row else list(ports)

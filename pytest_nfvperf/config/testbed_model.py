@@ -1,4 +1,4 @@
-"""``generator.trex`` of the testbed file: what only TRex has. docs/reference/trex.md says what the keys mean."""
+"""The testbed file as pydantic reads it. docs/reference/testbed-file.md, docs/reference/trex.md and docs/how-to/bgp.md say what the keys mean."""
 
 from __future__ import annotations
 
@@ -111,15 +111,18 @@ def trex_section(spec: TrexSpec) -> dict[str, Any] | None:
         key: getattr(spec, key) for key in ("rpc_port", "event_port") if getattr(spec, key) != getattr(plain, key)
     }
     if spec.routes:
-        section["routes"] = [_route(route) for route in spec.routes]
+        section["routes"] = [
+            {
+                "port": route.port,
+                "source": route.source,
+                "gateway": route.gateway,
+                **({} if route.vlan is None else {"vlan": route.vlan}),
+            }
+            for route in spec.routes
+        ]
     if spec.start is not None:
         section["start"] = _start(spec.start)
     return section or None
-
-
-def _route(route: TrexRoute) -> dict[str, Any]:
-    tag = {} if route.vlan is None else {"vlan": route.vlan}
-    return {"port": route.port, "source": route.source, "gateway": route.gateway, **tag}
 
 
 def _start(start: TrexStart) -> dict[str, Any]:
@@ -131,7 +134,7 @@ def _start(start: TrexStart) -> dict[str, Any]:
     return section
 
 
-# ``speakers`` of the testbed file: routing daemons that run already. docs/how-to/bgp.md says what the keys mean.
+# Section ``speakers``: routing daemons that run already.
 
 
 class SpeakerModel(Strict):
@@ -179,43 +182,42 @@ def to_speakers(models: Sequence[SpeakerModel]) -> tuple[LabSpeaker, ...]:
 
 def speakers_section(speakers: Sequence[LabSpeaker]) -> list[dict[str, Any]] | None:
     """The section that reads back to ``speakers``; None when there are none."""
-    return [_speaker_section(one) for one in speakers] or None
+    return [
+        {
+            "name": speaker.name,
+            "engine": speaker.engine,
+            "socket": speaker.socket,
+            **({"announces": dict(speaker.announces)} if speaker.announces else {}),
+        }
+        for speaker in speakers
+    ] or None
 
 
-def _speaker_section(speaker: LabSpeaker) -> dict[str, Any]:
-    section: dict[str, Any] = {"name": speaker.name, "engine": speaker.engine, "socket": speaker.socket}
-    return {**section, "announces": dict(speaker.announces)} if speaker.announces else section
-
-
-# The testbed file, as pydantic reads it. docs/reference/testbed-file.md says what the keys mean.
+# The whole file, from its smallest parts to ``TestbedModel``.
 
 
 _REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)
 _MIB = 1 << 20
 
 
-def _number_list(value: Any, what: str, example: str) -> Any:
-    """``[2, 3]`` as it is; ``"2-5,8"`` as the kernel writes CPU lists."""
-    if not isinstance(value, str):
-        return value
-    numbers: list[int] = []
-    for part in value.split(","):
-        match = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part, re.ASCII)
-        if match is None:
-            raise ValueError(f"'{value}' is not a list of {what}: write {example}")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise ValueError(f"'{part.strip()}' runs backwards: write '{last}-{first}'")
-        numbers += range(first, last + 1)
-    return numbers
+def _number_list(what: str, example: str) -> BeforeValidator:
+    """Reads ``[2, 3]`` as it is, and ``"2-5,8"`` as the kernel writes CPU lists."""
 
+    def read(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        numbers: list[int] = []
+        for part in value.split(","):
+            match = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part, re.ASCII)
+            if match is None:
+                raise ValueError(f"'{value}' is not a list of {what}: write {example}")
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first:
+                raise ValueError(f"'{part.strip()}' runs backwards: write '{last}-{first}'")
+            numbers += range(first, last + 1)
+        return numbers
 
-def _cpu_list(value: Any) -> Any:
-    return _number_list(value, "CPUs", "[2, 3] or '2-5,8'")
-
-
-def _port_list(value: Any) -> Any:
-    return _number_list(value, "ports", "[5201, 5202] or '5201-5264'")
+    return BeforeValidator(read)
 
 
 def _scalar_text(value: Any) -> Any:
@@ -233,8 +235,12 @@ def _numbers_schema(minimum: int, examples: list[Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [numbers, {"type": "string", "pattern": ranges}], "examples": examples})
 
 
-Cpus = Annotated[tuple[Cpu, ...], BeforeValidator(_cpu_list), _numbers_schema(0, [[2, 3], "2-5,8"])]
-Ports = Annotated[tuple[TcpPort, ...], BeforeValidator(_port_list), _numbers_schema(1, ["5201-5264", [5201, 5202]])]
+Cpus = Annotated[tuple[Cpu, ...], _number_list("CPUs", "[2, 3] or '2-5,8'"), _numbers_schema(0, [[2, 3], "2-5,8"])]
+Ports = Annotated[
+    tuple[TcpPort, ...],
+    _number_list("ports", "[5201, 5202] or '5201-5264'"),
+    _numbers_schema(1, ["5201-5264", [5201, 5202]]),
+]
 VersionName = Annotated[str, Field(pattern=VERSION_NAME)]
 NodeName = Annotated[str, Field(pattern=f"^{NODE_NAME}$")]
 BitRate = Annotated[

@@ -1,4 +1,4 @@
-"""What the models of all files that users write are made of."""
+"""Common to the models of all files that users write: field types, and errors as sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PathText = Annotated[Text, AfterValidator(expanded)]
 
 
 class Strict(BaseModel):
-    """Frozen, and a key it does not know is an error."""
+    """Frozen; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
@@ -37,7 +37,6 @@ def as_quantity(dimension: Dimension) -> BeforeValidator:
 
 
 # From pydantic's errors to sentences that say where, what, and what to write instead.
-
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -72,29 +71,27 @@ def validated(model: type[Model], document: Document) -> Model:
 
 def _config_error(model: type[BaseModel], document: Document, error: ValidationError) -> ConfigError:
     # A list whose entries are wrong is also called too short, because they do not count.
-    told = [
+    mistakes = [
         details for details in error.errors(include_url=False) if details["type"] != "too_short" or not details["input"]
     ]
-    # A misspelt key is also a missing one: the spelling is what helps.
-    told.sort(key=lambda details: details["type"] != "extra_forbidden")
-    problems = [(_path(details), _sentence(model, details)) for details in told]
+    # A misspelt key is also a missing one. The spelling helps more, so it comes first.
+    mistakes.sort(key=lambda details: details["type"] != "extra_forbidden")
+    problems = [(tuple(details["loc"]), _sentence(model, details)) for details in mistakes]
     (path, sentence), *others = problems
     for other_path, other in others:
         sentence += f"\n  also line {document.line(other_path)}: {show_path(other_path)}: {other}"
     return document.error(sentence, path)
 
 
-def _path(details: ErrorDetails) -> KeyPath:
-    return tuple(details["loc"])
-
-
 def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
-    kind, given, path = details["type"], details["input"], _path(details)
+    kind, given, path = details["type"], details["input"], tuple(details["loc"])
     if kind in {"missing", "too_short", "string_too_short", "string_pattern_mismatch"}:
         what = "is missing" if kind == "missing" else f"{given!r} cannot be used here" if given else "is empty"
         return what + _example(model, path)
     if kind == "extra_forbidden":
-        return _unknown_key(_keys(_model_at(model, path[:-1])), str(path[-1]))
+        holder, key = _model_at(model, path[:-1]), str(path[-1])
+        known = [field.alias or name for name, field in holder.model_fields.items()] if holder else []
+        return f"unknown key {key!r}{did_you_mean(key, known)} (known here: {listed(known)})"
     return _wrong_value(details)
 
 
@@ -109,14 +106,6 @@ def _wrong_value(details: ErrorDetails) -> str:
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, not {given!r}"
     return f"{details['msg'].removeprefix('Value error, ')}" + ("" if kind == "value_error" else f", not {given!r}")
-
-
-def _unknown_key(known: list[str], key: str) -> str:
-    return f"unknown key {key!r}{did_you_mean(key, known)} (known here: {listed(known)})"
-
-
-def _keys(model: type[BaseModel] | None) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()] if model else []
 
 
 def _example(model: type[BaseModel], path: KeyPath) -> str:

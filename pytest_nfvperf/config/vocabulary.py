@@ -63,7 +63,7 @@ SELECTORS = {
 """Labels that every run understands. Parameters and markers of tests are selectable beside them."""
 
 TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine", "node_cpus", "time"})
-"""Those that are the testbed's: a rule about another testbed is none about this one, and no mistake."""
+"""Labels of the testbed. A rule about another testbed does not apply to this one, and is no mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +116,20 @@ _STEPS = {
 
 
 def _steps(change: str) -> dict[str, Metric]:
-    """Those on the way of a route's change to the datapath, in their order."""
+    """Metrics of the steps by which a route's change reaches the datapath, in their order."""
     return {
         f"{change}_{step}_time": _seconds(f"from the {change} of a route to {what}") for step, what in _STEPS.items()
     }
 
 
 def _slope(metric: str, dimension: Dimension, unit: str, example: str) -> Metric:
-    """``_slope`` of a sampled metric; as a share of the baseline it can be any."""
+    """``metric_slope``: its limit may also be a share of the baseline."""
     units = ((replace(RATIO, signed=True), "ratio"), (replace(dimension, signed=True), unit))
     return Metric(f"change of {metric} for each one more, over a series of subjects", units, example)
 
 
 def _change(figure: str, dimension: Dimension, unit: str, example: str) -> Metric:
-    """How much a figure changed over a soak, by its trend."""
+
     return Metric(f"change of {figure} over a soak, by its trend", ((replace(dimension, signed=True), unit),), example)
 
 

@@ -70,7 +70,7 @@ class _MistakeError(Exception):
 
 
 class _NodeCheck:
-    """Refuses, before anything is made of it, what YAML allows and no file of ours needs."""
+    """Refuses what YAML allows and our files never need, before any data is made of it."""
 
     def __init__(self) -> None:
         self._left = _MOST_NODES
@@ -110,7 +110,7 @@ class _NodeCheck:
 
 
 def _check_text(node: yaml.Node, path: KeyPath) -> None:
-    """Every text may come to stand in a message, a file name or a report."""
+    # A text may end up in a message, a file name or a report.
     if not isinstance(node, yaml.ScalarNode):
         return
     line = node.start_mark.line + 1
@@ -125,7 +125,8 @@ def _check_tag(node: yaml.Node, path: KeyPath) -> None:
     pattern = _PATTERNS.get(node.tag)
     if pattern is None:
         if node.tag not in _UNTYPED:
-            raise _MistakeError(f"the type '{_shown_tag(node.tag)}' is none these files have: leave it out", line, path)
+            shown = node.tag.replace("tag:yaml.org,2002:", "!!", 1)
+            raise _MistakeError(f"the type '{shown}' is none these files have: leave it out", line, path)
         if not isinstance(node, _NODES[name]):
             raise _MistakeError(f"'!!{name}' stands before what is none: leave it out", line, path)
         return
@@ -139,10 +140,6 @@ def _check_tag(node: yaml.Node, path: KeyPath) -> None:
 
 
 _NODES = {"str": yaml.ScalarNode, "seq": yaml.SequenceNode, "map": yaml.MappingNode}
-
-
-def _shown_tag(tag: str) -> str:
-    return tag.replace("tag:yaml.org,2002:", "!!", 1)
 
 
 def shortened(text: str, most: int = 60) -> str:
