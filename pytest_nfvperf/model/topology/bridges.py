@@ -69,7 +69,7 @@ class MirrorCounts:
     tx_bytes: int
 
 
-# What is wrong with a topology's mirrors, said before anything is built.
+# Checks of a topology's mirrors, before anything is built.
 
 
 _VLANS = range(1, 4095)
@@ -164,7 +164,7 @@ def _of_flows(mirror: Mirror, crossed: bool) -> Iterator[str]:
         )
 
 
-# What a bridge that learns MAC addresses does with frames before it forwards them: an access list, conntrack.
+# Rules on bridges that learn MAC addresses: an access list, conntrack.
 
 
 MOST_ACL_RULES = 1 << 22
@@ -209,7 +209,7 @@ def rules(bridge: str, *, acl: int = 0, zone: int | None = None) -> BridgeRules:
 
 
 class RuleSettings(TypedDict, total=False):
-    """What may be said of a bridge's rules; fields of ``BridgeRules``."""
+    """Optional fields of ``BridgeRules``."""
 
     acl: int
     zone: int | None
@@ -218,7 +218,7 @@ class RuleSettings(TypedDict, total=False):
 def wrong_rules(
     rules: Sequence[BridgeRules], bridges: Sequence[str], tunnels: Sequence[Tunnel], crossings: Sequence[Crossing]
 ) -> str | None:
-    """What is wrong with a topology's rules, or with tunnels of many keys, and what to do; None where nothing is."""
+    """What is wrong with a topology's rules or tunnels of many keys, and what to do; None where nothing is."""
     with_rules = [one.bridge for one in rules]
     for number, one in enumerate(rules):
         if one.bridge not in bridges:
@@ -233,10 +233,10 @@ def wrong_rules(
 
 
 def _wrong_keys(with_rules: Sequence[str], tunnels: Sequence[Tunnel], crossings: Sequence[Crossing]) -> str | None:
-    """What needs MAC learning, and is on a bridge where it cannot be."""
+    # Rules and tunnels of many keys need MAC learning.
     spread = [tunnel.bridge for tunnel in tunnels if tunnel.keys > 1]
     for bridge in spread:
-        # The key is set before it is known by which tunnel a frame leaves.
+        # The flow sets the key before the bridge decides by which tunnel the frame leaves.
         if sum(tunnel.bridge == bridge for tunnel in tunnels) > 1:
             return f"bridge {bridge!r} has a tunnel of many keys, and another one: put them on bridges of their own"
     crossed = {crossing.bridge for crossing in crossings} & {*with_rules, *spread}

@@ -35,9 +35,9 @@ from pytest_nfvperf.model.traffic.trial import Direction
 BRIDGE = "br0"
 
 CHAIN_NETWORK = "198.18.0"
+"""Addresses of the namespaces at a chain's ends: RFC 2544, appendix C.2.2, keeps them for benchmarks."""
 CHAIN_NETWORK_6 = "2001:2:"
-"""Of the prefix for benchmarks, RFC 5180."""
-"""Addresses of the namespaces at a chain's ends: RFC 2544's, appendix C.2.2, meant for benchmarks."""
+"""The prefix for benchmarks, RFC 5180."""
 
 
 def generator_mac(port: int) -> str:
@@ -83,7 +83,7 @@ def vnf_chain(vnfs: int, *, bidirectional: bool = True, mtu: int = 1500) -> Topo
     VNFs forward as testpmd's io mode does, so the frames' MACs stay those of the generator.
     ``mtu``: bytes without Ethernet header and FCS.
     """
-    ends = [_endpoint(side, mtu) for side in (0, 1)]
+    ends = [Port(f"p{side}", BRIDGE, PortRole.ENDPOINT, GENERATOR_MACS[side], mtu=mtu) for side in (0, 1)]
     stops = [_vnf_ports(number, mtu) for number in range(1, vnfs + 1)]
     passed = [ends[0].name, *(port.name for stop in stops for port in stop), ends[1].name]
     pairs = list(zip(passed[::2], passed[1::2], strict=True))
@@ -96,10 +96,6 @@ def vnf_chain(vnfs: int, *, bidirectional: bool = True, mtu: int = 1500) -> Topo
         crossings=tuple(crossings),
         directions=tuple(directions if bidirectional else directions[:1]),
     )
-
-
-def _endpoint(side: int, mtu: int) -> Port:
-    return Port(f"p{side}", BRIDGE, PortRole.ENDPOINT, GENERATOR_MACS[side], mtu=mtu)
 
 
 def _vnf_ports(number: int, mtu: int) -> tuple[Port, Port]:
@@ -173,8 +169,8 @@ def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | Veth
     if link == "patch":
         return Patch(left, f"patch-{number}-{number + 1}", right, f"patch-{number + 1}-{number}")
     if link == "veth":
-        near, far = f"chain-{number}-{number + 1}", f"chain-{number + 1}-{number}"
-        return VethLink(left, near, right, far, mtu=mtu, offloads=offloads)
+        port_a, port_b = f"chain-{number}-{number + 1}", f"chain-{number + 1}-{number}"
+        return VethLink(left, port_a, right, port_b, mtu=mtu, offloads=offloads)
     raise ArgumentError(f"bridges cannot be chained by {link!r}: write patch or veth")
 
 
@@ -208,10 +204,9 @@ def _namespaces(ends: str, bridges: Sequence[str], ip: int, *, mtu: int, offload
     return {"ports": (), "directions": (), "namespaces": names, "nics": nics}
 
 
-# ``compose``: a topology from parts, in the few lines that a test author wants to write.
+# ``compose``: a topology from parts.
 #
 # compose("two-bridges", endpoint("p0", "brA"), patch("brA", "brB"), endpoint("p1", "brB"), path("p0", "p1"))
-
 
 Part: TypeAlias = (
     "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Behind | Crossing | Direction | Path | Mirror"
@@ -263,7 +258,9 @@ def compose(name: str, *parts: Part) -> Topology:
     patches, veths = _only(given, Patch), _only(given, VethLink)
     nics, tunnels = _only(given, Nic), _only(given, Tunnel)
     nodes, underlays = tuple(_nodes(name, parts)), _only(given, Underlay)
-    listed = [part for part in _flat(name, _beside_nodes(parts)) if isinstance(part, str)]
+    # Bridges that a node lists are no list of all bridges.
+    outside = [part for part in parts if not isinstance(part, NodeParts)]
+    listed = [part for part in _flat(name, outside) if isinstance(part, str)]
     ends = [*((nic.bridge, nic.port) for nic in nics), *((tunnel.bridge, tunnel.port) for tunnel in tunnels)]
     named = [bridge for part in given for bridge in _bridges_of(part)]
     links: list[Link] = [*patches, *veths, *underlays, *_overlays(name, nodes, tunnels, underlays)]
@@ -363,13 +360,8 @@ def _bridges_of(part: object) -> tuple[str, ...]:
     return ()
 
 
-def _beside_nodes(parts: Iterable[Any]) -> list[Any]:
-    """Bridges that are listed on a node are no list of all."""
-    return [part for part in parts if not isinstance(part, NodeParts)]
-
-
 def _nodes(name: str, parts: Iterable[Any]) -> Iterator[Node]:
-    """Those that parts stand on, with the bridges that these name, or that are listed there."""
+    """Each node with the bridges that its parts name or list."""
     for part in parts:
         if isinstance(part, (tuple, list)):
             yield from _nodes(name, part)
@@ -382,7 +374,7 @@ def _nodes(name: str, parts: Iterable[Any]) -> Iterator[Node]:
 def _overlays(
     name: str, nodes: tuple[Node, ...], tunnels: tuple[Tunnel, ...], underlays: tuple[Underlay, ...]
 ) -> list[Overlay]:
-    """None where the topology is wrong: it says itself what is."""
+    # Underlays with an unknown bridge are left out: the topology's own check reports them.
     at = {bridge for node in nodes for bridge in node.bridges}
     known = [link for link in underlays if {link.bridge_a, link.bridge_b} <= at]
     try:
@@ -392,7 +384,7 @@ def _overlays(
 
 
 def _with_macs(ports: Iterable[Port]) -> Iterator[Port]:
-    """MACs that were left open: the generator's by the number of the port, a VNF's by those of VNF and side."""
+    """Fill in MACs that were left open: the generator's by port number, a VNF's by the numbers of VNF and side."""
     generators = 0
     vnfs: dict[str, list[Port]] = {}
     for port in ports:
@@ -451,16 +443,16 @@ class _Paths:
         self._stops |= {port.name: [(port.bridge, port.name)] for port in ports}
 
     def crossings(self, paths: Iterable[Path]) -> Iterator[Crossing]:
-        """Those of all paths."""
+        """The crossings of all paths."""
         for path in paths:
             if len(path.stops) < 2:
                 raise self._wrong(path, "a path needs at least two nodes")
-            for near, far in zip(path.stops, path.stops[1:], strict=False):
-                yield from self._hop(path, near, far)
+            for stop, following in zip(path.stops, path.stops[1:], strict=False):
+                yield from self._hop(path, stop, following)
 
-    def _hop(self, path: Path, near: str, far: str) -> list[Crossing]:
-        (_, entry), (bridge, first) = self._ends(path, near)[0], self._ends(path, near)[-1]
-        (far_bridge, last), (_, far_exit) = self._ends(path, far)[0], self._ends(path, far)[-1]
+    def _hop(self, path: Path, stop: str, following: str) -> list[Crossing]:
+        (_, entry), (bridge, first) = self._ends(path, stop)[0], self._ends(path, stop)[-1]
+        (far_bridge, last), (_, far_exit) = self._ends(path, following)[0], self._ends(path, following)[-1]
         self.next_macs |= {entry: self._macs.get(last), far_exit: self._macs.get(first)}
         links = shortest(bridge, far_bridge, self._links)
         if links is None:

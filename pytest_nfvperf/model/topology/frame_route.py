@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.model.topology.links import Link, Underlay, encapsulation_bytes, link_ends, overlays, shortest
-from pytest_nfvperf.model.topology.ports import Port, PortRole, VnfMode
+from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
 from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
@@ -15,10 +15,10 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """In by port ``entry``, over bridges that patch ports join, out by port ``exit``: one pass of the datapath.
+    """One pass of the datapath: in by port ``entry``, over bridges that patch ports join, out by port ``exit``.
 
-    What enters a tunnel to another node leaves by the underlay's end, as outer frames, and comes out of the tunnel's
-    other end in the pass after that. ``tunnel``: the port by which it entered, None for frames as they are.
+    A frame that enters a tunnel leaves by the underlay's end, encapsulated. In the next pass it comes out of the
+    tunnel's other end. ``tunnel``: the port by which it entered one; None for plain frames.
     """
 
     entry: str
@@ -48,7 +48,7 @@ class _Follower:
         self._overlays = overlays(topology.nodes, topology.tunnels, topology.underlays)
         self._tunnelled = {end.port: (end.far_port, one) for one in self._overlays for end in link_ends(one)}
         self._inside: str | None = None
-        """The port by which the frames come out of the tunnel that they are in."""
+        """Frames are in a tunnel, and will come out of it by this port."""
         self._rewritten = {port.name: port.eth_peer for port in topology.ports if port.vnf_mode is VnfMode.MAC}
         self._destination = topology.port(direction.tx).eth_peer or topology.port(direction.rx).mac
 
@@ -96,13 +96,14 @@ class _Follower:
         crossings = [crossing for crossing in self._topology.crossings if crossing.bridge == bridge]
         exits = [crossing.out_port for crossing in crossings if crossing.in_port == entered]
         if crossings:
-            return exits[0] if exits else None  # a topology has one way for each port
+            return exits[0] if exits else None  # a topology has one exit for each port
         return self._learnt(bridge, entered)
 
     def _learnt(self, bridge: str, entered: str) -> str | None:
-        """On a bridge that learns frames go to where their destination is, as long as every address has one place."""
+        """The exit on a bridge that learns: towards the destination, as long as each address is at one port."""
         ports = self._topology.ports
-        if any(port.bridge == bridge and self._unlearnable(port) for port in ports):
+        vnfs = [port for port in ports if port.bridge == bridge and port.role is PortRole.FORWARDER]
+        if any(port.vnf_mode is not VnfMode.MAC for port in vnfs):
             return None
         goal = next((port for port in ports if port.mac == self._destination), None)
         if goal is None or goal.name == entered:
@@ -114,12 +115,8 @@ class _Follower:
         path = shortest(bridge, goal.bridge, links)
         return path[0].port if path else None
 
-    @staticmethod
-    def _unlearnable(port: Port) -> bool:
-        return port.role is PortRole.FORWARDER and port.vnf_mode is not VnfMode.MAC
 
-
-# The line rate of a topology in frames a second: what its ports carry, and its underlays, overlays included.
+# Line rate in frames/s: of the ports and the underlays that frames cross.
 
 
 def line_rate_fps(
@@ -134,32 +131,28 @@ def line_rate_fps(
         ports_bps: layer-1 bit/s of the generator's ports; None where they have none.
         underlays_bps: layer-1 bit/s of underlays that say none themselves; None where they have none.
     """
-    found = [traffic.line_rate_fps(ports_bps)] if ports_bps else []
-    used = topology.directions[:directions]
-    crossings = [(end, link, extra) for way in used for end, link, extra in _underlays(topology, way)]
+    rates = [traffic.line_rate_fps(ports_bps)] if ports_bps else []
+    crossings = [one for direction in topology.directions[:directions] for one in _underlays(topology, direction)]
+    # Directions that enter an underlay by the same end share its rate.
     sharing = Counter(end for end, _, _ in crossings)
     for end, link, extra in crossings:
         rate = link.line_rate_bps or underlays_bps
         if rate is not None:
-            found.append(traffic.line_rate_fps(rate, extra) / sharing[end])
-    return min(found, default=None)
+            rates.append(traffic.line_rate_fps(rate, extra) / sharing[end])
+    return min(rates, default=None)
 
 
 def _underlays(topology: Topology, direction: Direction) -> Sequence[tuple[str, Underlay, int]]:
-    """Each underlay that frames of a direction cross: the end that they enter, the link, and what they are longer by.
+    """Each underlay that a direction's frames cross: the end they enter, the link, and the bytes added to a frame.
 
-    Empty where the topology does not say which way they take.
+    Empty where the topology does not define the route.
     """
     links = {end.port: link for link in topology.underlays for end in link_ends(link)}
     passes = route(topology, direction) or () if links else ()
-    tag = _tag_bytes(topology, direction)
-    return [(one.exit, links[one.exit], tag + _outer_bytes(topology, one)) for one in passes if one.exit in links]
-
-
-def _tag_bytes(topology: Topology, direction: Direction) -> int:
-    """What enters by an access port is in a VLAN from there on, until it leaves by another (802.1Q)."""
+    # A frame that enters by an access port carries a VLAN tag until it leaves by another (802.1Q).
     vlan = topology.port(direction.tx).vlan
-    return VLAN_TAG_BYTES if vlan is not None and vlan.tag is not None else 0
+    tag = VLAN_TAG_BYTES if vlan is not None and vlan.tag is not None else 0
+    return [(one.exit, links[one.exit], tag + _outer_bytes(topology, one)) for one in passes if one.exit in links]
 
 
 def _outer_bytes(topology: Topology, one: Crossed) -> int:
@@ -172,7 +165,7 @@ def _outer_bytes(topology: Topology, one: Crossed) -> int:
     return 0 if tunnel is None else encapsulation_bytes(tunnel.kind, tunnel.local)
 
 
-# Copies of a trial's frames that mirrors should have made, and what became of them. Pure.
+# Copies of a trial's frames: how many mirrors should have made, and what became of them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +208,8 @@ class CopyCounts:
         lost = [f"{frames:,} lost: {name}" for name, frames in self.dropped.items()]
         odd = {"unexplained": self.unexplained, "truncated": self.truncated, "corrupted": self.corrupted}
         lost += [f"{frames:,} {what}" for what, frames in odd.items() if frames]
-        told = f"{self.received:,} of {self.expected:,} copies received"
-        return "; ".join([f"{told}, of frames that crossed {self.crossings:,} times", *lost])
+        received = f"{self.received:,} of {self.expected:,} copies received"
+        return "; ".join([f"{received}, of frames that crossed {self.crossings:,} times", *lost])
 
 
 def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int]) -> CopyCounts:
@@ -241,20 +234,20 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
         for mirror in topology.mirrors
         if mirror.bridge in crossed.bridges
     ]
-    seen = [monitor for monitor in result.monitors if monitor.port in outputs]
+    monitors = [monitor for monitor in result.monitors if monitor.port in outputs]
     return CopyCounts(
         crossings=sum(frames or 0 for _, _, frames in mirrored),
         expected=sum(frames or 0 for _, copied, frames in mirrored if copied),
-        received=sum(monitor.copies for monitor in seen),
-        truncated=sum(monitor.truncated for monitor in seen),
-        corrupted=sum(monitor.corrupted for monitor in seen),
+        received=sum(monitor.copies for monitor in monitors),
+        truncated=sum(monitor.truncated for monitor in monitors),
+        corrupted=sum(monitor.corrupted for monitor in monitors),
         dropped={name: moved[name] for port in outputs for name in _drops(port) if moved.get(name)},
         uncounted=tuple(dict.fromkeys(_received_by(entry) for entry, _, frames in mirrored if frames is None)),
     )
 
 
 def _drops(port: str) -> tuple[str, ...]:
-    """Counters of copies that an output gave up: its queue was full, or the far end's socket, or ring."""
+    """Counters of copies that an output dropped because its queue, or the far end's socket or ring, was full."""
     far = (f"{port}.far.{name}" for name in ("socket_drops", "ring_drops", "xdp_drops"))
     return (f"{port}.tx_dropped", *far)
 

@@ -100,7 +100,7 @@ class Tunnel:
         key: VNI, or GRE key.
         keys: how many, from ``key`` on: each flow of frames is in one of them, as its addresses and ports choose.
         mtu: of what goes through the tunnel: bytes without Ethernet header and FCS.
-        underlay_mtu: of the way between the tunnel's ends.
+        underlay_mtu: MTU between the tunnel's ends.
     """
 
     bridge: str
@@ -127,7 +127,7 @@ class Node:
     bridges: tuple[str, ...]
 
 
-# Tunnels from node to node: which end belongs to which, and what underlay carries them.
+# Tunnels from node to node.
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +170,7 @@ def facing(tunnel: Tunnel, tunnels: Sequence[Tunnel]) -> Iterator[Tunnel]:
     return (other for other in tunnels if other is not tunnel and face_each_other(tunnel, other))
 
 
-# Paths over bridges that patch ports, veth pairs, underlays and tunnels join.
-
+# Paths over linked bridges.
 
 Link = Patch | VethLink | Underlay | Overlay
 """What joins two bridges so that frames pass from one to the other."""

@@ -25,6 +25,7 @@ from pytest_nfvperf.model.topology.links import (
     VethLink,
     encapsulation_bytes,
     facing,
+    link_ends,
     overlays,
     shortest,
 )
@@ -116,14 +117,11 @@ class Topology:
         return tuple(name for on, name in all_ports(self) if on == bridge)
 
 
-# Nodes: several DUTs in one topology, each an OVS of its own, that underlays join.
-#
-# A topology without nodes is one node, without a word. With nodes each bridge stands on one of them, and with it
-# whatever is joined to it: ports, namespaces, VNFs, tunnels, mirrors.
-
+# Nodes: several DUTs in one topology, each with its own OVS, that underlays join. A bridge stands on one node, with
+# whatever is joined to it. A topology without nodes has one DUT.
 
 _NO_MAC = "02:00:00:00:00:00"
-"""Of an uplink: nobody sends to an underlay's end."""
+"""MAC of an uplink: nobody sends to an underlay's end."""
 
 
 def node_of_bridge(topology: Topology) -> dict[str, str]:
@@ -132,9 +130,9 @@ def node_of_bridge(topology: Topology) -> dict[str, str]:
 
 
 def standing_on(topology: Topology, name: str) -> Topology:
-    """What of a topology stands on a node, as a topology of its own.
+    """The part of a topology on one node, as a topology of its own.
 
-    The ends of underlays are ports there: uplinks. It has no directions: frames come from other nodes.
+    Ends of underlays become ports: uplinks. There are no directions, because frames come from other nodes.
 
     Raises:
         KeyError: no node of this name.
@@ -170,23 +168,15 @@ def standing_on(topology: Topology, name: str) -> Topology:
 def uplinks(topology: Topology, name: str) -> tuple[Port, ...]:
     """The ends of underlays on a node, as ports."""
     at = node_of_bridge(topology)
-    ends = [
-        end
-        for link in topology.underlays
-        for end in (
-            (link.bridge_a, link.port_a, link.bridge_b, link.mtu),
-            (link.bridge_b, link.port_b, link.bridge_a, link.mtu),
-        )
-    ]
     return tuple(
-        Port(port, bridge, PortRole.UPLINK, _NO_MAC, at[far], mtu=mtu)
-        for bridge, port, far, mtu in ends
-        if at[bridge] == name
+        Port(end.port, end.bridge, PortRole.UPLINK, _NO_MAC, at[end.far_bridge], mtu=link.mtu)
+        for link in topology.underlays
+        for end in link_ends(link)
+        if at[end.bridge] == name
     )
 
 
-# What is wrong with a topology, said before anything is built.
-
+# Checks of a topology, before anything is built.
 
 _VLANS = range(1, 4095)
 _MOST_MTU = 65535  # of an IP packet
@@ -195,7 +185,7 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 
 
 def check(topology: Topology) -> None:
-    """ValueError that names the topology, the part of it that is wrong, and what would be right."""
+    """Raise ValueError that names the topology, the part that is wrong, and what would be right."""
     checks: tuple[Callable[[Topology], str | None], ...] = (
         _used_twice,
         _unknown_bridge,
@@ -243,11 +233,6 @@ def _first_twice(names: Iterable[str]) -> str | None:
     return None
 
 
-def _links(topology: Topology) -> list[tuple[str, str]]:
-    joined: list[Patch | VethLink | Underlay] = [*topology.patches, *topology.veths, *topology.underlays]
-    return [end for link in joined for end in ((link.bridge_a, link.port_a), (link.bridge_b, link.port_b))]
-
-
 def _kernel_links(topology: Topology) -> list[VethLink | Underlay]:
     """Those whose ends are interfaces of the kernel, or can be."""
     return [*topology.veths, *topology.underlays]
@@ -255,10 +240,11 @@ def _kernel_links(topology: Topology) -> list[VethLink | Underlay]:
 
 def all_ports(topology: Topology) -> list[tuple[str, str]]:
     """Every port of every bridge as (bridge, port), local ports not, in the order in which they are made."""
+    links: list[Link] = [*topology.patches, *topology.veths, *topology.underlays]
     return [
         *((port.bridge, port.name) for port in topology.ports),
         *((nic.bridge, nic.port) for nic in topology.nics),
-        *_links(topology),
+        *((end.bridge, end.port) for link in links for end in link_ends(link)),
         *((tunnel.bridge, tunnel.port) for tunnel in topology.tunnels),
     ]
 
@@ -490,8 +476,7 @@ def _tunnel_overhead(topology: Topology) -> str | None:
     return None
 
 
-# What is wrong with a topology's nodes, underlays and overlays, said before anything is built.
-
+# Checks of nodes, underlays and overlays.
 
 _NAME = re.compile(NODE_NAME)
 MOST_KEYS_OF_ONE = 1 << 16
@@ -563,7 +548,7 @@ def _misplaced_bridges(topology: Topology) -> str | None:
 
 
 def _torn_apart(topology: Topology) -> str | None:
-    """What is one thing stands on one node."""
+    # A patch, a veth pair, a namespace and a VNF each stand on one node.
     at = node_of_bridge(topology)
     links: list[Patch | VethLink] = [*topology.patches, *topology.veths]
     for link in links:
@@ -578,12 +563,8 @@ def _torn_apart(topology: Topology) -> str | None:
         *((f"namespace {one.namespace!r}", at[bridges[one.port]]) for one in topology.behind),
         *((f"VNF {p.owner!r}", at[p.bridge]) for p in topology.ports if p.role is PortRole.FORWARDER),
     ]
-    return _on_two(interfaces)
-
-
-def _on_two(places: Iterable[tuple[str, str]]) -> str | None:
     first: dict[str, str] = {}
-    for what, node in places:
+    for what, node in interfaces:
         if first.setdefault(what, node) != node:
             return f"{what} stands on nodes {first[what]!r} and {node!r}: choose one"
     return None
@@ -650,7 +631,7 @@ def _why_no_end(topology: Topology, tunnel: Tunnel) -> str:
 
 
 def _too_large(topology: Topology) -> str | None:
-    """A node's generator port must not send what no tunnel beside it carries."""
+    # A generator port must not send what a tunnel on its bridge cannot carry.
     for tunnel in topology.tunnels:
         for port in topology.ports:
             if port.bridge == tunnel.bridge and port.mtu > tunnel.mtu:
@@ -662,14 +643,13 @@ def _too_large(topology: Topology) -> str | None:
     return None
 
 
-# Loops of bridges that learn MAC addresses: a frame to all, or to an unknown address, would circle for ever.
+# Loops of bridges that learn MAC addresses: a broadcast, or a frame to an unknown address, would circle for ever.
 
 
 def learning_loop(topology: Topology) -> str | None:
     """The first link that closes a loop, and what to do; None where none does.
 
-    Bridges with flows (crossings) send each frame one way. Links that carry certain VLANs only are taken for part of
-    no loop.
+    Bridges with flows (crossings) cannot be in a loop. Links that carry only certain VLANs are assumed not to be.
     """
     learning = set(topology.bridges) - {crossing.bridge for crossing in topology.crossings}
     # Tunnels last, for they cross other links.
