@@ -33,7 +33,7 @@ RX_DESCRIPTORS = 1024
 """Frames that wait in a port's receive ring while nobody polls it."""
 
 MOST_ADDRESSES = 16
-"""That a monitor can tell apart (native/sizes.h)."""
+"""Addresses that a monitor can tell apart (native/sizes.h)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class RunningTrial(Protocol):
 
 @runtime_checkable
 class TellsIntervals(Protocol):
-    """A Generator that can do so."""
+    """A generator that reports counts while a trial runs."""
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> RunningTrial:
         """Begin a trial; ConfigError for a spec the engine cannot do."""

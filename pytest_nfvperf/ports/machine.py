@@ -40,7 +40,7 @@ class HasProcesses(Protocol):
     """A DUT, or VNFs, that run as processes of this machine."""
 
     def processes(self) -> Mapping[int, CpuRole]:
-        """Their ids, and what they are."""
+        """Process ids and roles."""
 
 
 class CpuProfiler(Protocol):
@@ -65,10 +65,9 @@ class Kept(Protocol):
 
 
 class Signals(Protocol):
-    """What came while they are taken.
+    """Signals that arrived while they are taken.
 
-    Attributes:
-        stop: called by the first signal that asks to end, wherever the main thread is: ends what it waits for.
+    ``stop``: the first signal that asks to end calls it. It ends whatever the main thread waits for.
     """
 
     stop: Callable[[], None]
@@ -83,7 +82,7 @@ TakeSignals = Callable[[], AbstractContextManager[Signals]]
 
 
 class RunEnd(Protocol):
-    """Of one process: told of signals that others took, and asked what may still take time."""
+    """The end of this process: it is notified of signals that others took, and says what may still take time."""
 
     def ask_soak(self, name: str) -> None:
         """A running soak took the signal of this name, and ends; the run shall end after it."""

@@ -4,10 +4,7 @@ A path is a chain of hops. Frames enter a hop, leave it, or are lost in it for a
 
     entered = left + losses + unexplained
 
-Counters of the DUT count frames of others, too: an ARP request beside the trial joins a path at the hop that counts it
-first, and ends at another. Such frames are told by themselves (``FramePath.foreign``), and are no loss.
-
-What leaves a hop enters the next, so over the whole path nothing can disappear between two hops. A counter
+The DUT's counters also count other frames, such as ARP: ``FramePath.foreign`` has them, and they are no loss. A counter
 that the source does not offer is absent, never 0: then two hops become one.
 """
 
@@ -241,12 +238,11 @@ class Ledger:
         """
         if not self.paths:
             return max(self.unexplained, 0)
-        return sum(_unnamed(path) for path in self.paths)
-
-
-def _unnamed(path: FramePath) -> int:
-    missing = sum(max(hop.unexplained, 0) for hop in path.hops if hop.kind is HopKind.DATAPATH)
-    return min(missing, max(path.unexplained, 0))
+        missing = 0
+        for path in self.paths:
+            in_datapath = sum(max(hop.unexplained, 0) for hop in path.hops if hop.kind is HopKind.DATAPATH)
+            missing += min(in_datapath, max(path.unexplained, 0))
+        return missing
 
 
 def ledger_of(
@@ -351,12 +347,9 @@ def _table_text(ledger: Ledger) -> str:
     return "\n".join(f"{hop:<{hops}}  {reason:<{reasons}}  {frames:>15,}" for hop, reason, frames in rows)
 
 
-# Counters of several nodes side by side: which are a node's own, and what all of them make together. Pure.
-#
-# A source of a node is called after both, "node1.ovs", so snapshots of two nodes are never paired. A port's counters
-# keep their names, because a topology has each port once; those of a node as a whole have the node before them,
-# "node1.pmd.packets_received".
-
+# Counters of several nodes. A source is named after its node, "node1.ovs", so snapshots of two nodes are never paired.
+# A port's counters keep their names, because a topology has each port once. Counters of a whole node begin with its
+# name, "node1.pmd.packets_received".
 
 _OF_MACHINE = "softnet"
 """Counters that all nodes of one machine have in common."""
@@ -364,13 +357,11 @@ _OF_MACHINE = "softnet"
 
 def on_node(snapshot: CounterSnapshot, node: str, ports: Collection[str]) -> CounterSnapshot:
     """A snapshot that one node's source gave, with the node in the names of what is not a port's."""
-    named = ((_on_node(name, node, ports), value) for name, value in snapshot.counters)
+    common = {*ports, _OF_MACHINE}
+    named = (
+        (name if name.partition(".")[0] in common else f"{node}.{name}", value) for name, value in snapshot.counters
+    )
     return CounterSnapshot(f"{node}.{snapshot.source}", snapshot.time_ns, tuple(sorted(named)))
-
-
-def _on_node(name: str, node: str, ports: Collection[str]) -> str:
-    first = name.partition(".")[0]
-    return name if first in ports or first == _OF_MACHINE else f"{node}.{name}"
 
 
 def off_node(snapshot: CounterSnapshot, node: str) -> CounterSnapshot:
@@ -418,7 +409,7 @@ def as_one(snapshots: Sequence[CounterSnapshot], kinds: Collection[str]) -> Coun
     return CounterSnapshot(kind_of(chosen[0].source), chosen[0].time_ns, tuple(sorted(total.items())))
 
 
-# A path is built from stages: how many frames came out of each, where anybody counted that.
+# A path is built from stages.
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,7 +448,7 @@ def frame_path(direction: str, offered: int, stages: Sequence[Stage]) -> FramePa
 
 def _one_hop(stages: Sequence[Stage], entered: int, left: int) -> Hop:
     kinds = {stage.kind for stage in stages}
-    # The datapath's own reasons are for any hop that it is a part of.
+    # The datapath's reasons apply to any hop that it is part of.
     kind = HopKind.DATAPATH if HopKind.DATAPATH in kinds else stages[-1].kind
     losses = tuple(loss for stage in stages for loss in stage.losses if loss.frames > 0)
     node = next((stage.node for stage in reversed(stages) if stage.node), "")

@@ -90,12 +90,12 @@ class _Figure:
 
     @property
     def is_at_least(self) -> bool:
-        """What was seen is the least that it can be, and nothing is known of the most."""
+        """The value is a lower bound, and there is no upper one."""
         return self.low == self.value and math.isinf(self.high)
 
     @property
     def is_at_most(self) -> bool:
-        """What was seen is the most that it can be, and nothing is known of the least."""
+        """The value is an upper bound, and there is no lower one."""
         return self.high == self.value and self.low <= 0
 
     @classmethod
@@ -105,11 +105,10 @@ class _Figure:
 
     @property
     def one_ended(self) -> bool:
-        """Nothing is known of the most that it can be, or of the least."""
+        """One of the two bounds is unknown."""
         return math.isinf(self.high) or self.low <= 0 < self.value
 
     def over(self, other: _Figure) -> _Figure:
-        """The ratio of two figures."""
         low = self.low / other.high
         high = self.high / other.low if other.low > 0 else math.inf
         why = "; ".join(dict.fromkeys(filter(None, (self.why, f"baseline: {other.why}" if other.why else ""))))
@@ -133,14 +132,17 @@ def _judge_one(
     others: _Others,
     why: Mapping[str, str],
 ) -> Verdict:
-    found = _found(metric, limit, observed)
+    found = _find(metric, limit, observed)
+    if limit.cores is not None and not isinstance(found, str):
+        found = within(found, limit.cores)  # what it says about a budget of so many cores
     if isinstance(found, str):
         return _inconclusive(rule, metric, limit, why.get(metric, found))
     if not math.isfinite(found.value):
         return _inconclusive(rule, metric, limit, f"{metric} is {found.value}: not a figure", found)
     if found.repeats < limit.repeats:
-        asked = f"the SLA asks for {limit.repeats} repeats, and it was measured {_times(found.repeats)}"
-        return _inconclusive(rule, metric, limit, f"{asked}: --nfv-repeat {limit.repeats}", found)
+        times = "once" if found.repeats == 1 else f"{found.repeats} times"
+        needed = f"the SLA asks for {limit.repeats} repeats, and it was measured {times}"
+        return _inconclusive(rule, metric, limit, f"{needed}: --nfv-repeat {limit.repeats}", found)
     if limit.of_baseline:
         return _judge_baseline(rule, metric, limit, found, others)
     if limit.relative_to is None:
@@ -149,7 +151,7 @@ def _judge_one(
 
 
 def _judge_baseline(rule: Rule, metric: str, limit: Limit, found: Observation, others: _Others) -> Verdict:
-    """Against the same figure of an earlier run: their intervals are divided, for the runs share no pairs."""
+    """Compare with the same figure of an earlier run. The runs share no pairs, so their intervals are divided."""
     if others.baseline is None:
         return _inconclusive(rule, metric, limit, NOT_GIVEN, found)
     then = others.baseline.figures(others.labels)
@@ -168,7 +170,7 @@ def _judge_baseline(rule: Rule, metric: str, limit: Limit, found: Observation, o
 def _over(
     rule: Rule, metric: str, limit: Limit, found: Observation, name: str, observed: Sequence[Observation]
 ) -> Verdict:
-    """A figure over another one's, of which these are the observations."""
+    """Judge the figure divided by that of ``name``, whose observations are ``observed``."""
     other = _find(metric, limit, [seen for seen in observed if seen.unit == found.unit or seen.metric != metric])
     if isinstance(other, str):
         return _inconclusive(rule, metric, limit, f"{name}: {other}", found)
@@ -177,28 +179,20 @@ def _over(
     return _verdict(rule, metric, limit, found, _Figure.of(found).over(_Figure.of(other)), other)
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
 def _judge_relation(rule: Rule, metric: str, limit: Limit, found: Observation, others: _Others) -> Verdict:
     differing, labels = dict(limit.relative_to or ()), others.labels
     if all(labels.get(name) == value for name, value in differing.items()):
         return _verdict(rule, metric, limit, found, _Figure(1.0, 1.0, 1.0))  # it is the baseline
-    compared = _compared(found, differing, labels)
-    if compared is not None:
-        return _verdict_on_ratio(rule, metric, limit, found, compared)
+    # A ratio to this very baseline, measured in the same rounds, is more precise than two separate figures.
+    really = {name: value for name, value in differing.items() if labels.get(name) != value}
+    ratio = next((one for one in found.relatives if dict(one.baseline) == really), None)
+    if ratio is not None:
+        return _verdict_on_ratio(rule, metric, limit, found, ratio)
     baseline = ", ".join(f"{name} {value}" for name, value in differing.items())
     theirs = others.peers({**labels, **differing})
     if theirs is None:
         return _inconclusive(rule, metric, limit, f"baseline {baseline} was not measured in this run", found)
     return _over(rule, metric, limit, found, f"baseline {baseline}", theirs)
-
-
-def _compared(found: Observation, differing: Mapping[str, str], labels: Mapping[str, str]) -> Relative | None:
-    """The ratio to this very baseline, where both were measured in the same rounds."""
-    really = {name: value for name, value in differing.items() if labels.get(name) != value}
-    return next((ratio for ratio in found.relatives if dict(ratio.baseline) == really), None)
 
 
 def _verdict_on_ratio(rule: Rule, metric: str, limit: Limit, found: Observation, ratio: Relative) -> Verdict:
@@ -230,7 +224,7 @@ def _ratio_confidence(ratio: Relative, found: Observation) -> str:
 
 
 def _noise_floor(ratio: Relative) -> str:
-    """What the baseline against itself says, and what was dropped; empty for rounds of rebuilt readings."""
+    """The baseline compared with itself, and the readings dropped; empty for rounds of rebuilt readings."""
     pairing = ratio.pairing
     if pairing is None:
         return ""
@@ -243,12 +237,6 @@ def _noise_floor(ratio: Relative) -> str:
         listed = ", ".join(f"{reason} {count}x" for reason, count in pairing.dropped)
         text += f"; readings dropped: {listed}"
     return text
-
-
-def _found(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:
-    """The observation that the limit is about, as what it says of the limit's budget of cores."""
-    found = _find(metric, limit, observed)
-    return found if isinstance(found, str) or limit.cores is None else within(found, limit.cores)
 
 
 def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:

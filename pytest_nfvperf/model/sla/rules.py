@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_fps
@@ -69,7 +69,7 @@ class Rule:
 
 
 def _accepts(accepted: Sequence[str], value: str | None) -> bool:
-    """A value that ends in a star selects all that begin so: ``firmware: 22.36.*``."""
+    # A selector that ends in a star accepts every value that begins so: ``firmware: 22.36.*``.
     if value is None:
         return False
     return value in accepted or any(one.endswith("*") and value.startswith(one[:-1]) for one in accepted)
@@ -84,25 +84,21 @@ class Sla:
 
 
 def unmatched_rules(sla: Sla, all_labels: Sequence[Mapping[str, str]]) -> tuple[Rule, ...]:
-    """Rules that select none of the subjects: an SLA nobody would notice is not kept."""
+    """Rules that select none of the subjects: nobody would notice that they are never judged."""
     return tuple(rule for rule in sla.rules if not any(rule.matches(labels) for labels in all_labels))
 
 
 def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:
-    """16 hex digits that are the same for rules that ask the same of the same subjects, in whatever file they stand.
+    """16 hex digits: the same for rules that require the same of the same subjects, in whatever file they stand.
 
-    Args:
-        rules: in their order.
-        baseline: names the earlier run that limits may be a share of.
+    ``baseline``: names the earlier run that limits may be a share of.
     """
-    asked = repr(([(rule.where, rule.require, rule.name) for rule in rules], baseline))
-    return hashlib.sha256(asked.encode()).hexdigest()[:16]
+    required = repr(([(rule.where, rule.require, rule.name) for rule in rules], baseline))
+    return hashlib.sha256(required.encode()).hexdigest()[:16]
 
 
-# Names of loads, in one normal form, so that an SLA finds the figure it is about.
-#
-# A load is named either by a search's goal, ``50 % of pdr``, or by itself, ``4000000 pps``.
-
+# Names of loads have one normal form, so that an SLA finds its figure: ``50 % of pdr`` for a share of a search's
+# goal, else ``4000000 pps``.
 
 _OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput)", re.ASCII)
 _OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
@@ -141,10 +137,7 @@ def show_load(name: str) -> str:
     return format_fps(float(match["fps"])) if match else name
 
 
-# A rate under a budget of cores: what a measurement with other CPUs than the budget's says about it.
-#
-# With fewer cores than it may have, a datapath does at least what was seen; with more, at most.
-
+# Budgets of cores. Measured with fewer cores than the budget, a rate is a lower bound; with more, an upper bound.
 
 _CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
 
@@ -176,10 +169,8 @@ def within(seen: Observation, budget: int) -> Observation | str:
     )
 
 
-# Requirements that can never be judged, whatever the DUT does: said before the measurement, not after it.
-#
-# Only what is certain is told. What depends on the measurement stays with the judge, which calls it INCONCLUSIVE.
-
+# Requirements that can never be judged, whatever the DUT does. They are reported before the measurement, and only
+# where that is certain. The judge calls all others INCONCLUSIVE.
 
 _GOALS = ("ndr", "pdr", "throughput")
 _SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
@@ -214,13 +205,7 @@ class Foreseen:
 
 
 def why_never(metric: str, limit: Limit, foreseen: Foreseen) -> str | None:
-    """Why a requirement can never be judged, and what to write instead; None where it can be, or nobody knows.
-
-    Args:
-        metric: what is required.
-        limit: how much of it, and where.
-        foreseen: what is known of the measurement.
-    """
+    """Why a requirement can never be judged, and what to write instead; None where it can be, or nobody knows."""
     if limit.unit == "line_ratio" and foreseen.line_rate is False:
         return no_line_rate(metric)
     if foreseen.searches_only and _NOT_OF_SEARCHES.fullmatch(metric):
@@ -264,10 +249,8 @@ def _measured_at(metric: str, at: str, measured: Sequence[str], who: str) -> str
     return f"{metric} is not measured at {at}: {where}; write one of these, or a load in frames/s, such as '4 Mpps'"
 
 
-# Which tests an SLA compares with one another: they run on one testbed, one after the other.
-#
-# A relation such as ``forwarding_rate: ">= 95 % of {bridges: 1}"`` needs its other side, measured before. Labels that
-# a test gets only while it runs (the name of a topology that it composes) are not known yet: they may be equal.
+# Tests that an SLA compares run on one testbed, the other side of a relation first. Labels that a test gets only while
+# it runs (the name of a topology that it composes) are not known yet, and count as possibly equal.
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,12 +322,10 @@ def _tests_before(tests: Sequence[Selected], place: int) -> Iterator[int]:
         named = {name for labels in own.subjects for name in wanted if labels.get(name) != wanted[name]}
         for other, candidate in enumerate(tests):
             within = certain or candidate.folder == own.folder
-            if other != place and within and any(_is_side(wanted, named, labels) for labels in candidate.subjects):
+            if other == place or not within:
+                continue
+            if any(_may_be(wanted, labels) and named <= labels.keys() for labels in candidate.subjects):
                 yield other
-
-
-def _is_side(wanted: Mapping[str, str], named: Iterable[str], labels: Mapping[str, str]) -> bool:
-    return _may_be(wanted, labels) and all(name in labels for name in named)
 
 
 def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:
@@ -352,17 +333,13 @@ def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:
     for labels in test.subjects:
         for rule in test.rules:
             relations = [dict(limit.relative_to) for _, limit in rule.require if limit.relative_to]
-            if not relations or not _may_match(rule, labels):
+            known = tuple((name, accepted) for name, accepted in rule.where if name in labels)
+            if not relations or not Rule(known, (), rule.source).matches(labels):
                 continue
             certain = rule.matches(labels)
             for differing in relations:
                 if any(labels.get(name) != value for name, value in differing.items()):
                     yield {**labels, **differing}, certain and differing.keys() <= labels.keys()
-
-
-def _may_match(rule: Rule, labels: Mapping[str, str]) -> bool:
-    known = tuple((name, accepted) for name, accepted in rule.where if name in labels)
-    return Rule(known, (), rule.source).matches(labels)
 
 
 def _may_be(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:

@@ -107,8 +107,7 @@ class Verdict:
         return not self.subject or set(labels) <= set(self.subject)
 
 
-# An earlier run that this one is judged against: ``forwarding_rate: ">= 97 % of baseline"``. Pure.
-
+# Baseline: an earlier run that this one is judged against, as in ``forwarding_rate: ">= 97 % of baseline"``.
 
 FREE_LABELS = frozenset({"driver", "firmware"})
 """Labels in which a subject may differ from its baseline: a version is what a baseline is there to judge."""
@@ -159,11 +158,8 @@ def _nearest(labels: Mapping[str, str], known: Mapping[Subject, object]) -> str:
     return f"the most similar one has {'; '.join(differ)}"
 
 
-# The text of an SLA failure: what was required, what was seen, and where to look.
-#
-# Plain columns, at most 120 wide, because it is read in terminals, CI logs and Allure alike. Sentences fit a terminal
-# of 80 columns, which would break them in the middle of a word.
-
+# The text of an SLA failure. Plain columns, at most 120 wide, suit terminals, CI logs and Allure. Sentences fit 80
+# columns, where a narrow terminal would break them in the middle of a word.
 
 WIDTH = 120
 _SENTENCE_WIDTH = 80

@@ -110,8 +110,12 @@ class Tuning:
         unknown = self.unknown_to(version)
         if unknown is not None:
             raise ArgumentError(unknown)
-        given = {_key_of(name, version): _text(value) for name, value in self._set() if name in KEYS}
-        return given | dict(self.other_config)
+        config = {}
+        for name, value in self._set():
+            if name in KEYS:
+                key = _OLD_SLEEP[0] if name == _SLEEP and version[:2] < _OLD_SLEEP[2] else KEYS[name][0]
+                config[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return config | dict(self.other_config)
 
     def unknown_to(self, version: tuple[int, ...]) -> str | None:
         """Which setting an OVS of this version does not know, and what to do; None if it knows all.
@@ -136,15 +140,6 @@ class Tuning:
                 yield field.name, value
 
 
-def _key_of(name: str, version: tuple[int, ...]) -> str:
-    old, _, renamed = _OLD_SLEEP
-    return old if name == _SLEEP and version[:2] < renamed else KEYS[name][0]
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -165,10 +160,8 @@ OVS_DEFAULT = Tuning()
 """Nothing is set."""
 
 
-# What a private OVS is started with so that it touches nothing else on the host, and no user's setting may replace.
-#
-# Keys: ovs-vswitchd.conf.db(5). DPDK's options: "EAL parameters" of its guide.
-
+# Settings that keep a private OVS away from everything else on the host: no user's setting may replace them.
+# DPDK's options: "EAL parameters" of its guide.
 
 DPDK_EXTRA = "dpdk-extra"
 """A user's arguments are added to ours: OVS has one key for all of DPDK's."""
@@ -238,7 +231,7 @@ def _refused_arguments(text: str) -> str:
 
 
 def _refused_argument(argument: str) -> str:
-    """DPDK reads options by getopt_long(3): a long one may be shortened, and a short one joined to its value."""
+    # DPDK reads options by getopt_long(3): a long one may be shortened, and a short one joined to its value.
     if argument == "--":
         return "nothing of ours may stand behind it"
     if argument.startswith("--"):

@@ -260,7 +260,7 @@ class Testbed:
     underlay_line_rate_bps: float | None = None
 
 
-# What a testbed file says about one node of topologies that have several.
+# Nodes of topologies that have several.
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +349,7 @@ def nodes_words(testbed: Testbed) -> list[str]:
     return [*(f"node:      {node}" for node in testbed.nodes), *said]
 
 
-# Which OVS a test's Dut is about, and how many of them.
+# The OVS that a test's Dut names.
 
 
 def with_nodes(dut: Dut, topology: Topology) -> Dut:
@@ -379,7 +379,7 @@ def ovs_of(ovs: OvsSpec, dut: Dut) -> OvsSpec:
     return replace(ovs, prefix=found.prefix, other_config=(*ovs.other_config, *found.settings))
 
 
-# What the DUT and the generator are: for headers, evidence and the fingerprint.
+# For headers, evidence and the fingerprint.
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +422,7 @@ class GeneratorInfo:
     cpus: tuple[int, ...]
 
 
-# Which of the DUT's CPUs belong to which node.
+# CPUs of nodes.
 
 
 @dataclass(frozen=True, slots=True)

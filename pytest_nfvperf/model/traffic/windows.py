@@ -181,7 +181,10 @@ class Windows:
         """
         found = self._at_ends[: self.within(duration_s)]
         before = (State.CHANGED, *found)[: len(found)]
-        return tuple(_between(early, late) for early, late in zip(before, found, strict=True))
+        return tuple(
+            late if late in _NOT_THERE or early is late else State.CHANGED
+            for early, late in zip(before, found, strict=True)
+        )
 
     def alone(self, duration_s: float) -> tuple[float, ...]:
         """Rates received in the undisturbed windows, frames/s over all threads."""
@@ -226,8 +229,12 @@ class Windows:
         return not any(thread.refused[at] for thread in self.threads)
 
     def _rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
-        """Of the frames that each thread counted in its windows, frames/s over all threads."""
-        lengths = [self._lengths(thread) for thread in self.threads]
+        """Rates of the frames that each thread counted in its windows, frames/s over all threads."""
+        # Each thread looks a little late, so its windows have lengths of their own, ns.
+        lengths = [
+            [self.length_ns + later - earlier for earlier, later in pairwise((0, *thread.late_ns))]
+            for thread in self.threads
+        ]
         return tuple(
             sum(_rate(counted[at], own[at]) for counted, own in zip(frames, lengths, strict=True))
             for at in range(self.within(duration_s))
@@ -240,12 +247,8 @@ class Windows:
 
     @cached_property
     def _at_ends(self) -> tuple[State, ...]:
-        """Each figure of a trial asks for it, and a soak has thousands of windows: it is found out once."""
+        # Cached: each figure of a trial needs it, and a soak has thousands of windows.
         return tuple(self._state_at_end(at) for at in range(self._seen))
-
-    def _lengths(self, thread: ThreadWindows) -> list[int]:
-        """Of each window as that thread saw it, ns."""
-        return [self.length_ns + later - earlier for earlier, later in pairwise((0, *thread.late_ns))]
 
     def _state_at_end(self, at: int) -> State:
         if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
@@ -253,7 +256,9 @@ class Windows:
         if any(_kept_from_work(witness, at) for witness in self.witnesses):
             return State.PAUSED
         generator = any(self._shared(thread.speed[at]) for thread in self.threads)
-        dut = any(self._shared(speed) for witness in self.witnesses for speed in _speeds(witness, at))
+        # A witness looks at the window's end, and within the window when it is asked to.
+        looks = [speed for witness in self.witnesses for speed in (witness.speed, witness.asked_speed) if speed]
+        dut = any(self._shared(speed[at]) for speed in looks)
         if generator:
             return State.BOTH_SHARED if dut else State.GENERATOR_SHARED
         if dut:
@@ -276,24 +281,12 @@ class Windows:
 
 
 def _kept_from_work(witness: WitnessWindows, at: int) -> bool:
-    """The DUT's thread was, by the host, by another thread on its CPU, or by a signal; not by what it does itself."""
+    """True where the host, another thread on the CPU, or a signal kept the DUT's thread from its work."""
     if witness.late_ns[at] > LATEST_NS or (witness.stopped and witness.stopped[at]):
         return True
     if witness.asked_late_ns and witness.asked_late_ns[at] > ASKED_LATEST_NS:
         return True
     return bool(witness.waited_ns) and witness.waited_ns[at] > LONGEST_WAIT_NS
-
-
-def _speeds(witness: WitnessWindows, at: int) -> tuple[int, ...]:
-    """At the window's end, and at the looks within it that were asked for."""
-    return (witness.speed[at], witness.asked_speed[at]) if witness.asked_speed else (witness.speed[at],)
-
-
-def _between(early: State, late: State) -> State:
-    """Of a window, from what was seen at its ends."""
-    if late in _NOT_THERE:
-        return late
-    return late if early is late else State.CHANGED
 
 
 def _rate(frames: int, length_ns: int) -> float:
@@ -364,7 +357,7 @@ def _after(left: float, seen: Mapping[int, int]) -> int:
     return max(seen, default=0)
 
 
-# What it costs the generator to put a frame into a ring, which tells how far the DUT's CPU is just now.
+# The generator's cost of putting a frame into a ring shows how far the DUT's CPU is at that moment.
 #
 # The ring's cache lines come from the core that wrote them last. Seen at 4 Mpps and more: 24 to 31 ns a frame while
 # the two CPUs share an L3 cache, 44 to 50 while they do not, and nothing between. The cost also depends on the load,
