@@ -17,9 +17,9 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
     CpuPlace,
     advice,
     bands_text,
-    nearer,
+    closer_cpus,
+    describe_pairs,
     pairs,
-    told,
     worth_trying,
 )
 from pytest_nfvperf.model.traffic.cpu_placement import APART, Band, Bands, Distance
@@ -39,7 +39,7 @@ HALVES = places((0, 1, 2, 3), (8, 9, 10, 11))
 def test_the_sentence_names_both_cpus_the_way_and_the_caches() -> None:
     (pair,) = pairs([Distance(2, 9, 210)], None, HALVES)
     assert str(pair) == "CPU 2 and CPU 9 are 210 ns apart: different L3"
-    said = advice(nearer([pair], pairs([Distance(2, 3, 70)], None, HALVES)), KEYS)
+    said = advice(closer_cpus([pair], pairs([Distance(2, 3, 70)], None, HALVES)), KEYS)
     assert said == "take CPU 3 (70 ns) in place of CPU 9: cpus.pmd of the testbed file"
 
 
@@ -96,7 +96,7 @@ def test_nobody_is_told_to_take_what_somebody_has(cores: list[tuple[int, int]], 
 )
 def test_each_pair_gets_a_cpu_of_its_own_that_is_nearer_by_a_bands_factor(apart: list[int], tried: list[int]) -> None:
     far = [CpuPair(0, 100 + at, trip, far=True) for at, trip in enumerate(apart)]
-    choices = nearer(far, [CpuPair(0, 1 + at, trip) for at, trip in enumerate(tried)])
+    choices = closer_cpus(far, [CpuPair(0, 1 + at, trip) for at, trip in enumerate(tried)])
     given_away = [better for _, better in choices if better is not None]
     assert [pair for pair, _ in choices] == far
     assert len({better.other for better in given_away}) == len(given_away)
@@ -108,25 +108,27 @@ def test_each_pair_gets_a_cpu_of_its_own_that_is_nearer_by_a_bands_factor(apart:
 
 
 def test_where_nothing_is_nearer_the_reader_learns_what_the_figures_are_worth() -> None:
-    said = advice(nearer([CpuPair(2, 9, 300, far=True)], [CpuPair(2, 3, 290)]), KEYS)
+    said = advice(closer_cpus([CpuPair(2, 9, 300, far=True)], [CpuPair(2, 3, 290)]), KEYS)
     assert said.startswith("no core of the same NUMA node is free and nearer. Rates are at least what is measured.")
     assert advice((), KEYS) == ""
 
 
 def test_a_cpu_that_vnfs_have_is_named_as_theirs() -> None:
-    said = advice(nearer([CpuPair(2, 9, 300, far=True), CpuPair(2, 10, 300, far=True)], [CpuPair(2, 5, 100)]), KEYS)
+    said = advice(
+        closer_cpus([CpuPair(2, 9, 300, far=True), CpuPair(2, 10, 300, far=True)], [CpuPair(2, 5, 100)]), KEYS
+    )
     assert said == "take CPU 5 (100 ns, in cpus.vnf now) in place of CPU 9: cpus.pmd of the testbed file"
 
 
 def test_many_cpus_take_few_sentences() -> None:
     near = [CpuPair(0, cpu, 100 + cpu, far=False) for cpu in (1, 2, 3)]
     far = [CpuPair(0, cpu, 300 + cpu, far=True) for cpu in range(10, 16)]
-    said = told([*near, *far]).split("; ")
+    said = describe_pairs([*near, *far]).split("; ")
     assert len(said) == MOST_TOLD + 1
     assert said[0] == "CPU 0 and CPU 15 are 315 ns apart: far"
-    assert told(near) == "CPU 0 and each of CPU 1, 2, 3 are 101 .. 103 ns apart: near"
-    assert told(near[:1]) == "CPU 0 and CPU 1 are 101 ns apart: near"
-    assert told([]) == ""
+    assert describe_pairs(near) == "CPU 0 and each of CPU 1, 2, 3 are 101 .. 103 ns apart: near"
+    assert describe_pairs(near[:1]) == "CPU 0 and CPU 1 are 101 ns apart: near"
+    assert describe_pairs([]) == ""
 
 
 def test_what_the_machine_has_shown() -> None:

@@ -19,9 +19,9 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
     CpuPair,
     advice,
     bands_text,
-    nearer,
+    closer_cpus,
+    describe_pairs,
     pairs,
-    told,
     worth_trying,
 )
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
@@ -85,7 +85,7 @@ class _Look:
         keys = dict.fromkeys(cpus.vnf, "cpus.vnf") | dict.fromkeys(cpus.pmd, "cpus.pmd")
         said = advice(self._choices(found), keys)
         missing = [one for one in distances if one.round_trip_ns is None]
-        seen = "; ".join(filter(None, [told(found), *map(_missing_text, missing), bands_text(self._bands)]))
+        seen = "; ".join(filter(None, [describe_pairs(found), *map(_missing_text, missing), bands_text(self._bands)]))
         todo = ". ".join(filter(None, [said, _missing_advice(missing)]))
         return Check(NAME, CheckState.WARN if todo else CheckState.OK, seen, todo)
 
@@ -95,10 +95,12 @@ class _Look:
         if not any(pair.apart for pair in found):
             return []
         tried = self._tried()
-        choices = nearer([pair for pair in pmds if pair.apart], [*tried, *(pair for pair in vnfs if not pair.apart)])
+        choices = closer_cpus(
+            [pair for pair in pmds if pair.apart], [*tried, *(pair for pair in vnfs if not pair.apart)]
+        )
         given = {better.other for _, better in choices if better is not None}
         left = [pair for pair in tried if pair.other not in given]
-        return [*choices, *nearer([pair for pair in vnfs if pair.apart], left)]
+        return [*choices, *closer_cpus([pair for pair in vnfs if pair.apart], left)]
 
     def _tried(self) -> tuple[CpuPair, ...]:
         """Measure CPUs without an owner, as far as they can be locked and a thread can run there."""

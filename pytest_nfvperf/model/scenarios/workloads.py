@@ -81,8 +81,7 @@ def vm_receiving(*parts: Part, mtu: int = DEFAULT_MTU, name: str = "vm-receiving
     return compose(name, *ends, Direction("p0", "vm1"), *parts)
 
 
-# Where a mirror's copies can go, by S4's words: to a VM, to another port of the generator, to the host.
-
+# Outputs of a mirror, in S4's words: a VM, another port of the generator, or the host.
 
 OUTPUTS = ("virtual", "physical", "host", "af_packet", "af_xdp")
 _OF_HOST = {
@@ -116,8 +115,7 @@ def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) 
     raise ArgumentError(f"a mirror's output is one of {', '.join(OUTPUTS)}, not {output!r}")
 
 
-# S3: a VM on each of two nodes, one interface that sends and one that receives, and an overlay between the nodes.
-
+# S3: a VM on each of two nodes, which sends by one interface and receives by another, and an overlay between them.
 
 NO_OVERLAY = "none"
 """The nodes' bridges are joined, and the VMs' frames cross the underlay as they are, in a VLAN."""

@@ -122,7 +122,7 @@ def worth_trying(
     return tuple(found[:most])
 
 
-def nearer(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:
+def closer_cpus(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:
     """Each of these pairs with the nearest of those tried, if that is nearer by a band's factor; each is given once."""
     left = sorted(tried, key=lambda pair: (pair.round_trip_ns, pair.other))
     found: list[Choice] = []
@@ -134,7 +134,7 @@ def nearer(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, 
     return tuple(found)
 
 
-def told(found: Sequence[CpuPair]) -> str:
+def describe_pairs(found: Sequence[CpuPair]) -> str:
     """A sentence for each pair that is apart, the worst first, and one for the others together."""
     worst = sorted((pair for pair in found if pair.apart), key=lambda pair: -pair.round_trip_ns)[:MOST_TOLD]
     others = [pair for pair in found if pair not in worst]
@@ -156,7 +156,7 @@ def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
     """What to do about pairs that are apart; "" where there are none.
 
     Args:
-        choices: from ``nearer``.
+        choices: from ``closer_cpus``.
         keys: of the testbed file that name the DUT's CPUs (``cpus.pmd``), by CPU.
     """
     better = [_taken(pair, found, keys) for pair, found in choices if found is not None]
