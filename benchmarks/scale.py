@@ -14,7 +14,7 @@ from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Pair
-from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run, wait_until
@@ -81,7 +81,7 @@ def long_chains(made: Bench) -> list[Figure]:
 def many_namespaces(made: Bench) -> list[Figure]:
     """200 namespaces with a veth pair each: alone, and with the other ends on one bridge of OVS."""
     journal = made.backend.journal
-    home = Namespace(journal, "bench")
+    home = LiveNamespace(journal, "bench")
     try:
         alone = [_two_hundred(journal, home) for _ in range(3)]
     finally:
@@ -96,7 +96,7 @@ def many_ports(made: Bench) -> list[Figure]:
     return _figures("1000 veth ports on one OVS bridge", None, [_build(_ovs(made), _star(10, 100))])
 
 
-def _two_hundred(journal: Journal, home: Namespace) -> tuple[float, float]:
+def _two_hundred(journal: Journal, home: LiveNamespace) -> tuple[float, float]:
     cabling = Cabling(journal, home)
     started = time.monotonic()
     cabling.make_namespaces({f"n{i}": NamespacePlan(f"n{i}") for i in range(200)})

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.table import Figure
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.model.display import format_elapsed
 from pytest_nfvperf.model.errors import TestbedError
 from tests.ssh_machines import ssh_machines
@@ -88,11 +88,11 @@ def _figure(what: str, taken: Sequence[_Taken], most: float) -> Figure:
     )
 
 
-def _both(home: Namespace, folder: Path, suite: Path, *options: str) -> list[_Taken]:
+def _both(home: LiveNamespace, folder: Path, suite: Path, *options: str) -> list[_Taken]:
     return [_taken(home, folder, _NAMES[:number], suite, options) for number in (1, 2)]
 
 
-def _taken(home: Namespace, folder: Path, machines: Sequence[str], suite: Path, options: Sequence[str]) -> _Taken:
+def _taken(home: LiveNamespace, folder: Path, machines: Sequence[str], suite: Path, options: Sequence[str]) -> _Taken:
     """Run it on these machines, from ``home``."""
     specs = [
         f"--tx=ssh={name}//ssh_config={folder}/{name}.ssh//python={sys.executable}//chdir={folder}/{name}"
@@ -120,7 +120,7 @@ def _write_simulated(folder: Path) -> None:
 
 
 @contextmanager
-def _machines(folder: Path) -> Iterator[Namespace]:
+def _machines(folder: Path) -> Iterator[LiveNamespace]:
     """The namespace from which both can be reached."""
     for name in _NAMES:
         (folder / name).mkdir()

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
-from pytest_nfvperf.features.history.series import FigureSeries, HistoryEntry, HistoryFigure, Point, SubjectFigures
+from pytest_nfvperf.features.history.series import (
+    FigureSeries,
+    HistoryEntry,
+    HistoryFigure,
+    SeriesPoint,
+    SubjectFigures,
+)
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RunEndData, TestData, TestEndData, make_record
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
@@ -33,7 +39,7 @@ def series(values: Sequence[float], bounds: Sequence[str] = (), metric: str = "p
     """A series of a run a value."""
     each = [*bounds, *[""] * (len(values) - len(bounds))]
     figures = [HistoryFigure(metric, "pps", value, bound=bound) for value, bound in zip(values, each, strict=True)]
-    points = tuple(Point(entry(number, figure), figure) for number, figure in enumerate(figures, 1))
+    points = tuple(SeriesPoint(entry(number, figure), figure) for number, figure in enumerate(figures, 1))
     return FigureSeries("throughput/test_rate", "throughput/test_rate", metric, "pps", "", 1, points)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.adapters.process.programs import find, not_installed
 from pytest_nfvperf.model.errors import UnavailableError
@@ -41,7 +41,7 @@ class SshMachine:
     """``namespace``: its network. ``config``: for ``ssh -F``, which knows it by its name. ``sshd``: listens there."""
 
     name: str
-    namespace: Namespace
+    namespace: LiveNamespace
     config: Path
     sshd: ManagedProcess
 
@@ -50,7 +50,7 @@ class SshMachine:
 class Reachable:
     """``home``: the namespace from which the machines can be reached."""
 
-    home: Namespace
+    home: LiveNamespace
     machines: Mapping[str, SshMachine]
 
 
@@ -85,19 +85,19 @@ def ssh_machines(
         if not _PRIVILEGES.exists():
             _PRIVILEGES.mkdir(mode=0o755)
             stack.callback(_PRIVILEGES.rmdir)
-        home = stack.enter_context(closing(Namespace(journal, "home")))
+        home = stack.enter_context(closing(LiveNamespace(journal, "home")))
         found = {name: _machine(stack, journal, home, folder, name, sshd, n) for n, name in enumerate(names)}
         yield Reachable(home, found)
 
 
 def _machine(
-    stack: ExitStack, journal: Journal, home: Namespace, folder: Path, name: str, sshd: str, number: int
+    stack: ExitStack, journal: Journal, home: LiveNamespace, folder: Path, name: str, sshd: str, number: int
 ) -> SshMachine:
     """A namespace with an address and an sshd, joined to ``home``."""
     near, far = f"192.0.2.{4 * number + 1}", f"192.0.2.{4 * number + 2}"
     config = folder / f"{name}.ssh"
     config.write_text(_SSH.format(folder=folder, name=name, address=far))
-    machine = stack.enter_context(closing(Namespace(journal, name)))
+    machine = stack.enter_context(closing(LiveNamespace(journal, name)))
     home.run(["ip", "link", "add", name, "type", "veth", "peer", "name", "home", "netns", machine.name])
     for place, link, address in ((home, name, near), (machine, "home", far)):
         place.run(["ip", "address", "add", f"{address}/30", "dev", link])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -32,8 +32,8 @@ class JournaledWorkshop:
         journal.note(Kind.DIRECTORY, str(self.directory))  # it goes with the run
         self.directory.mkdir(exist_ok=True)
 
-    def make_namespace(self, role: str) -> Namespace:
-        return Namespace(self._journal, f"{self._name}-{role}")
+    def make_namespace(self, role: str) -> LiveNamespace:
+        return LiveNamespace(self._journal, f"{self._name}-{role}")
 
     def link_name(self) -> str:
         return self._journal.link_name()

@@ -81,7 +81,7 @@ class GeneratorSide(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class FeatureEngine:
     """A generator of a feature, for ``generator.engine`` of the testbed.
 
     Attributes:
@@ -94,7 +94,7 @@ class Engine:
     replay: Callable[[Testbed, Path, StartEngine], Generator] | None = None
 
 
-FEATURE_ENGINES = Point[Engine]("engine")
+FEATURE_ENGINES = Point[FeatureEngine]("engine")
 
 
 def digest(facts: Mapping[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""The testbed file as pydantic reads it. docs/reference/testbed-file.md, docs/reference/trex.md and docs/how-to/bgp.md say what the keys mean."""
+"""The testbed file as pydantic reads it. The pages on the testbed file, TRex and BGP say what the keys mean."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class _Judged(Protocol):
     def invalid(self) -> tuple[InvalidReason, ...]: ...
 
 
-class Spoiled(Protocol):
+class InvalidMeasurement(Protocol):
     """A trial, or a run of streams, with its place in the evidence."""
 
     @property
@@ -70,7 +70,7 @@ class Spoiled(Protocol):
         ...
 
 
-class Timed(Spoiled, Protocol):
+class Timed(InvalidMeasurement, Protocol):
     """One that says what it took."""
 
     @property
@@ -82,7 +82,7 @@ class Timed(Spoiled, Protocol):
 class InvalidTrialsError(InconclusiveError):
     """No valid trial within the budget: the rig is too disturbed to say anything about the DUT."""
 
-    def __init__(self, trials: Sequence[Spoiled]) -> None:
+    def __init__(self, trials: Sequence[InvalidMeasurement]) -> None:
         self.trials = tuple(trials)
         codes = Counter(str(reason.code) for trial in trials for reason in trial.result.invalid)
         self.codes = tuple(codes)

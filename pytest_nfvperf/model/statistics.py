@@ -326,7 +326,7 @@ def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = C
 
 
 @dataclass(frozen=True, slots=True)
-class Bands:
+class TwoGroups:
     """Two groups of values with nothing in between (How we measure, rule 11)."""
 
     low: tuple[float, ...]
@@ -340,7 +340,7 @@ _SMALLEST_GAP = 0.01
 """Gap over the median. Searches of 0.5 % width give neighbouring steps, which are no bands."""
 
 
-def two_bands(values: Sequence[float]) -> Bands | None:
+def two_bands(values: Sequence[float]) -> TwoGroups | None:
     """Two bands if the values fall into two, each of at least two values; else None. A hint, not a test."""
     ordered = sorted(values)
     best = max(range(2, len(ordered) - 1), key=lambda i: ordered[i] - ordered[i - 1], default=None)
@@ -350,4 +350,4 @@ def two_bands(values: Sequence[float]) -> Bands | None:
     gap, width = high[0] - low[-1], max(low[-1] - low[0], high[-1] - high[0])
     if gap < _GAP_TO_WIDTH * width or gap <= _SMALLEST_GAP * abs(median(ordered)):
         return None
-    return Bands(tuple(low), tuple(high))
+    return TwoGroups(tuple(low), tuple(high))

@@ -95,7 +95,7 @@ def ending(config: pytest.Config) -> Stopping:
     return config.stash.get(STOPPING_KEY, None) or Stopping(config, lambda: None)
 
 
-class Stopped(KeyboardInterrupt):
+class RunStopped(KeyboardInterrupt):
     """Raised in the main thread, wherever it is: the run shall end."""
 
 
@@ -181,7 +181,7 @@ class Stopping:
         try:
             with self.patience():
                 yield
-        except (Stopped, Exception) as error:
+        except (RunStopped, Exception) as error:
             if not self.asked:
                 raise
             self._note(error)
@@ -192,7 +192,7 @@ class Stopping:
         was, self._patient = self._patient, True
         try:
             yield
-        except (Stopped, Exception) as error:
+        except (RunStopped, Exception) as error:
             if not self.asked:
                 raise
             self._note(error)
@@ -212,7 +212,7 @@ class Stopping:
         """That our own processes are gone is no news; what is left on the machine is, and what nobody foresaw."""
         if isinstance(error, NfvperfError):
             self.problems += [str(error)] if "nfvperf clean" in str(error) else []
-        elif not isinstance(error, Stopped):
+        elif not isinstance(error, RunStopped):
             self.problems.append(f"while the run was being stopped: {type(error).__name__}: {error}")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal.signal calls it
@@ -222,7 +222,7 @@ class Stopping:
         self._begin(signal.Signals(number).name)
         self._abandon()
         if self._finishing is None:
-            raise Stopped(f"stopped by {self.asked}")
+            raise RunStopped(f"stopped by {self.asked}")
 
     def _begin(self, name: str) -> None:
         self.asked = name
@@ -252,10 +252,10 @@ class Stopping:
             if over_s > GIVE_UP_S:
                 self._end_at_once("the running test does not end")
             self._abandon()
-            raise Stopped(f"stopped by {self.asked}")
+            raise RunStopped(f"stopped by {self.asked}")
         if self._patient and time.monotonic() - max(self._since, self._finishing_since) > CLOSE_S:
             self._abandon()
-            raise Stopped(f"stopped by {self.asked}")
+            raise RunStopped(f"stopped by {self.asked}")
 
     def _once_more(self, number: signal.Signals) -> None:
         """Ctrl-C again: end at once. SIGTERM may come twice, from make and from who sent it to make's group."""

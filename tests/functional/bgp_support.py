@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Pair
-from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.features.routing.bird import DIRECTORIES as BIRD_DIRECTORIES
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import DIRECTORIES as FRR_DIRECTORIES
@@ -71,7 +71,7 @@ def link() -> Iterator[Link]:
         journal = open_journal(base)
         try:
             with ExitStack() as stack:
-                here, there = Namespace.several(
+                here, there = LiveNamespace.several(
                     journal, [NamespacePlan("here", ipv6=True), NamespacePlan("there", ipv6=True)]
                 )
                 cabling = Cabling(journal, here)

@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.process.programs import PROGRAMS, find
-from pytest_nfvperf.features.routing.daemons import Daemon, Daemons
+from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
 from pytest_nfvperf.features.routing.frr import Vty
 from tests.functional.bgp_support import Link
 
@@ -25,7 +25,7 @@ def route_daemon() -> str:
 @contextmanager
 def static_routes(link: Link, frr: Path, asn: int, prefix: str) -> Iterator[None]:
     """Beside zebra and bgpd, whose sockets are in ``frr``: the daemons of static routes, with one, redistributed."""
-    daemons = Daemons(link.journal, link.here, "frr-static")
+    daemons = RoutingDaemons(link.journal, link.here, "frr-static")
     try:
         for name in dict.fromkeys((route_daemon(), "staticd")):
             daemons.start(Daemon(name, _command(name, frr, daemons.directory)))

@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenera
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind, new_tag
 from pytest_nfvperf.adapters.net.borrowed import remove_link
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
@@ -97,7 +97,7 @@ def system_ovs(journal: Journal, *, own_namespace: bool = True) -> Iterator[Path
     journal.note(Kind.DIRECTORY, str(directory))
     directory.mkdir()
     with ExitStack() as stack:
-        namespace = stack.enter_context(closing(Namespace(journal, "host"))) if own_namespace else None
+        namespace = stack.enter_context(closing(LiveNamespace(journal, "host"))) if own_namespace else None
         _start_daemons(journal, directory, namespace.name if namespace else None, stack)
         yield directory
 

@@ -10,7 +10,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import clean_run
@@ -24,7 +24,7 @@ class Pair:
     """Two namespaces, ``client`` and ``server`` ends in them."""
 
     journal: Journal
-    namespaces: tuple[Namespace, Namespace]
+    namespaces: tuple[LiveNamespace, LiveNamespace]
     client: StreamEnd
     server: StreamEnd
 
@@ -70,7 +70,7 @@ def _address(end: StreamEnd, mtu: int) -> None:
 def joined(journal: Journal, mtu: int = 1500, addresses: Sequence[str] = ADDRESSES) -> Pair:
     """Two new namespaces of a run, joined; the journal's end removes them."""
     plans = [NamespacePlan(role, ipv6=":" in addresses[0]) for role in ("client", "server")]
-    spaces = tuple(Namespace.several(journal, plans))
+    spaces = tuple(LiveNamespace.several(journal, plans))
     names = ("client0", "server0")
     with IPRoute(netns=spaces[0].name) as links:
         links.link("add", ifname=names[0], kind="veth", peer={"ifname": names[1], "net_ns_fd": str(spaces[1].path)})

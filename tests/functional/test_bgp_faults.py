@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.openflow import Hop
+from pytest_nfvperf.adapters.ovs.openflow import NextHop
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, wait_until
 from pytest_nfvperf.features.routing import bird as bird_speaker
 from pytest_nfvperf.features.routing import frr as frr_speaker
@@ -147,7 +147,7 @@ def test_the_kernels_table_tells_what_the_daemon_put_there(joined: Link) -> None
 def test_an_agent_that_cannot_reach_its_bridge_says_so(joined: Link) -> None:
     dut, around = (
         joined.frr(here()),
-        Surroundings({}, {"172.16.101.0/24": Hop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")}),
+        Surroundings({}, {"172.16.101.0/24": NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")}),
     )
     nobody = joined.journal.directory / "nobody.mgmt"
     agent = RouteAgent(joined.journal, NETNS_DIRECTORY / joined.here, "br-ex", nobody, around)
@@ -160,7 +160,7 @@ def test_an_agent_that_cannot_reach_its_bridge_says_so(joined: Link) -> None:
 
 
 def test_a_route_that_leads_nowhere_has_no_hop() -> None:
-    hop = Hop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
+    hop = NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
     around = Surroundings({THERE: hop}, {"172.16.101.0/24": hop})
     assert around.hop_of(Route("198.18.0.0/15", THERE)) == hop
     assert around.hop_of(Route("172.16.101.7/32", None)) == hop

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.packet_sockets import HeldSockets
 from tests.functional.ovs_support import needs_root, until
 
@@ -31,18 +31,18 @@ input()
 
 
 @pytest.fixture
-def space(journal: Journal) -> Iterator[Namespace]:
-    made = Namespace(journal, "held")
+def space(journal: Journal) -> Iterator[LiveNamespace]:
+    made = LiveNamespace(journal, "held")
     made.run(["ip", "link", "add", "other", "type", "veth"])
     yield made
     made.close()
 
 
-def packet_sockets(space: Namespace) -> int:
+def packet_sockets(space: LiveNamespace) -> int:
     return len(space.run(["cat", "/proc/net/packet"]).splitlines()) - 1
 
 
-def test_sockets_of_one_interface_stay_until_they_are_closed_here(space: Namespace) -> None:
+def test_sockets_of_one_interface_stay_until_they_are_closed_here(space: LiveNamespace) -> None:
     """Steps: hold a process's sockets on lo; let it close all. Verify: those on lo stay, the other goes; then none."""
     argv = ["nsenter", f"--net={space.path}", sys.executable, "-c", CHILD]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:

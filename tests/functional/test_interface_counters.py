@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.interface_counters import Counters, read_interfaces, read_softnet
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.process import run
 from tests.functional.ovs_support import frame, needs_root
@@ -22,7 +22,7 @@ FRAME = frame("02:00:00:00:00:02", "02:00:00:00:00:01").ljust(500, b"x")
 @pytest.fixture
 def pair(journal: Journal) -> Iterator[Path]:
     """A namespace with the veth pair left - right; left sends 1 Mbit/s with room for three frames."""
-    namespace = Namespace(journal, "count")
+    namespace = LiveNamespace(journal, "count")
     run(["ip", "-n", namespace.name, "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
     for name in ("left", "right"):
         run(["ip", "-n", namespace.name, "link", "set", name, "up"])

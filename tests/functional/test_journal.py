@@ -25,7 +25,7 @@ from pytest_nfvperf.adapters.journal.journal import (
     read_entries,
     start_ticks,
 )
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, until
@@ -250,7 +250,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
 def test_closing_removes_what_was_forgotten_to_be_closed() -> None:
     with run_base() as base:
         journal = open_journal(base)
-        namespace = Namespace(journal, "left")
+        namespace = LiveNamespace(journal, "left")
         process = spawn(journal, "sleep", ["sleep", "60"], log=journal.directory / "log", netns=namespace.name)
         assert until(lambda: Path(f"/proc/{process.pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink())
         journal.close()

@@ -9,7 +9,7 @@ import pytest
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, LinkState, Pair, read_links
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
 from pytest_nfvperf.model.errors import TestbedError
@@ -19,10 +19,10 @@ pytestmark = needs_root
 
 
 @pytest.fixture
-def here() -> Iterator[tuple[Namespace, Namespace]]:
+def here() -> Iterator[tuple[LiveNamespace, LiveNamespace]]:
     with run_base() as base:
         journal = open_journal(base)
-        one, other = Namespace(journal, "one"), Namespace(journal, "other")
+        one, other = LiveNamespace(journal, "one"), LiveNamespace(journal, "other")
         cabling = Cabling(journal, one)
         cabling.join([Pair(End("eth0", one.path, addresses=("10.0.0.1/30",)), End("eth0", other.path))])
         yield one, other
@@ -32,11 +32,11 @@ def here() -> Iterator[tuple[Namespace, Namespace]]:
         assert leftovers(journal.tag) == []
 
 
-def link(namespace: Namespace) -> LinkState:
+def link(namespace: LiveNamespace) -> LinkState:
     return inside(namespace.path, read_links)["eth0"]
 
 
-def test_both_ends_notice_and_it_is_left_up(here: tuple[Namespace, Namespace]) -> None:
+def test_both_ends_notice_and_it_is_left_up(here: tuple[LiveNamespace, LiveNamespace]) -> None:
     one, other = here
     switch = LinkSwitch(one.name, "eth0")
     switch.down()
@@ -50,7 +50,7 @@ def test_both_ends_notice_and_it_is_left_up(here: tuple[Namespace, Namespace]) -
     assert link(other).carrier
 
 
-def test_one_that_is_not_there(here: tuple[Namespace, Namespace]) -> None:
+def test_one_that_is_not_there(here: tuple[LiveNamespace, LiveNamespace]) -> None:
     one, _ = here
     with pytest.raises(
         TestbedError, match=rf"cannot set eth7 in namespace {one.name} down: no interface with this name"

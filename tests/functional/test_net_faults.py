@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Ethtool, Pair, configure
-from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs import private_ovs
 from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
@@ -63,8 +63,8 @@ def ovs(running: OvsDatapath, journal: Journal) -> Iterator[OvsDatapath]:
 
 
 @pytest.fixture
-def home(journal: Journal) -> Iterator[Namespace]:
-    made = Namespace(journal, "home")
+def home(journal: Journal) -> Iterator[LiveNamespace]:
+    made = LiveNamespace(journal, "home")
     yield made
     made.close()
 
@@ -173,7 +173,7 @@ def test_interfaces_that_look_like_ours_stay(ovs: OvsDatapath, journal: Journal)
             remove_link(name)
 
 
-def test_an_offload_that_the_driver_fixes_is_named_with_the_kernels_words(home: Namespace) -> None:
+def test_an_offload_that_the_driver_fixes_is_named_with_the_kernels_words(home: LiveNamespace) -> None:
     def fix() -> None:
         with closing(Ethtool()) as ethtool:
             ethtool.apply("lo", Offloads(rx_checksum=False))
@@ -185,8 +185,8 @@ def test_an_offload_that_the_driver_fixes_is_named_with_the_kernels_words(home: 
         inside(home.path, fix)
 
 
-def test_tso_without_the_checksum_that_it_needs_is_named(home: Namespace) -> None:
-    (far,) = Namespace.several(home._journal, [NamespacePlan("far")])
+def test_tso_without_the_checksum_that_it_needs_is_named(home: LiveNamespace) -> None:
+    (far,) = LiveNamespace.several(home._journal, [NamespacePlan("far")])
     cabling = Cabling(home._journal, home)
     wrong = End("eth0", far.path, offloads=Offloads(tso=True, tx_checksum=False))
     with pytest.raises(TestbedError, match=r"tso of interface 'eth0' cannot be switched on: .*forbids it; the kernel"):
@@ -208,7 +208,7 @@ def test_an_address_that_the_kernel_refuses_is_named(ovs: OvsDatapath) -> None:
         ovs.build(wrong)
 
 
-def test_a_route_to_nowhere_is_named(journal: Journal, home: Namespace) -> None:
+def test_a_route_to_nowhere_is_named(journal: Journal, home: LiveNamespace) -> None:
     with pytest.raises(
         TestbedError, match=r"the kernel refused to make the route to 10\.9\.0\.0/16 by 10\.8\.0\.1: Net"
     ):
@@ -251,7 +251,7 @@ def test_kill_9_in_the_middle_of_building_64_bridges(moment: int) -> None:
         assert [path.name for path in base.iterdir()] == ["reap.lock"]
 
 
-def test_two_hundred_namespaces_come_and_go(journal: Journal, home: Namespace) -> None:
+def test_two_hundred_namespaces_come_and_go(journal: Journal, home: LiveNamespace) -> None:
     cabling = Cabling(journal, home)
     plans = {f"n{i}": NamespacePlan(f"n{i}") for i in range(200)}
     cabling.make_namespaces(plans)
@@ -264,7 +264,7 @@ def test_two_hundred_namespaces_come_and_go(journal: Journal, home: Namespace) -
     assert not list(Path("/run/netns").glob(f"*{journal.tag}-n*"))
 
 
-def _pair(home: Namespace, namespace: Namespace, name: str, address: str) -> Pair:
+def _pair(home: LiveNamespace, namespace: LiveNamespace, name: str, address: str) -> Pair:
     return Pair(End(f"p{name}", home.path), End("eth0", namespace.path, addresses=(address,)))
 
 

@@ -18,7 +18,7 @@ from scapy.layers.vxlan import VXLAN
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -49,7 +49,7 @@ Send = Callable[..., tuple[bytes, ...]]
 @contextmanager
 def embedded_wire() -> Iterator[Send]:
     with clean_run() as journal, run_dir() as directory:
-        space = Namespace(journal, "wire")
+        space = LiveNamespace(journal, "wire")
         veth(space, MTU, "trex0", "trex1")
         inside = EngineOptions(
             start=lambda argv, log, env: Engine(["nsenter", f"--net=/run/netns/{space.name}", *argv], log, env)

@@ -15,7 +15,7 @@ from user_project import CONFTEST, make_project
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.net import namespaces
-from pytest_nfvperf.adapters.net.namespaces import Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.crowded_host import BRIDGES
@@ -215,7 +215,7 @@ def test_a_hosts_settings_of_ipv4_do_not_reach_ends(monkeypatch: pytest.MonkeyPa
         listener.close()
         for end in (joined.client, joined.server):
             assert inside_named(end.namespace, lambda: _settings(*HOSTS)) == ["0"] * len(HOSTS)
-        (router,) = Namespace.several(joined.journal, [NamespacePlan("router", routing=True)])
+        (router,) = LiveNamespace.several(joined.journal, [NamespacePlan("router", routing=True)])
         assert inside_named(router.name, lambda: _settings("forwarding", "rp_filter")) == ["1", "0"]
         router.close()
 
@@ -229,9 +229,9 @@ def test_a_kernel_without_ipv6_says_who_needs_it(monkeypatch: pytest.MonkeyPatch
         (tmp_path / "ipv4/conf" / name).mkdir(parents=True)
     monkeypatch.setattr(namespaces, "_SYSCTL", tmp_path)
     with clean_run() as journal:
-        Namespace(journal, "four").close()
+        LiveNamespace(journal, "four").close()
         with pytest.raises(
             TestbedError,
             match=r"network namespace nfv-.+-six: .*this kernel has no IPv6 \(ipv6\.disable=1",
         ):
-            Namespace.several(journal, [NamespacePlan("six", ipv6=True)])
+            LiveNamespace.several(journal, [NamespacePlan("six", ipv6=True)])

@@ -14,7 +14,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.journal.journal import Journal
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import generator_ports
@@ -30,7 +30,7 @@ from tests.functional.trex_support import needs_trex, trex_in
 pytestmark = [needs_root, needs_trex]
 
 
-def move_into(space: Namespace, *names: str) -> None:
+def move_into(space: LiveNamespace, *names: str) -> None:
     """Plug the generator's ends into TRex's machine."""
     with IPRoute() as host, Path(space.path).open("rb") as target:
         for name in names:
@@ -52,7 +52,7 @@ def dut_of(testbed: Testbed, journal: Journal) -> Iterator[OvsDatapath]:
 def test_right_cables_pass_and_swapped_ones_are_named() -> None:
     with veth_cables(2) as cables, clean_run() as journal:
         near, far = zip(*cables, strict=True)
-        space = Namespace(journal, "trex")
+        space = LiveNamespace(journal, "trex")
         move_into(space, *far)
         with trex_in(journal, space, far) as lab, closing(lab.generator()) as generator:
             written = dataclasses.replace(lab_testbed(near, far), generator=lab.spec)

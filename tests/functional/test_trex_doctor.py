@@ -12,7 +12,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.features.trex.side import trex_checks
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart
 from tests.functional.ovs_support import clean_run, needs_root
@@ -35,7 +35,7 @@ def distribution(tmp_path: Path) -> Path:
 @pytest.fixture
 def space() -> Iterator[str]:
     with clean_run() as journal:
-        made = Namespace(journal, "trex")
+        made = LiveNamespace(journal, "trex")
         veth(made, 1500, "trex0", "trex1")
         yield made.name
 

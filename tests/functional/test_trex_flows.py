@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.features.trex.generator import TrexGenerator
@@ -50,7 +50,7 @@ class Stood:
 def deployed() -> Iterator[Stood]:
     with veth_cables(2) as cables, clean_run() as journal:
         near, far = zip(*cables, strict=True)
-        space = Namespace(journal, "trex")
+        space = LiveNamespace(journal, "trex")
         move_into(space, *far)
         with trex_in(journal, space, far) as lab, closing(lab.generator()) as generator:
             testbed = dataclasses.replace(lab_testbed(near, far), generator=lab.spec)

@@ -19,7 +19,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.journal.journal import ProcessId
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.features.trex.stream_plan import latency_frames
@@ -223,7 +223,7 @@ def test_a_server_that_dies_or_freezes_in_a_trial_is_a_broken_testbed(number: si
 @pytest.mark.parametrize("killed", [False, True])
 def test_interfaces_of_a_server_that_we_started_are_put_back(killed: bool) -> None:
     with clean_run() as journal:
-        space = Namespace(journal, "trex")
+        space = LiveNamespace(journal, "trex")
         veth(space, 9000, *INTERFACES)
         before = [flags_of(netns_path(space.name), name) for name in INTERFACES]
         with trex_in(journal, space, INTERFACES) as lab, closing(lab.generator()) as generator:
@@ -237,7 +237,7 @@ def test_interfaces_of_a_server_that_we_started_are_put_back(killed: bool) -> No
 
 def test_an_interface_that_is_down_is_said_before_the_start() -> None:
     with clean_run() as journal:
-        space = Namespace(journal, "trex")
+        space = LiveNamespace(journal, "trex")
         veth(space, 9000, *INTERFACES)
         with IPRoute(netns=space.name) as links:
             links.link("set", index=links.link_lookup(ifname="trex1")[0], state="down")

@@ -13,7 +13,7 @@ from pyroute2 import IPRoute, netns
 
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording, replaying
 from pytest_nfvperf.adapters.journal.journal import Journal, new_tag
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.features.trex.child import VARIABLE, ChildOptions
@@ -36,7 +36,7 @@ class TrexLab:
     """A server on both ends of a veth pair, in a namespace of the run."""
 
     journal: Journal
-    namespace: Namespace
+    namespace: LiveNamespace
     spec: GeneratorSpec
     server: TrexServer
 
@@ -51,7 +51,7 @@ class TrexLab:
 def trex_lab(mtu: int = 9000, rx_delay_s: float = 0.5) -> Iterator[TrexLab]:
     """Start a server on a cable to itself; afterwards nothing of it may be left on the machine."""
     with clean_run() as journal:
-        space = Namespace(journal, "trex")
+        space = LiveNamespace(journal, "trex")
         veth(space, mtu, "trex0", "trex1")
         with trex_in(journal, space, ("trex0", "trex1"), rx_delay_s) as lab:
             yield lab
@@ -59,7 +59,7 @@ def trex_lab(mtu: int = 9000, rx_delay_s: float = 0.5) -> Iterator[TrexLab]:
 
 @contextmanager
 def trex_in(
-    journal: Journal, space: Namespace, interfaces: tuple[str, str], rx_delay_s: float = 0.5
+    journal: Journal, space: LiveNamespace, interfaces: tuple[str, str], rx_delay_s: float = 0.5
 ) -> Iterator[TrexLab]:
     """Start a server on interfaces of a namespace."""
     start = TrexStart(os.environ[VARIABLE], interfaces, low_end=True, netns=space.name)
@@ -72,7 +72,7 @@ def trex_in(
         server.stop()
 
 
-def veth(space: Namespace, mtu: int, near: str, far: str) -> None:
+def veth(space: LiveNamespace, mtu: int, near: str, far: str) -> None:
     """A cable in a namespace, up at both ends."""
     with IPRoute(netns=space.name) as links:
         links.link("add", ifname=near, kind="veth", peer=far)

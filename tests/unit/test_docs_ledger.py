@@ -10,13 +10,13 @@ from pytest_nfvperf.adapters.ovs.counters import (
     KERNEL_REASONS,
     LAST,
     PORT_REASONS,
-    Reason,
+    DropReason,
 )
 
 PAGE = Path(__file__).parents[2] / "docs/reference/drop-ledger.md"
 
 
-def versions(reason: Reason) -> str:
+def versions(reason: DropReason) -> str:
     if (reason.since, reason.until) == (FIRST, LAST):
         return f"{FIRST} to {LAST}"
     return f"{reason.since} to {reason.until}" if reason.until != LAST else f"since {reason.since}"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.counters import MOST_FLOWS, parse_drop_flows, parse_meters, read_drops
-from pytest_nfvperf.adapters.ovs.openflow import Multipart, Question, RefusedError
+from pytest_nfvperf.adapters.ovs.openflow import Multipart, MultipartRequest, OpenFlowRefusedError
 
 APPLY_OUTPUT = struct.pack("!HH4xHHIH6x", 4, 24, 0, 16, 2, 0)
 GOTO = struct.pack("!HHB3x", 1, 8, 3)
@@ -79,9 +79,9 @@ class Answers(Multipart):
     def __init__(self, answers: dict[int, bytes]) -> None:
         self.answers = answers
 
-    def ask(self, question: Question) -> bytes:
+    def ask(self, question: MultipartRequest) -> bytes:
         if question.kind not in self.answers:
-            raise RefusedError("vswitchd refused")
+            raise OpenFlowRefusedError("vswitchd refused")
         return self.answers[question.kind]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS, PORT_REASONS, Reason, parse_pmd_perf
+from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS, PORT_REASONS, DropReason, parse_pmd_perf
 
 RECORDED = Path(__file__).parent / "recorded" / "ovs"
 VERSIONS = ("2.15.0", "3.1.0", "3.5.0", "4.0.0")
@@ -30,7 +30,7 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def has(reason: Reason, version: str) -> bool:
+def has(reason: DropReason, version: str) -> bool:
     return number(reason.since) <= number(version) <= number(reason.until)
 
 

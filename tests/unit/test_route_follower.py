@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from pytest_nfvperf.adapters.ovs.openflow import Hop
+from pytest_nfvperf.adapters.ovs.openflow import NextHop
 from pytest_nfvperf.features.routing.route_agent import (
     Followed,
     Follower,
@@ -15,8 +15,8 @@ from pytest_nfvperf.features.routing.route_agent import (
     Surroundings,
 )
 
-OUT = Hop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
-VM = Hop(2, "02:00:00:00:00:03", "02:00:00:00:00:02")
+OUT = NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
+VM = NextHop(2, "02:00:00:00:00:03", "02:00:00:00:00:02")
 AROUND = Surroundings({"12.12.12.2": OUT}, {"172.16.101.0/24": VM})
 
 
@@ -48,10 +48,10 @@ class Bridge:
     """Keeps its flows."""
 
     def __init__(self) -> None:
-        self.flows: dict[str, Hop] = {}
+        self.flows: dict[str, NextHop] = {}
         self.changes = 0
 
-    def change(self, added: Iterable[tuple[str, Hop]], removed: Iterable[str]) -> None:
+    def change(self, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
         for prefix in list(removed):
             del self.flows[prefix]
         self.flows.update(added)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_nfvperf.adapters.report.figures import soak_events, soak_facts, soak_line
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Spoiled
+from pytest_nfvperf.model.measure.soak import MOST_SPOILED, DisturbedInterval, Gap
 from pytest_nfvperf.model.measure.soak_series import (
     HITS,
     MOST_NAMED,
@@ -188,8 +188,8 @@ def test_a_machine_that_slept_is_a_gap_with_a_reason() -> None:
 
 def test_spoiled_intervals_in_a_row_are_one_line_with_each_reason_once() -> None:
     far = "{}% of it was undisturbed (CPUs far apart)"
-    spoiled = [Spoiled(10.0 + n, 11.0 + n, far.format(n), 0) for n in range(3)]
-    spoiled += [Spoiled(13.0, 14.0, "core shared", 0), Spoiled(20.0, 21.0, "core shared", 0)]
+    spoiled = [DisturbedInterval(10.0 + n, 11.0 + n, far.format(n), 0) for n in range(3)]
+    spoiled += [DisturbedInterval(13.0, 14.0, "core shared", 0), DisturbedInterval(20.0, 21.0, "core shared", 0)]
     soak = replace(summarise(soak_table(), PLAN), spoiled=tuple(spoiled), spoiled_count=5)
     assert list(soak_events(soak)) == [
         f"10.0 .. 14.0 s: spoiled by the rig: 4 intervals: 3 such as “{far.format(0)}”; 1, “core shared”",

@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.cabling import Cabling, active_in, generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector, link_counters
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
 from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, inside
 from pytest_nfvperf.adapters.process.process import wait_until
@@ -138,7 +138,7 @@ class BuiltBridgeTopology:
         self.topology = topology
         self.closed = False
         self._name = name
-        self.home = Namespace(journal, name)
+        self.home = LiveNamespace(journal, name)
         self._cabling = Cabling(journal, self.home, owns_home=True)
         self._devices: dict[str, str] = {}
         try:

@@ -28,7 +28,7 @@ from pytest_nfvperf.adapters.net.ends import (
     offload_lines,
     read_links,
 )
-from pytest_nfvperf.adapters.net.namespaces import Home, Namespace, NamespacePlan
+from pytest_nfvperf.adapters.net.namespaces import Home, LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
 from pytest_nfvperf.adapters.net.threads import PROC_NET, Handles, enter_new, in_own_thread, inside, inside_named
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -164,7 +164,7 @@ class Cabling:
         self._owns_home = owns_home
         self.group = journal.link_group()
         self._index = _INDICES * (self.group & 0x3FF) + _INDICES
-        self._namespaces: dict[str, Namespace] = {}
+        self._namespaces: dict[str, LiveNamespace] = {}
         self._ours: list[Entry] = []
         self._near: list[Entry] = []
         self._pairs: list[Pair] = []
@@ -172,10 +172,10 @@ class Cabling:
 
     def make_namespaces(self, plans: Mapping[str, NamespacePlan]) -> None:
         """Make namespaces, by the names that ``namespace`` knows them by; TestbedError when the kernel refuses."""
-        made = Namespace.several(self._journal, list(plans.values()))
+        made = LiveNamespace.several(self._journal, list(plans.values()))
         self._namespaces.update(zip(plans, made, strict=True))
 
-    def namespace(self, name: str) -> Namespace:
+    def namespace(self, name: str) -> LiveNamespace:
         return self._namespaces[name]
 
     def name_in_ours(self) -> str:
@@ -322,7 +322,7 @@ class Cabling:
         self._journal.forget_all([*self._ours, *self._near])
         self._ours.clear()
         self._near.clear()
-        Namespace.close_all(self._journal, list(self._namespaces.values()))
+        LiveNamespace.close_all(self._journal, list(self._namespaces.values()))
         self._namespaces.clear()
 
     def remove(self, interfaces: Sequence[str]) -> None:

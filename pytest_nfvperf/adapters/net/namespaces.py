@@ -201,7 +201,7 @@ class ForeignNamespace:
         """It stays."""
 
 
-class Namespace:
+class LiveNamespace:
     """A network namespace with loopback up. ``close()`` removes it and all links in it."""
 
     def __init__(self, journal: Journal, role: str) -> None:
@@ -212,7 +212,7 @@ class Namespace:
         _make_all([self], [plan])
 
     @classmethod
-    def several(cls, journal: Journal, plans: Sequence[NamespacePlan]) -> list[Namespace]:
+    def several(cls, journal: Journal, plans: Sequence[NamespacePlan]) -> list[LiveNamespace]:
         """Make many at once; all or none."""
         made = []
         for entry in _noted(journal, plans):
@@ -249,10 +249,10 @@ class Namespace:
             return False
 
     def close(self) -> None:
-        Namespace.close_all(self._journal, [self])
+        LiveNamespace.close_all(self._journal, [self])
 
     @staticmethod
-    def close_all(journal: Journal, namespaces: Sequence[Namespace]) -> None:
+    def close_all(journal: Journal, namespaces: Sequence[LiveNamespace]) -> None:
         """Remove many. The kernel takes what is in them apart a little later."""
         for namespace in namespaces:
             if namespace.is_there():
@@ -273,7 +273,7 @@ def _noted(journal: Journal, plans: Sequence[NamespacePlan]) -> list[Entry]:
     return journal.note_all(Kind.NETNS, [journal.name(plan.role) for plan in plans])
 
 
-def _make_all(namespaces: Sequence[Namespace], plans: Sequence[NamespacePlan]) -> None:
+def _make_all(namespaces: Sequence[LiveNamespace], plans: Sequence[NamespacePlan]) -> None:
     def make_each() -> None:
         for namespace, plan in zip(namespaces, plans, strict=True):
             namespace.make(plan)
@@ -291,7 +291,7 @@ def _make_all(namespaces: Sequence[Namespace], plans: Sequence[NamespacePlan]) -
         raise
 
 
-def _why_not(namespaces: Sequence[Namespace], error: OSError | KernelRefusedError) -> str:
+def _why_not(namespaces: Sequence[LiveNamespace], error: OSError | KernelRefusedError) -> str:
     if isinstance(error, FileExistsError):
         return f"cannot make network namespace {error.filename}: there is one of this name, which is left alone"
     failed = next((namespace.name for namespace in namespaces if not namespace.is_there()), namespaces[-1].name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.openflow import Multipart, OpenFlow, Question, RefusedError, asking
+from pytest_nfvperf.adapters.ovs.openflow import Multipart, MultipartRequest, OpenFlow, OpenFlowRefusedError, asking
 from pytest_nfvperf.adapters.ovs.ovsdb import UnixctlError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -32,7 +32,7 @@ FIRST, LAST = "2.15", "4.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class DropReason:
     """A counter of drops. ``since`` and ``until``: the first and last version that has it, within 2.15 to 4.0."""
 
     name: str
@@ -42,60 +42,64 @@ class Reason:
 
 
 PORT_REASONS = (
-    Reason("ovs_tx_failure_drops", "the ring at the far end was full, or there was no buffer"),
-    Reason("ovs_tx_mtu_exceeded_drops", "longer than the port's MTU"),
-    Reason("ovs_tx_qos_drops", "above the port's egress policer"),
-    Reason("ovs_tx_invalid_hwol_drops", "offloads that the port cannot do"),
-    Reason("ovs_rx_qos_drops", "above the port's ingress policer"),
+    DropReason("ovs_tx_failure_drops", "the ring at the far end was full, or there was no buffer"),
+    DropReason("ovs_tx_mtu_exceeded_drops", "longer than the port's MTU"),
+    DropReason("ovs_tx_qos_drops", "above the port's egress policer"),
+    DropReason("ovs_tx_invalid_hwol_drops", "offloads that the port cannot do"),
+    DropReason("ovs_rx_qos_drops", "above the port's ingress policer"),
 )
 """Of DPDK's ports, in OpenFlow's port statistics."""
 
 DATAPATH_REASONS = (
-    Reason(
+    DropReason(
         "datapath_drop_upcall_error",
         "the upcall for a frame without a flow failed, as for one out of a tunnel whose key (VNI) no port has",
     ),
-    Reason("datapath_drop_lock_error", "no upcall was possible: flows were being purged"),
-    Reason("datapath_drop_rx_invalid_packet", "the frame could not be parsed"),
-    Reason("datapath_drop_userspace_action_error", "an upcall asked for by an action failed"),
-    Reason("datapath_drop_tunnel_push_error", "encapsulation failed"),
-    Reason("datapath_drop_tunnel_pop_error", "decapsulation failed"),
-    Reason("datapath_drop_tunnel_tso_recirc", "a TSO frame would have been encapsulated twice", "3.3", "3.4"),
-    Reason("datapath_drop_recirc_error", "recirculated too often"),
-    Reason("datapath_drop_invalid_port", "output to a port that is gone"),
-    Reason("datapath_drop_invalid_bond", "output to a bond that is gone"),
-    Reason("datapath_drop_invalid_tnl_port", "output to a tunnel port that is gone"),
-    Reason("datapath_drop_meter", "above a meter's rate"),
-    Reason("datapath_drop_hw_miss_recover", "a frame that the NIC had begun on could not be restored", "2.16", "3.6"),
-    Reason("datapath_drop_hw_post_process", "a frame that the NIC had begun on could not be restored", "3.7"),
-    Reason("datapath_drop_nsh_decap_error", "no NSH header where one should be"),
-    Reason("datapath_drop_sample_error", "an action sampled it away"),
-    Reason("drop_action_of_pipeline", "a flow says drop, or no flow matched"),
-    Reason("drop_action_bridge_not_found", "the bridge is gone"),
-    Reason("drop_action_recursion_too_deep", "the flows recurse too deep"),
-    Reason("drop_action_too_many_resubmit", "the flows resubmit too often"),
-    Reason("drop_action_stack_too_deep", "the flows push too much"),
-    Reason("drop_action_no_recirculation_context", "recirculated without its state"),
-    Reason("drop_action_recirculation_conflict", "recirculated twice at once"),
-    Reason("drop_action_too_many_mpls_labels", "too many MPLS labels"),
-    Reason("drop_action_invalid_tunnel_metadata", "invalid tunnel metadata"),
-    Reason("drop_action_unsupported_packet_type", "a packet type that the port cannot take"),
-    Reason("drop_action_congestion", "congestion was marked where it cannot be"),
-    Reason("drop_action_forwarding_disabled", "spanning tree does not forward on the port"),
-    Reason("drop_action_tunnel_routing_failed", "no route to the tunnel's far end", "3.6"),
-    Reason("drop_action_tunnel_output_no_ethernet", "the way to the tunnel's far end is no Ethernet", "3.6"),
-    Reason("drop_action_tunnel_neigh_cache_miss", "the tunnel's next hop is not resolved", "3.6"),
-    Reason("drop_action_tunnel_header_build_failed", "no header could be made for the tunnel", "3.6"),
+    DropReason("datapath_drop_lock_error", "no upcall was possible: flows were being purged"),
+    DropReason("datapath_drop_rx_invalid_packet", "the frame could not be parsed"),
+    DropReason("datapath_drop_userspace_action_error", "an upcall asked for by an action failed"),
+    DropReason("datapath_drop_tunnel_push_error", "encapsulation failed"),
+    DropReason("datapath_drop_tunnel_pop_error", "decapsulation failed"),
+    DropReason("datapath_drop_tunnel_tso_recirc", "a TSO frame would have been encapsulated twice", "3.3", "3.4"),
+    DropReason("datapath_drop_recirc_error", "recirculated too often"),
+    DropReason("datapath_drop_invalid_port", "output to a port that is gone"),
+    DropReason("datapath_drop_invalid_bond", "output to a bond that is gone"),
+    DropReason("datapath_drop_invalid_tnl_port", "output to a tunnel port that is gone"),
+    DropReason("datapath_drop_meter", "above a meter's rate"),
+    DropReason(
+        "datapath_drop_hw_miss_recover", "a frame that the NIC had begun on could not be restored", "2.16", "3.6"
+    ),
+    DropReason("datapath_drop_hw_post_process", "a frame that the NIC had begun on could not be restored", "3.7"),
+    DropReason("datapath_drop_nsh_decap_error", "no NSH header where one should be"),
+    DropReason("datapath_drop_sample_error", "an action sampled it away"),
+    DropReason("drop_action_of_pipeline", "a flow says drop, or no flow matched"),
+    DropReason("drop_action_bridge_not_found", "the bridge is gone"),
+    DropReason("drop_action_recursion_too_deep", "the flows recurse too deep"),
+    DropReason("drop_action_too_many_resubmit", "the flows resubmit too often"),
+    DropReason("drop_action_stack_too_deep", "the flows push too much"),
+    DropReason("drop_action_no_recirculation_context", "recirculated without its state"),
+    DropReason("drop_action_recirculation_conflict", "recirculated twice at once"),
+    DropReason("drop_action_too_many_mpls_labels", "too many MPLS labels"),
+    DropReason("drop_action_invalid_tunnel_metadata", "invalid tunnel metadata"),
+    DropReason("drop_action_unsupported_packet_type", "a packet type that the port cannot take"),
+    DropReason("drop_action_congestion", "congestion was marked where it cannot be"),
+    DropReason("drop_action_forwarding_disabled", "spanning tree does not forward on the port"),
+    DropReason("drop_action_tunnel_routing_failed", "no route to the tunnel's far end", "3.6"),
+    DropReason("drop_action_tunnel_output_no_ethernet", "the way to the tunnel's far end is no Ethernet", "3.6"),
+    DropReason("drop_action_tunnel_neigh_cache_miss", "the tunnel's next hop is not resolved", "3.6"),
+    DropReason("drop_action_tunnel_header_build_failed", "no header could be made for the tunnel", "3.6"),
 )
 """Of the userspace datapath as a whole, in coverage/show."""
 
 KERNEL_REASONS = (
-    Reason("qdisc_drops", "the interface's transmit queue was full (tc -s qdisc)"),
-    Reason("socket_drops", "the buffer of OVS's packet socket was full: it did not read in time (ss -0 -m)"),
-    Reason("ring_drops", "the ring by which the generator reads the far end was full (packet(7), PACKET_STATISTICS)"),
-    Reason("xdp_drops", "the AF_XDP socket at the far end had no room (rx_dropped of the veth's end)"),
-    Reason("tx_dropped", "the driver took it not; on veth: the receiver's backlog was full (softnet)"),
-    Reason("send_refused", "the rest of a batch that OVS gave up, because the kernel had refused a frame of it"),
+    DropReason("qdisc_drops", "the interface's transmit queue was full (tc -s qdisc)"),
+    DropReason("socket_drops", "the buffer of OVS's packet socket was full: it did not read in time (ss -0 -m)"),
+    DropReason(
+        "ring_drops", "the ring by which the generator reads the far end was full (packet(7), PACKET_STATISTICS)"
+    ),
+    DropReason("xdp_drops", "the AF_XDP socket at the far end had no room (rx_dropped of the veth's end)"),
+    DropReason("tx_dropped", "the driver took it not; on veth: the receiver's backlog was full (softnet)"),
+    DropReason("send_refused", "the rest of a batch that OVS gave up, because the kernel had refused a frame of it"),
 )
 """Of kernel interfaces, whatever the version."""
 
@@ -121,11 +125,11 @@ UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
 MOST_FLOWS = 1000
 """With more flows on a bridge they are not listed: that would take longer than a snapshot may."""
 
-_TABLES = Question(3)
+_TABLES = MultipartRequest(3)
 _TABLE = struct.Struct("!B3xIQQ")  # table, active flows, lookups, matches
-_FLOWS = Question(1, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
+_FLOWS = MultipartRequest(1, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
 _FLOW = struct.Struct("!HBxIIHHHHH2xQQQ")  # length, table, age s and ns, priority, ..., cookie, packets, bytes
-_METERS = Question(9, struct.pack("!I4x", 0xFFFFFFFF))
+_METERS = MultipartRequest(9, struct.pack("!I4x", 0xFFFFFFFF))
 _METER = struct.Struct("!IH6xIQQII")  # meter, length, flows, packets in, bytes in, age s and ns
 _BAND = struct.Struct("!QQ")  # packets, bytes
 _TYPE_LENGTH = struct.Struct("!HH")
@@ -154,7 +158,7 @@ def read_drops(bridge: Multipart, name: str, ports: Mapping[int, str]) -> dict[s
 def _meters(bridge: Multipart) -> Iterator[tuple[int, int]]:
     try:
         body = bridge.ask(_METERS)
-    except RefusedError:
+    except OpenFlowRefusedError:
         return  # a datapath without meters
     yield from parse_meters(body)
 
@@ -323,7 +327,7 @@ def _signed(count: int) -> int:
 # (``ovs_tx_failure_drops``, ...) in an experimenter property.
 
 _ANY_PORT = struct.Struct("!I4x")
-PORT_STATS = Question(4, _ANY_PORT.pack(0xFFFFFFFF))
+PORT_STATS = MultipartRequest(4, _ANY_PORT.pack(0xFFFFFFFF))
 _STATS = struct.Struct("!HxxIII8Q")  # length, port, duration s and ns, the counters
 _STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
 _PROPERTY = struct.Struct("!HH")  # type, length

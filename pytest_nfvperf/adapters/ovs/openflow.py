@@ -28,7 +28,7 @@ _HEADER = struct.Struct("!BBHI")  # version, type, length, xid
 _HELLO, _ECHO_REQUEST, _ECHO_REPLY = 0, 2, 3
 
 
-class RefusedError(TestbedError):
+class OpenFlowRefusedError(TestbedError):
     """vswitchd refused a request: it, or this bridge's datapath, has no such thing."""
 
 
@@ -52,7 +52,7 @@ class OpenFlowConnection:
             _, kind, length, xid = _HEADER.unpack(self._exactly(_HEADER.size))
             body = self._exactly(length - _HEADER.size)
             if kind == ERROR:
-                raise RefusedError(f"vswitchd refused {what}: OpenFlow error {body[:4].hex()}")
+                raise OpenFlowRefusedError(f"vswitchd refused {what}: OpenFlow error {body[:4].hex()}")
             if kind == _ECHO_REQUEST:
                 self._socket.sendall(_HEADER.pack(_VERSION, _ECHO_REPLY, length, xid) + body)
             elif xid == XID:
@@ -94,7 +94,7 @@ _MORE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class MultipartRequest:
     """A multipart request. ``kind``: OFPMP_*; ``body``: what follows its header."""
 
     kind: int
@@ -107,7 +107,7 @@ class Multipart:
     def __init__(self, connection: OpenFlowConnection) -> None:
         self._connection = connection
 
-    def ask(self, question: Question) -> bytes:
+    def ask(self, question: MultipartRequest) -> bytes:
         """The bodies of all parts of the answer, one after the other; RefusedError where there is none."""
         self._connection.send((MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
         parts = []
@@ -312,7 +312,7 @@ _ETHERTYPE = {4: 0x0800, 6: 0x86DD}
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class NextHop:
     """Where frames to a prefix go: an OpenFlow port, and the addresses that they get."""
 
     ofport: int
@@ -326,7 +326,7 @@ class RouteFlows:
     def __init__(self, management_socket: Path) -> None:
         self._socket = management_socket
 
-    def change(self, added: Iterable[tuple[str, Hop]], removed: Iterable[str]) -> None:
+    def change(self, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
         """Add or replace flows, and remove others; done on the bridge when this returns (a barrier).
 
         Raises:
@@ -361,7 +361,7 @@ def _match(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bytes:
     return _MATCH_HEAD.pack(1, length) + fields + bytes(-length % 8)
 
 
-def _instructions(hop: Hop) -> bytes:
+def _instructions(hop: NextHop) -> bytes:
     actions = _set(_OXM_ETH_SRC, hop.source) + _set(_OXM_ETH_DST, hop.destination)
     return apply_actions(actions + _DEC_TTL + output(hop.ofport))
 

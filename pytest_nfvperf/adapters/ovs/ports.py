@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.net.cabling import (
     packet_device,
 )
 from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.vduse import attach, detach, is_there, remove, wait_gone
 from pytest_nfvperf.adapters.ovs.nics import (
     NIC_MAKERS,
@@ -56,7 +56,7 @@ _PREFIXES = {4: 24, 6: 64}
 
 
 @dataclass(frozen=True, slots=True)
-class Underlay:
+class OuterPath:
     """Where a tunnel's outer frames go.
 
     Attributes:
@@ -79,17 +79,17 @@ def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
     return OvsPort(tunnel.port, tunnel.bridge, tunnel.port, kind, options, has_link=False)
 
 
-def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
+def underlay(topology: Topology, tunnel: Tunnel) -> OuterPath:
     """The underlay of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
     local = ipaddress.ip_address(tunnel.local)
     for nic in topology.nics:
         for network in (ipaddress.ip_interface(address).network for address in nic.addresses):
             if nic.bridge != tunnel.bridge and local in network:
-                return Underlay(nic.bridge, f"{local}/{network.prefixlen}")
+                return OuterPath(nic.bridge, f"{local}/{network.prefixlen}")
     own = f"{local}/{_PREFIXES[local.version]}"
     uplink = next((port for port in topology.ports if port.role is PortRole.UPLINK), None)
     if uplink is not None:
-        return Underlay(uplink.bridge, own)
+        return OuterPath(uplink.bridge, own)
     with_tunnels = {other.bridge for other in topology.tunnels}
     ends = [port for port in topology.ports if port.role is PortRole.ENDPOINT and port.bridge not in with_tunnels]
     if len({port.bridge for port in ends}) != 1:
@@ -97,7 +97,7 @@ def underlay(topology: Topology, tunnel: Tunnel) -> Underlay:
             f"tunnel {tunnel.port!r}: no bridge of topology {topology.name!r} leads to {tunnel.remote}; join to "
             f"another bridge a namespace's interface with an address in {tunnel.local}'s network, or a generator's port"
         )
-    return Underlay(ends[0].bridge, own, ends[0].mac)
+    return OuterPath(ends[0].bridge, own, ends[0].mac)
 
 
 # The VDUSE devices of one topology: noted before OVS makes them, interfaces once it has, gone with its ports.
@@ -268,7 +268,7 @@ class PortMaker:
         self._moved: list[Moved] = []
         self._devices = VduseDevices(journal)
         self._hosts: list[Attachment] = []
-        self._underlays: dict[Tunnel, Underlay] = {}
+        self._underlays: dict[Tunnel, OuterPath] = {}
 
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need; returns the port for OVS, by name. ``close`` removes it."""
@@ -328,7 +328,7 @@ class PortMaker:
     def _routes(self, topology: Topology) -> Routes:
         return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
 
-    def namespace(self, name: str) -> Namespace:
+    def namespace(self, name: str) -> LiveNamespace:
         return self._cabling.namespace(name)
 
     def check(self) -> None:

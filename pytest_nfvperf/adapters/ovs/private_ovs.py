@@ -15,7 +15,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, Unixctl
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
@@ -171,7 +171,7 @@ class OvsInstance:
         self._journal = journal
         self._processes: list[ManagedProcess] = []
         self._frozen = False
-        self.namespace: Namespace | None = None
+        self.namespace: LiveNamespace | None = None
         self._check_path_length()
         self.other_config = self._initial_config()
         self._check_open_files()
@@ -179,7 +179,7 @@ class OvsInstance:
         self._directory_entry = journal.note(Kind.DIRECTORY, str(self.directory))
         try:
             self.directory.mkdir()
-            self.namespace = Namespace(journal, name)
+            self.namespace = LiveNamespace(journal, name)
             self.db = self._start_database()
             self.vswitchd = self._start_vswitchd()
         except BaseException:
@@ -336,7 +336,7 @@ class OvsInstance:
         return not tells or bool(self.db.root.dpdk_initialized)
 
     @property
-    def home(self) -> Namespace:
+    def home(self) -> LiveNamespace:
         if self.namespace is None:
             raise TestbedError("the private OVS has no network namespace")
         return self.namespace

@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.counters import LOOKUP_ENDS, OvsCollector
-from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, Question, asking
+from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlow, asking
 from pytest_nfvperf.adapters.ovs.ovsdb import UnixctlError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -157,7 +157,7 @@ def _scheduling(task: Path) -> dict[str, int]:
 _PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
 _PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
 _DROPS = ("coverage.datapath_drop_", "coverage.drop_action_")
-_AGGREGATE = Question(2, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
+_AGGREGATE = MultipartRequest(2, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
 _AGGREGATED = struct.Struct("!Q")  # packets come first
 _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 _RxqQuestion = tuple[str, tuple[str, ...]]

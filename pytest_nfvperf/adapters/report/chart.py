@@ -45,7 +45,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """Points, with or without a line through them.
 
     Attributes:
@@ -83,7 +83,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ChartRule:
     """A line right across a panel where ``axis`` has the value ``at``. ``label`` stands at its upper end."""
 
     at: float
@@ -96,7 +96,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class ChartBand:
     """What lies between two values of ``axis``, right across a panel."""
 
     start: float
@@ -114,9 +114,9 @@ class Panel:
     title: str
     x: Axis
     y: Axis
-    series: Sequence[Series]
-    rules: Sequence[Rule] = ()
-    bands: Sequence[Band] = ()
+    series: Sequence[ChartSeries]
+    rules: Sequence[ChartRule] = ()
+    bands: Sequence[ChartBand] = ()
     closeup: tuple[str, float, float] | None = None
 
 

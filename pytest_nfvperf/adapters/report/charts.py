@@ -14,12 +14,12 @@ from pytest_nfvperf.adapters.report.chart import (
     SYMBOLS,
     VERMILION,
     Axis,
-    Band,
     Chart,
+    ChartBand,
+    ChartRule,
+    ChartSeries,
     Panel,
-    Rule,
     Scale,
-    Series,
 )
 from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, goal_seen
 from pytest_nfvperf.adapters.report.published import PublishedSeries
@@ -36,8 +36,7 @@ from pytest_nfvperf.model.display import format_fps, format_ns, format_ratio, fo
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
-from pytest_nfvperf.model.measure.soak_series import STATE
-from pytest_nfvperf.model.measure.soak_series import Series as SoakSeries
+from pytest_nfvperf.model.measure.soak_series import STATE, SoakCurve
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
@@ -82,7 +81,7 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
     order = [*(name for name, _, _ in _LOSSES), _INVALID]
     series = [_trial_points(*kind, points[kind]) for kind in sorted(points, key=lambda kind: order.index(kind[0]))]
     phases = dict.fromkeys(phase for _, _, phase in points if phase)
-    keys = [Series(phase, (), (), MUTED, _PHASES.get(phase, "circle")) for phase in phases]
+    keys = [ChartSeries(phase, (), (), MUTED, _PHASES.get(phase, "circle")) for phase in phases]
     goals = [goal for goal in (outcome.goals if outcome else ()) if goal.load_fps is not None]
     scale = None
     if any(one.levels for one in series):
@@ -95,7 +94,7 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
         [*keys, *series],
         [rule for goal, colour in zip(goals, SERIES, strict=False) for rule in _goal_rules(goal, colour)],
         [
-            Band((goal.load_fps or 0) / 1e6, goal.upper_fps / 1e6, "y", colour)
+            ChartBand((goal.load_fps or 0) / 1e6, goal.upper_fps / 1e6, "y", colour)
             for goal, colour in zip(goals, SERIES, strict=False)
             if goal.upper_fps is not None
         ],
@@ -104,10 +103,10 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
     return Chart((panel,), 4.1, scale=scale)
 
 
-def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> Series:
+def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> ChartSeries:
     trials = [trial for _, _, trial in members]
     levels = [] if name in {_INVALID, "no loss"} else [trial.own_loss_ratio or 0.0 for trial in trials]
-    return Series(
+    return ChartSeries(
         name,
         [number for number, _, _ in members],
         [trial.result.spec.load_fps / 1e6 for trial in trials],
@@ -127,20 +126,20 @@ def _trial_hover(trial_id: str, trial: TrialData) -> str:
     return f"{what}<br>{trial.own_lost:,} of {trial.own_offered:,} lost ({format_ratio(trial.own_loss_ratio)})"
 
 
-def _goal_rules(goal: GoalOutcome, colour: str) -> Iterator[Rule]:
+def _goal_rules(goal: GoalOutcome, colour: str) -> Iterator[ChartRule]:
     """The load found, the one confirmed, and the one that no longer met the goal.
 
     The load found and the load confirmed are two figures: tables show the one that was confirmed.
     """
     name, found = goal.goal.name.upper(), (goal.load_fps or 0) / 1e6
-    yield Rule(found, "y", colour, name=f"{name} found {found:.2f} Mpps")
+    yield ChartRule(found, "y", colour, name=f"{name} found {found:.2f} Mpps")
     if goal.confirmation is not None:
         confirmed = goal.confirmation.load_fps / 1e6
         how = "confirmed" if goal.confirmation.passed else "not confirmed at"
-        yield Rule(confirmed, "y", colour, "dash", f"{name} {how} {confirmed:.2f} Mpps")
+        yield ChartRule(confirmed, "y", colour, "dash", f"{name} {how} {confirmed:.2f} Mpps")
     if goal.upper_fps is not None:
         upper = goal.upper_fps / 1e6
-        yield Rule(upper, "y", colour, "dot", f"{name} not met at {upper:.2f} Mpps", 0.9)
+        yield ChartRule(upper, "y", colour, "dot", f"{name} not met at {upper:.2f} Mpps", 0.9)
 
 
 def _closeup(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[str, float, float] | None:
@@ -175,7 +174,7 @@ def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Chart:
     return Chart((panel,), 3.9)
 
 
-def _percentiles(name: str, histogram: Histogram, colour: str) -> Series:
+def _percentiles(name: str, histogram: Histogram, colour: str) -> ChartSeries:
     """A step for each bucket; the last ends at the largest sample."""
     total, below = histogram.total, 0
     steps = [(1.0, histogram.min_ns)]
@@ -183,7 +182,7 @@ def _percentiles(name: str, histogram: Histogram, colour: str) -> Series:
         steps.append((total / (total - below), min(value, histogram.max_ns)))
         below += count
     steps.append((float(total), histogram.max_ns))
-    return Series(
+    return ChartSeries(
         f"{name} ({total:,} samples)",
         [float(f"{x:.5g}") for x, _ in steps],
         [ns / 1e3 for _, ns in steps],
@@ -198,13 +197,13 @@ def loss_chart(points: Sequence[LossPoint]) -> Chart:
     """Loss in per cent against load (RFC 2544 section 26.3); loads without loss are green."""
     rising = sorted(points, key=lambda point: point.load_fps)
     x, y = [point.load_fps / 1e6 for point in rising], [point.loss_ratio * 100 for point in rising]
-    series = [Series("frame loss", x, y, BLUE, line="solid")]
+    series = [ChartSeries("frame loss", x, y, BLUE, line="solid")]
     for name, colour, here in (
         ("no loss", GREEN, [point for point in rising if point.loss_ratio <= 0]),
         ("loss", VERMILION, [point for point in rising if point.loss_ratio > 0]),
     ):
         series.append(
-            Series(
+            ChartSeries(
                 name,
                 [point.load_fps / 1e6 for point in here],
                 [point.loss_ratio * 100 for point in here],
@@ -222,7 +221,7 @@ def loss_chart(points: Sequence[LossPoint]) -> Chart:
 _TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
 
 
-def soak_chart(soak: Soak, curves: Sequence[SoakSeries]) -> Chart | None:
+def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> Chart | None:
     """A soak over time, a panel a figure, as S1's figures 3 to 10 show it.
 
     Grey bands are intervals that the rig spoiled, red lines those in which frames were lost.
@@ -230,9 +229,9 @@ def soak_chart(soak: Soak, curves: Sequence[SoakSeries]) -> Chart | None:
     if not curves:
         return None
     factor, unit = next((step, name) for least, step, name in _TIME_UNITS if soak.elapsed_s >= least)
-    bands = [Band(one.start_s / factor, one.end_s / factor, "x", MUTED, opacity=0.25) for one in soak.spoiled]
-    rules = [Rule(one.end_s / factor, "x", VERMILION, width=0.8) for one in soak.lossy]
-    members: dict[str, list[SoakSeries]] = {}
+    bands = [ChartBand(one.start_s / factor, one.end_s / factor, "x", MUTED, opacity=0.25) for one in soak.spoiled]
+    rules = [ChartRule(one.end_s / factor, "x", VERMILION, width=0.8) for one in soak.lossy]
+    members: dict[str, list[SoakCurve]] = {}
     for curve in curves:
         members.setdefault(curve.panel, []).append(curve)
     panels = []
@@ -248,9 +247,9 @@ def soak_chart(soak: Soak, curves: Sequence[SoakSeries]) -> Chart | None:
     return Chart(panels, 2.5, legend_inside=True, note=_left_out(soak, curves))
 
 
-def _soak_curve(curve: SoakSeries, number: int, of: int, factor: float) -> Series:
+def _soak_curve(curve: SoakCurve, number: int, of: int, factor: float) -> ChartSeries:
     below = min(of, len(SERIES)) - 1 - number
-    return Series(
+    return ChartSeries(
         curve.name,
         [round(t / factor, 4) for t, _ in curve.points],
         [float(f"{value:.5g}") for _, value in curve.points],
@@ -260,7 +259,7 @@ def _soak_curve(curve: SoakSeries, number: int, of: int, factor: float) -> Serie
     )
 
 
-def _left_out(soak: Soak, curves: Sequence[SoakSeries]) -> str:
+def _left_out(soak: Soak, curves: Sequence[SoakCurve]) -> str:
     """What is in the summary and in no curve: the end of a soak, where it is shorter than an interval."""
     longest = max(curves, key=lambda curve: len(curve.points))
     left_s = soak.elapsed_s - longest.points[-1][0]
@@ -364,7 +363,7 @@ class _Sweeping:
 
 def _sweep_series(
     panel: _Sweeping, series: Sequence[SweepSeries], published: Sequence[PublishedSeries]
-) -> Iterator[Series]:
+) -> Iterator[ChartSeries]:
     for number, other in enumerate(published):
         yield _published_curve(panel, other, SYMBOLS[3:0:-1][number % 3])
     marks = set[str]()
@@ -376,7 +375,7 @@ def _sweep_series(
                 yield drawn
         without = sorted({panel.at(o) for o in one.outcomes for goal in o.goals if goal.load_fps is None})
         if without:
-            yield Series(f"{one.name}: no result", without, [0.0] * len(without), colour, "x")
+            yield ChartSeries(f"{one.name}: no result", without, [0.0] * len(without), colour, "x")
     roof = sorted(
         (panel.at(outcome), panel.value(outcome.mean_frame_size, outcome.ceiling_fps))
         for one in series
@@ -385,11 +384,11 @@ def _sweep_series(
     )
     if roof:
         x, y = zip(*roof, strict=True)
-        yield Series("rig's own ceiling", x, y, MUTED, "line-ew", 14)
-    yield from (Series(text, (), (), MUTED) for mark, text in _MARKS.items() if mark in marks)
+        yield ChartSeries("rig's own ceiling", x, y, MUTED, "line-ew", 14)
+    yield from (ChartSeries(text, (), (), MUTED) for mark, text in _MARKS.items() if mark in marks)
 
 
-def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> Iterator[Series]:
+def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> Iterator[ChartSeries]:
     """A line through the numbers, such as frame sizes; mixes stand beside it, since nothing lies between them."""
     found = sorted(
         (
@@ -403,7 +402,7 @@ def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> 
     numbers = [each for each in found if panel.places[each[0]].isdigit()]
     for members, joined in ((numbers, True), ([each for each in found if each not in numbers], False)):
         if members:
-            yield Series(
+            yield ChartSeries(
                 f"{one.name} {name.upper()}",
                 [at for at, _, _, _ in members],
                 [panel.value(outcome.mean_frame_size, seen.value) for _, outcome, _, seen in members],
@@ -430,11 +429,11 @@ def _goal_hover(place: str, outcome: Outcome, goal: GoalOutcome) -> str:
     return f"{place}: {shown.mpps} Mpps, {shown.gbps} Gbps<br>{goal_note(goal)}"
 
 
-def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> Series:
+def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> ChartSeries:
     points = sorted((panel.places.index(str(size)), size, fps) for size, fps in other.frames_per_second().items())
     values = [panel.value(size, fps) for _, size, fps in points]
     sizes, unit = [size for _, size, _ in points], "Gbps" if panel.in_bits else "Mpps"
-    return Series(
+    return ChartSeries(
         f"published: {other.name}",
         [at for at, _, _ in points],
         values,
@@ -473,7 +472,7 @@ def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
         if found:
             values.append(_study_curve(comparison, number, shift, places, found, joined=joined))
     axis = Axis(per, tuple(places))
-    baseline = Rule(100, "y", MUTED, "dash", width=1)
+    baseline = ChartRule(100, "y", MUTED, "dash", width=1)
     y_titles = "% of the baseline, with its interval", f"{unit}, median with its interval".lstrip(", ")
     left = Panel(ratio_title(comparisons), axis, Axis(y_titles[0], from_zero=True), ratios, (baseline,))
     return Chart((left, Panel(heading, axis, Axis(y_titles[1], from_zero=True), values)), 4.4)
@@ -521,9 +520,9 @@ def _study_curve(
     points: Sequence[_StudyPoint],
     *,
     joined: bool,
-) -> Series:
+) -> ChartSeries:
     labels, y, below, above, marks, hover = zip(*points, strict=True)
-    return Series(
+    return ChartSeries(
         comparison.name,
         [places.index(label) for label in labels],
         y,

@@ -19,11 +19,11 @@ from pytest_nfvperf.adapters.report.chart import (
     ORANGE,
     VERMILION,
     Axis,
-    Band,
     Chart,
+    ChartBand,
+    ChartRule,
+    ChartSeries,
     Panel,
-    Rule,
-    Series,
 )
 from pytest_nfvperf.adapters.report.studies import metric_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
@@ -192,18 +192,18 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
     if not lines:
         return None
     lines.reverse()
-    series = [Series(str(word), (), (), colour, "circle", 5) for word, colour in _COLOURS.items()]
+    series = [ChartSeries(str(word), (), (), colour, "circle", 5) for word, colour in _COLOURS.items()]
     for y, (_, metric, ratio) in enumerate(lines):
         colour, blocks, noise = _COLOURS[metric.word], metric.block_ratios, metric.noise_ratios
         low, high = metric.low or ratio, metric.high or ratio
         below, above = [ratio - low], [high - ratio]
         series += [
-            Series("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5),
-            Series("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6),
-            Series(str(metric.word), [ratio], [y], colour, "circle", 5, below=below, above=above, across=True),
+            ChartSeries("", noise, [y + 0.28] * len(noise), MUTED, "line-ns", 5),
+            ChartSeries("", blocks, [y - 0.24] * len(blocks), colour, "circle-open", 2.6),
+            ChartSeries(str(metric.word), [ratio], [y], colour, "circle", 5, below=below, above=above, across=True),
         ]
-    series.append(Series("one block of fresh builds", (), (), MUTED, "circle-open", 2.6))
-    series.append(Series("baseline over its second build, by block", (), (), MUTED, "line-ns", 5))
+    series.append(ChartSeries("one block of fresh builds", (), (), MUTED, "circle-open", 2.6))
+    series.append(ChartSeries("baseline over its second build, by block", (), (), MUTED, "line-ns", 5))
     # From the lowest to the highest end of all intervals, and some more; single blocks may lie outside.
     ends = [end for _, metric, ratio in lines for end in (metric.low, metric.high, ratio) if end is not None]
     low, high = min([*ends, 1 - _LEAST_REACH]), max([*ends, 1 + _LEAST_REACH])
@@ -213,8 +213,8 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
         Axis("ratio (better to the right)", reach=(low - spare, high + spare)),
         Axis(places=tuple(name for name, _, _ in lines)),
         series,
-        [Rule(1, "x", MUTED, width=1)],
-        [Band(1 - margin, 1 + margin, "x", GREEN, f"margin of {margin:.0%}", 0.12)],
+        [ChartRule(1, "x", MUTED, width=1)],
+        [ChartBand(1 - margin, 1 + margin, "x", GREEN, f"margin of {margin:.0%}", 0.12)],
     )
     return Chart((panel,), 1.8 + 0.3 * len(lines), left=4.2)
 

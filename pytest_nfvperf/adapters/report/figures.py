@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.outcome import (
     SearchStatus,
     loss_bound_text,
 )
-from pytest_nfvperf.model.measure.soak import Drift, Soak, Spoiled
+from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Soak
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, Samples, bound_of
 
@@ -289,9 +289,9 @@ def soak_events(soak: Soak) -> Iterator[str]:
             yield f"and {count - shown} more {kind}: see the file of samples"
 
 
-def _spoiled_events(spoiled: Sequence[Spoiled]) -> Iterator[tuple[float, str]]:
+def _spoiled_events(spoiled: Sequence[DisturbedInterval]) -> Iterator[tuple[float, str]]:
     """Intervals that follow one another in one line, with each reason once: a rig is disturbed for minutes."""
-    rows: list[list[Spoiled]] = []
+    rows: list[list[DisturbedInterval]] = []
     for one in spoiled:
         if rows and one.start_s - rows[-1][-1].end_s < _ADJACENT_S:
             rows[-1].append(one)
@@ -303,7 +303,7 @@ def _spoiled_events(spoiled: Sequence[Spoiled]) -> Iterator[tuple[float, str]]:
         yield row[0].start_s, f"{span}: spoiled by the rig: {why}"
 
 
-def _reasons(row: Sequence[Spoiled]) -> str:
+def _reasons(row: Sequence[DisturbedInterval]) -> str:
     """``25 such as "0% of it was undisturbed (CPUs far apart)", 1 such as ...``: those with other figures are alike."""
     alike: dict[str, list[str]] = {}
     for one in row:

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from plotly.offline import get_plotlyjs
 
-from pytest_nfvperf.adapters.report.chart import Axis, Band, Chart, Panel, Rule, Series
+from pytest_nfvperf.adapters.report.chart import Axis, Chart, ChartBand, ChartRule, ChartSeries, Panel
 from pytest_nfvperf.adapters.report.picture import picture, to_png, to_svg
 from pytest_nfvperf.adapters.report.templating import TEMPLATES
 from pytest_nfvperf.model.display import visible
@@ -108,7 +108,7 @@ def _live_panel(panel: Panel) -> dict[str, Any]:
     """Rules with a name are traces, to be hidden like others; closeups and shifts are for pictures alone."""
     ends = panel.x.reach or (0, len(panel.x.places) - 1)
     levels = [
-        Series(rule.name, ends, (rule.at, rule.at), rule.colour, line=rule.line, width=rule.width)
+        ChartSeries(rule.name, ends, (rule.at, rule.at), rule.colour, line=rule.line, width=rule.width)
         for rule in panel.rules
         if rule.name and rule.axis == "y"
     ]
@@ -138,7 +138,7 @@ def _live_places(axis: Axis) -> list[str]:
     return [name.replace("\n", " ") for name in axis.places]
 
 
-def _trace(series: Series, axis: Axis) -> dict[str, Any]:
+def _trace(series: ChartSeries, axis: Axis) -> dict[str, Any]:
     places = _live_places(axis)
     labels = any(series.labels)
     parts = {"lines": series.line, "markers": series.symbol, "text": labels}
@@ -167,7 +167,7 @@ def _trace(series: Series, axis: Axis) -> dict[str, Any]:
     return made | ({"customdata": list(series.links)} if series.links else {})
 
 
-def _shape(kind: str, one: Band | Rule, start: float, end: float, look: dict[str, Any]) -> dict[str, Any]:
+def _shape(kind: str, one: ChartBand | ChartRule, start: float, end: float, look: dict[str, Any]) -> dict[str, Any]:
     """What goes right across a panel, from ``start`` to ``end`` of its axis."""
     along, across = ("x", "y") if one.axis == "x" else ("y", "x")
     place = {f"{along}ref": along, f"{along}0": start, f"{along}1": end}

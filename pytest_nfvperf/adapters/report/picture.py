@@ -30,10 +30,10 @@ from pytest_nfvperf.adapters.report.chart import (
     SERIES,
     Axis,
     Chart,
+    ChartRule,
+    ChartSeries,
     Panel,
-    Rule,
     Scale,
-    Series,
 )
 from pytest_nfvperf.model.display import format_value, visible
 
@@ -111,7 +111,7 @@ def _draw_panel(axes: Axes, panel: Panel, most: int, scale: tuple[Any, Any]) -> 
         _set_axis(axes, which, axis)
 
 
-def _draw_rule(axes: Axes, rule: Rule) -> None:
+def _draw_rule(axes: Axes, rule: ChartRule) -> None:
     draw = axes.axvline if rule.axis == "x" else axes.axhline
     draw(rule.at, color=rule.colour, linewidth=rule.width, linestyle=_DASHES[rule.line], label=rule.name or None)
     if rule.label:
@@ -119,7 +119,7 @@ def _draw_rule(axes: Axes, rule: Rule) -> None:
         axes.annotate(rule.label, (rule.at, 0.99), (3, -1), va="top", fontsize=8.5, color=rule.colour, **at)
 
 
-def _draw_series(axes: Axes, series: Series, *, clip: bool) -> None:
+def _draw_series(axes: Axes, series: ChartSeries, *, clip: bool) -> None:
     """``clip``: marks may not reach over the edge of the panel."""
     x = [value + series.shift for value in series.x]
     marker = _MARKERS[series.symbol.removesuffix("-open")]

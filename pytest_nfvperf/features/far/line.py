@@ -99,7 +99,7 @@ def _far_version(node: str, host: FarHost) -> str:
     return done.stdout.strip()
 
 
-class Line:
+class NodeLine:
     """An open line to a host. Use ``open_line``.
 
     Args:
@@ -192,7 +192,7 @@ class Line:
         return self._lost
 
 
-def open_line(host: FarHost, said: Path, started: Callable[[int], None] = lambda _: None) -> Line:
+def open_line(host: FarHost, said: Path, started: Callable[[int], None] = lambda _: None) -> NodeLine:
     """Connect to a host whose version was checked.
 
     Args:
@@ -214,7 +214,7 @@ def open_line(host: FarHost, said: Path, started: Callable[[int], None] = lambda
         raise TestbedError(f"cannot connect to {host}: {tail(said) or error}") from error
     said.write_text("", encoding="utf-8")  # what is there now is of the greeting; ssh appends
     started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet tells it no other way
-    return Line(host, group, gateway, said)
+    return NodeLine(host, group, gateway, said)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts, NodeOvs
-from pytest_nfvperf.features.far.line import ANSWER_S, Answer, Line, check_version, open_line
+from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, open_line
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
@@ -37,7 +37,7 @@ class FarCounters:
         polls: it knows the polling threads; none could be watched from here.
     """
 
-    def __init__(self, line: Line, number: int, *, settles: bool = False, polls: bool = False) -> None:
+    def __init__(self, line: NodeLine, number: int, *, settles: bool = False, polls: bool = False) -> None:
         self._ask = partial(line.ask, "of", f"source{number}")
         # Whoever asks what a source can do looks for the method: it must not be there where the source lacks it.
         if settles:
@@ -81,7 +81,7 @@ class FarBuilt:
     tell_neighbour = _There("built")
     replace_flows = _There("built")
 
-    def __init__(self, line: Line, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
+    def __init__(self, line: NodeLine, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
         """Build it; errors as of BuiltOvsTopology."""
         self.topology = topology
         self._line = line
@@ -121,7 +121,7 @@ class FarOvs:
 
     def __init__(
         self,
-        line: Line,
+        line: NodeLine,
         host: FarHost,
         started: tuple[Mapping[str, Any], Sequence[tuple[bool, bool]]],
         ended: Callable[[], None],

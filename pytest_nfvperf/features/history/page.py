@@ -14,7 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report.chart import BLUE, GREEN, MUTED, ORANGE, VERMILION, Axis, Chart, Panel, Rule, Series
+from pytest_nfvperf.adapters.report.chart import (
+    BLUE,
+    GREEN,
+    MUTED,
+    ORANGE,
+    VERMILION,
+    Axis,
+    Chart,
+    ChartRule,
+    ChartSeries,
+    Panel,
+)
 from pytest_nfvperf.adapters.report.picture import picture, to_svg
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.terminal_table import rendered
@@ -195,19 +206,19 @@ def history_chart(watched: Watched) -> Chart:
         name = f"a run ({bound} this)" if bound else "a run"
         here = [(place, point.figure) for place, point in enumerate(points) if point.figure.bound == bound]
         for place, one in here:
-            series.append(Series(name, [place], [one.value], BLUE, symbol, 4.5))
+            series.append(ChartSeries(name, [place], [one.value], BLUE, symbol, 4.5))
             if one.low is not None and one.high is not None:
-                series.append(Series("", [place, place], [one.low, one.high], BLUE, line="solid", width=1))
+                series.append(ChartSeries("", [place, place], [one.low, one.high], BLUE, line="solid", width=1))
     edges = [0, *(change.step.at for change in changes), len(points)]
     levels = [*(change.step.before for change in changes), *(change.step.after for change in changes[-1:])]
     for start, end, level in zip(edges, edges[1:], levels, strict=False):
         series.append(
-            Series("median of a level", (start - 0.4, end - 0.6), (level, level), MUTED, line="solid", width=1.4)
+            ChartSeries("median of a level", (start - 0.4, end - 0.6), (level, level), MUTED, line="solid", width=1.4)
         )
     rules = []
     for change in changes:
         colour, label = _COLOURS[change.direction], f"{change.step.ratio - 1:+.1%}"
-        rules.append(Rule(change.step.at - 0.5, "x", colour, name=str(change.direction), label=label))
+        rules.append(ChartRule(change.step.at - 0.5, "x", colour, name=str(change.direction), label=label))
     low, high = min(watched.series.values), max(watched.series.values)
     reach = max(high - low, _LEAST_REACH * abs(high)) * 0.25 or 1.0  # of a loss that was 0 in every run
     dated = range(0, len(points), 1 + (len(points) - 1) // _MOST_DATES)

@@ -145,7 +145,7 @@ def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[SubjectFig
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SeriesPoint:
     """A figure of one run."""
 
     run: HistoryEntry
@@ -169,7 +169,7 @@ class FigureSeries:
     unit: str
     at: str
     machine: int
-    points: tuple[Point, ...]
+    points: tuple[SeriesPoint, ...]
 
     @property
     def values(self) -> list[float]:
@@ -217,12 +217,12 @@ def _machine_of(entry: HistoryEntry, known: Sequence[MachinePeriod]) -> int | No
 def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
     """All series of a history, by name."""
     known = machines(entries)
-    collected: dict[_Key, list[Point]] = {}
+    collected: dict[_Key, list[SeriesPoint]] = {}
     for entry in in_order(entries):
         number = _machine_of(entry, known) or 0
         for labels, figure in _figures(entry):
             key = (labels, figure.metric, figure.at or "", figure.unit, number)
-            collected.setdefault(key, []).append(Point(entry, figure))
+            collected.setdefault(key, []).append(SeriesPoint(entry, figure))
     # What all subjects have in common sets none apart: it is left out of the short names.
     shared = set.intersection(*(set(key[0]) for key in collected)) if collected else set()
     found = []

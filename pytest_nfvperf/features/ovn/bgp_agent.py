@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn, locate_ovn
-from pytest_nfvperf.features.routing.daemons import Daemon, Daemons
+from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
@@ -166,7 +166,7 @@ class OvnBgpAgent:
         """
         environment = find_agent()
         self._instance = instance
-        self._daemons = Daemons(
+        self._daemons = RoutingDaemons(
             journal,
             instance.home.name,
             role,

@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, Localnet, LogicalPort, LogicalSwitch
-from pytest_nfvperf.features.routing.daemons import Daemon, Daemons
+from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
 # Finding OVN: the distribution's packages, or an installation under /usr/local.
@@ -272,7 +272,7 @@ class PrivateOvn:
         self.binaries: OvnBinaries = locate_ovn()
         self.chassis = Chassis(built, role, mappings or {})
         instance = built.instance
-        self._daemons = Daemons(
+        self._daemons = RoutingDaemons(
             journal,
             instance.home.name,
             role,

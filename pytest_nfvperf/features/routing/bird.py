@@ -14,7 +14,7 @@ from pytest_nfvperf.features.routing.daemons import (
     BULK_DEADLINE_S,
     BirdLog,
     Daemon,
-    Daemons,
+    RoutingDaemons,
     await_session,
     checked_configuration,
     executable,
@@ -290,7 +290,7 @@ class BirdSpeaker:
         _refuse_two_timers(config)
         self._binary = executable("bird", DIRECTORIES)
         # In UTC: what BIRD prints without a zone must not go back by an hour when summer time ends.
-        self._daemons = Daemons(journal, namespace, role, cpus=cpus, env={"TZ": "UTC"})
+        self._daemons = RoutingDaemons(journal, namespace, role, cpus=cpus, env={"TZ": "UTC"})
         self._control = BirdControl(self._daemons.directory / "bird.ctl")
         self._log = BirdLog(self._daemons.directory / "bird.log")
         self._version = "not started"

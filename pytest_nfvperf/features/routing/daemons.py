@@ -79,7 +79,7 @@ class Daemon:
     socket: str | None = None
 
 
-class Daemons:
+class RoutingDaemons:
     """Starts them in the order given, and ends them in the other."""
 
     def __init__(

@@ -15,8 +15,8 @@ from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.features.routing.daemons import (
     BULK_DEADLINE_S,
     Daemon,
-    Daemons,
     FrrLog,
+    RoutingDaemons,
     await_session,
     checked_configuration,
     executable,
@@ -289,7 +289,7 @@ class FrrSpeaker:
         self._files = configuration(config)
         self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
         self._namespace = namespace
-        self._daemons = Daemons(journal, namespace, role, cpus=cpus)
+        self._daemons = RoutingDaemons(journal, namespace, role, cpus=cpus)
         directory = self._daemons.directory
         self._log = FrrLog(directory / "bgpd.log")
         self._vtys = {name: Vty(directory / f"{name}.vty", name) for name in self._files}

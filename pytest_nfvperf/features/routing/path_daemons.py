@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.openflow import Hop
+from pytest_nfvperf.adapters.ovs.openflow import NextHop
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.features.routing import bird as bird_speaker
 from pytest_nfvperf.features.routing import frr as frr_speaker
@@ -138,8 +138,8 @@ def lacks_daemons() -> str | None:
 
 def _agent(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> RouteAgent:
     ofports = built.ofports()
-    outside = Hop(ofports[OUTSIDE], built.topology.port(OUTSIDE).mac, FRR_MAC)
-    vm = Hop(ofports[VM], built.topology.port(VM).mac, FRR_MAC)
+    outside = NextHop(ofports[OUTSIDE], built.topology.port(OUTSIDE).mac, FRR_MAC)
+    vm = NextHop(ofports[VM], built.topology.port(VM).mac, FRR_MAC)
     around = Surroundings(gateways={plan.bird_address: outside}, networks={plan.provider: vm})
     return RouteAgent(journal, NETNS_DIRECTORY / built.netns(FRR), BRIDGE, built.management_socket(BRIDGE), around)
 

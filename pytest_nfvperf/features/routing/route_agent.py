@@ -22,7 +22,7 @@ from typing import Any
 import pytest_nfvperf
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.openflow import Hop, RouteFlows
+from pytest_nfvperf.adapters.ovs.openflow import NextHop, RouteFlows
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, spawn, wait_until
 from pytest_nfvperf.features.routing.daemons import NICE
 from pytest_nfvperf.model.errors import TestbedError
@@ -346,10 +346,10 @@ class Surroundings:
     ``gateways``: hops by next hop's address. ``networks``: hops by the network that announced addresses are in.
     """
 
-    gateways: Mapping[str, Hop]
-    networks: Mapping[str, Hop]
+    gateways: Mapping[str, NextHop]
+    networks: Mapping[str, NextHop]
 
-    def hop_of(self, route: Route) -> Hop | None:
+    def hop_of(self, route: Route) -> NextHop | None:
         """Where a route's frames go; None for a route that leads nowhere known."""
         if route.gateway is not None:
             return self.gateways.get(route.gateway)
@@ -366,7 +366,7 @@ class Surroundings:
     @classmethod
     def from_json(cls, line: str) -> Surroundings:
         told: dict[str, dict[str, dict[str, Any]]] = json.loads(line)
-        return cls(**{key: {name: Hop(**hop) for name, hop in hops.items()} for key, hops in told.items()})
+        return cls(**{key: {name: NextHop(**hop) for name, hop in hops.items()} for key, hops in told.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
 from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.outputs import KeptFile
-from pytest_nfvperf.backends.generator_side import Engine, TakenMachine, digest
+from pytest_nfvperf.backends.generator_side import FeatureEngine, TakenMachine, digest
 from pytest_nfvperf.features.trex.child import (
     PYPI,
     VARIABLE,
@@ -223,4 +223,4 @@ def _replayed(testbed: Testbed, directory: Path, start: StartEngine) -> Generato
     return TrexGenerator(spec, directory, options=ChildOptions(start=start))
 
 
-TREX = Engine(TrexSide, _replayed)
+TREX = FeatureEngine(TrexSide, _replayed)

@@ -19,7 +19,7 @@ from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
-from pytest_nfvperf.model.measure.soak_series import Series
+from pytest_nfvperf.model.measure.soak_series import SoakCurve
 from pytest_nfvperf.model.measure.streams import ConnectResult, Reconnection, RequestResult, StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, Testbed
@@ -257,7 +257,7 @@ class SoakData:
     samples: str
     rows: int
     soak: Soak
-    series: tuple[Series, ...] = ()
+    series: tuple[SoakCurve, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class DisturbedInterval:
     """An interval that says nothing about the DUT, and why."""
 
     start_s: float
@@ -98,7 +98,7 @@ class Soak:
     spoiled_offered: int
     spoiled_lost: int
     skipped: int
-    spoiled: tuple[Spoiled, ...] = ()
+    spoiled: tuple[DisturbedInterval, ...] = ()
     spoiled_count: int = 0
     lossy: tuple[Lossy, ...] = ()
     lossy_count: int = 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_nfvperf.model.measure.cpu_account import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
-from pytest_nfvperf.model.measure.soak import Drift, Flap, Gap, Lossy, Soak, Spoiled
+from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Flap, Gap, Lossy, Soak
 from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.trial import TrialResult
@@ -226,7 +226,7 @@ def summarise(
         disturbed_lost=sum(dated[row].disturbed_lost for row in valid if row in dated),
         skipped=_frames(table, (".skipped",), range(len(table))),
         spoiled=tuple(
-            Spoiled(*_times(table, row), reason, _lost(table, row))
+            DisturbedInterval(*_times(table, row), reason, _lost(table, row))
             for row, reason in list(spoiled.items())[:MOST_NAMED]
         ),
         spoiled_count=len(spoiled),
@@ -415,7 +415,7 @@ MOST_POINTS = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SoakCurve:
     """One curve. ``panel``: the chart it belongs to; ``points``: ``(s, value in unit)``."""
 
     panel: str
@@ -453,7 +453,7 @@ _GAUGES = (
 )
 
 
-def series(table: SoakTable) -> tuple[Series, ...]:
+def series(table: SoakTable) -> tuple[SoakCurve, ...]:
     """All curves that the samples have, in order; those of 0 throughout only where their panel has no other."""
     if not len(table):
         return ()
@@ -478,26 +478,26 @@ def short_end_s(table: SoakTable) -> float:
     return last if last < SHORT * usual else 0.0
 
 
-def _moves(one: Series) -> bool:
+def _moves(one: SoakCurve) -> bool:
     return any(value for _, value in one.points)
 
 
-def _curve(table: SoakTable, panel: str, name: str, unit: str, value: Callable[[int], float]) -> Series:
+def _curve(table: SoakTable, panel: str, name: str, unit: str, value: Callable[[int], float]) -> SoakCurve:
     rows = range(len(table))
-    return Series(panel, name, unit, thinned(table.column(TIME), [value(row) for row in rows], MOST_POINTS))
+    return SoakCurve(panel, name, unit, thinned(table.column(TIME), [value(row) for row in rows], MOST_POINTS))
 
 
-def _generators(table: SoakTable) -> Iterator[Series]:
+def _generators(table: SoakTable) -> Iterator[SoakCurve]:
     for name in table.matching(".lost"):
-        yield Series("frames lost", name.removesuffix(".lost"), "per sample", _extremes(table, name, max))
+        yield SoakCurve("frames lost", name.removesuffix(".lost"), "per sample", _extremes(table, name, max))
     rows = range(len(table))
     for percentile in ("p50", "p99", "p999", "max"):
         values = [value * _US for value in latencies(table, rows, percentile)]
         if values:
-            yield Series("latency", percentile, "us", thinned(table.column(TIME), values, MOST_POINTS))
+            yield SoakCurve("latency", percentile, "us", thinned(table.column(TIME), values, MOST_POINTS))
     for name, shown in (("rig.absent_ns", "generator not running"), (KEPT_OFF_CPU, "PMDs waiting for a CPU")):
         if name in table.columns:
-            yield Series("disturbance by the host", shown, "ms per sample", _extremes(table, name, max, _MS))
+            yield SoakCurve("disturbance by the host", shown, "ms per sample", _extremes(table, name, max, _MS))
 
 
 def _extremes(
@@ -511,7 +511,7 @@ def _extremes(
     return tuple((end, extreme(present) * factor) for end, present in points if present)
 
 
-def _of_pmds(table: SoakTable) -> Iterator[Series]:
+def _of_pmds(table: SoakTable) -> Iterator[SoakCurve]:
     for name in table.matching(".cycles_busy"):
         thread = name.removesuffix(".cycles_busy")
         idle = f"{thread}.cycles_idle"
@@ -526,7 +526,7 @@ def _of_pmds(table: SoakTable) -> Iterator[Series]:
         yield _curve(table, "PMD busy", thread, "%", busy)
 
 
-def _of_rates(table: SoakTable) -> Iterator[Series]:
+def _of_rates(table: SoakTable) -> Iterator[SoakCurve]:
     for panel, unit, ending, factor in _RATES:
         for name in table.matching(ending):
             if name.startswith("pmd.") and name.count(".") == 1:
@@ -540,12 +540,12 @@ def _of_rates(table: SoakTable) -> Iterator[Series]:
             yield _curve(table, panel, shown, unit, rate)
 
 
-def _of_gauges(table: SoakTable) -> Iterator[Series]:
+def _of_gauges(table: SoakTable) -> Iterator[SoakCurve]:
     for panel, unit, ending, factor in _GAUGES:
         for name in table.matching(ending):
             shown = name.removesuffix(ending) or "resident"
             if ending == SESSION_UP:
-                yield Series(panel, shown, unit, _extremes(table, name, min))
+                yield SoakCurve(panel, shown, unit, _extremes(table, name, min))
                 continue
             values = [value * factor for value in table.column(name)]
-            yield Series(panel, shown, unit, thinned(table.column(TIME), values, MOST_POINTS))
+            yield SoakCurve(panel, shown, unit, thinned(table.column(TIME), values, MOST_POINTS))

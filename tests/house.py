@@ -1,0 +1,108 @@
+"""Figures of the house: how much there is to understand. ``python -m tests.house`` prints them beside their limits."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "pytest_nfvperf"
+LINKED = {"fixtures", "suites", "docs"}
+"""Folders of the package that are links to folders at the top."""
+
+NAMESPACES = ("parts", "results", "extend", "testing")
+
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 73_500, 337, 49
+"""What was reached. Lower them with each change that leaves less: 66,000 lines, 330 files and 40 folders are wanted."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure and its limit. ``names``: what it counts, where a list is short enough to help."""
+
+    what: str
+    value: int
+    limit: int
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        mark = "" if self.value <= self.limit else "  ABOVE"
+        return f"{self.what:44} {self.value:7,} of at most {self.limit:7,}{mark}"
+
+
+@cache
+def product_files() -> tuple[Path, ...]:
+    """Python files of the package, without what lies at the top and is only linked."""
+    return tuple(path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] not in LINKED)
+
+
+@cache
+def trees() -> Mapping[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in product_files()}
+
+
+def public_classes() -> dict[str, list[str]]:
+    """Where each public class is defined, by its name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(PACKAGE)))
+    return found
+
+
+def public_names() -> set[str]:
+    """What users may import, by its dotted name."""
+    modules = ("pytest_nfvperf", *(f"pytest_nfvperf.{name}" for name in NAMESPACES))
+    return {
+        f"{module}.{name}"
+        for module in modules
+        for name in importlib.import_module(module).__all__
+        if name not in {"__version__", *NAMESPACES}
+    }
+
+
+def long_functions(most: int) -> Iterator[str]:
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > most:
+                    yield f"{path.relative_to(PACKAGE)}: {node.name} has {lines}"
+
+
+def figures() -> list[Figure]:
+    lengths = {
+        str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines()) for path in product_files()
+    }
+    shared = tuple(f"{name}: {', '.join(paths)}" for name, paths in sorted(public_classes().items()) if len(paths) > 1)
+    large = tuple(f"{name} has {lines}" for name, lines in lengths.items() if lines > 700)
+    functions = tuple(long_functions(60))
+    return [
+        Figure("lines of product Python", sum(lengths.values()), MOST_LINES),
+        Figure("files of product Python", len(lengths), MOST_FILES),
+        Figure("folders of them", len({path.parent for path in product_files()}), MOST_FOLDERS),
+        Figure("names that users may import", len(public_names()), 120),
+        Figure("names of public classes with two meanings", len(shared), 0, shared),
+        Figure("files above 700 lines", len(large), 0, large),
+        Figure("functions above 60 lines", len(functions), 0, functions),
+    ]
+
+
+def main() -> int:
+    found = figures()
+    for figure in found:
+        print(figure)
+        for name in figure.names:
+            print(f"    {name}")
+    return int(any(figure.value > figure.limit for figure in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
