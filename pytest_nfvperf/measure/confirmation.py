@@ -113,7 +113,9 @@ def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequ
 #
 # MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so a longer run at that load may
 # lose a frame. Then the load falls in growing steps until one full-length trial meets the goal, and both loads
-# are reported.
+# are reported. Of a load of which the DUT lost a tenth, nine tenths at most come through, so no load between is
+# tried. Once a trial has passed, the loads above it are tried once more: a machine disturbs for some seconds, and
+# that should not lower a figure. Not so once patience is spent: that machine disturbs all the time.
 
 
 def confirm_all(
@@ -179,7 +181,8 @@ class _Ended:
     """What trials from a load down came to.
 
     ``confirmation``: the last valid one: it passed, unless none did. ``spoiled``: the lowest disturbed load.
-    ``most_fps``: the lowest load that a valid trial refuted, by what came through. ``refuted_fps``: its offered load.
+    ``most_fps``: what came through in the worst valid trial: no higher load can pass. ``refuted_fps``: the lowest
+    load of a valid trial that lost too much.
     """
 
     confirmation: Confirmation | None = None

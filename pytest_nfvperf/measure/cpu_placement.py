@@ -55,7 +55,10 @@ class Places:
 # Keeps the trials of a run to one band of CPU distance (model/traffic/cpu_placement.py).
 #
 # The round trip between generator and DUT CPUs is measured before and after every trial, in a millisecond
-# without frames. Where the band changed, the host moved a CPU, and the trial is invalid.
+# without frames. Where the band changed, the host moved a CPU, and the trial is invalid. If it is far before a trial,
+# and this machine is known to have a near band, the run waits for that one: while the DUT rests, its CPUs and the
+# generator's wake one another, and a host places a CPU that wakes near the one that woke it. If that does not help in
+# time, what follows is measured far, and its figures say so.
 
 LOOK_EVERY_S = 0.25
 _WORK_S = 0.1

@@ -100,8 +100,9 @@ def _latencies(result: TrialResult) -> dict[str, float | None]:
 # The forwarding rate at maximum offered load (RFC 2285 section 3.6.2, FRMOL).
 #
 # The generator offers more than the DUT takes, and the rate received is read: a figure in half a second, where
-# a search takes ten. A load that the generator cannot hold is lowered, for all subjects alike; within 5 % of
-# the rig's own ceiling the DUT forwards *at least* as much.
+# a search takes ten. A trial counts if the generator was absent for at most 5 % of the time (which is taken off),
+# and at most 1 % of the PMDs' CPU time was stolen. A load that the generator cannot hold is lowered, for all
+# subjects alike; within 5 % of the rig's own ceiling the DUT forwards *at least* as much.
 
 CLEARLY_MORE = 1.02
 """Offered over received, above which the DUT, and not the generator, set the rate."""

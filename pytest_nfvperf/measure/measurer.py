@@ -107,9 +107,9 @@ class LoadMeasurer:
     ) -> Trial | None:
         """One valid trial; None where the rig disturbed every repeat at this load, or never offered it.
 
-        A search then goes on below, and its result is a lower bound. InvalidTrialsError once MAX_SPOILED_LOADS loads
-        were disturbed by more than their own height. ``goes_lower``: the next load is a lower one where this one was
-        disturbed.
+        A search then goes on below, and its result is a lower bound. A load that is only too high for the rig counts
+        for nothing; after MAX_SPOILED_LOADS others InvalidTrialsError says that the rig cannot carry a search.
+        ``goes_lower``: the next load is a lower one where this one was disturbed.
         """
         try:
             trial = self.measure(duration_s, load_fps, purpose)

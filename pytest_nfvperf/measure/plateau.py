@@ -67,7 +67,8 @@ def plateaus(
 def typical(readings: Sequence[PlateauPoint]) -> tuple[PlateauPoint, ...]:
     """The median, the lower of two; none of none.
 
-    A reading that the generator limited counts where there is no other. So does one with the CPUs apart.
+    A reading that the generator limited counts only if there is no other, and one with the CPUs apart only if there is
+    none of those either.
     """
     near = [each for each in readings if not each.apart]
     usable = [each for each in near if not each.at_least] or near or list(readings)

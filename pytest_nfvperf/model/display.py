@@ -106,8 +106,8 @@ def folded(text: str, width: int | None) -> list[str]:
 
 # Text of users, made safe for where it goes: a file, a terminal, a page.
 #
-# Control characters move a terminal's cursor, and no XML file may hold them; no file takes a lone surrogate.
-# Both appear as Python writes them.
+# Control characters move a terminal's cursor, and no XML file may hold them. A lone surrogate stands for a byte
+# that is no UTF-8, as in the path ``caf\xe9``, and no file takes it. Both appear as Python writes them.
 
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _UNSEEN = re.compile(
