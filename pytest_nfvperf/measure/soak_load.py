@@ -9,8 +9,9 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError
-from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus, SoakLoad
+from pytest_nfvperf.model.measure.outcome import Outcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS
+from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 

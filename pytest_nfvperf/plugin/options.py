@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_nfvperf.model.arguments import is_there, named_place, path_from
-from pytest_nfvperf.model.measure.outcome import SoakLoad
+from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.session.options import GivenTestbed, Options, is_pack
 
 if TYPE_CHECKING:

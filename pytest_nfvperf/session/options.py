@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.model.measure.outcome import SoakLoad
+from pytest_nfvperf.model.measure.soak import SoakLoad
 
 if TYPE_CHECKING:  # every pytest run imports this
     from pytest_nfvperf.model.measure.compare import Comparing

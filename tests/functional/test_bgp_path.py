@@ -130,12 +130,12 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.model import Neighbor, SpeakerConfig
 journal = open_journal(Path(sys.argv[1]))
-namespace = Namespace(journal, "one")
+namespace = LiveNamespace(journal, "one")
 config = SpeakerConfig(65000, "10.0.0.1", (Neighbor("10.0.0.2", 65000),))
 speakers = FrrSpeaker(journal, namespace.name, config), BirdSpeaker(journal, namespace.name, config)
 for speaker in speakers:

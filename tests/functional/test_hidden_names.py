@@ -16,7 +16,7 @@ SITUATION = """
 import subprocess, sys
 from pathlib import Path
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap, remove_entries
-from pytest_nfvperf.adapters.net.namespaces import Namespace
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 
 def run(*argv):
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
@@ -27,7 +27,7 @@ def mounted(name):
 how, base = sys.argv[1:]
 run("mount", "-t", "tmpfs", "none", "/run/netns")  # the host's names are none of this test's
 journal = open_journal(Path(base))
-ours, kept = Namespace(journal, "ours"), Namespace(journal, "kept")
+ours, kept = LiveNamespace(journal, "ours"), LiveNamespace(journal, "kept")
 run("mount", how, "/run/netns", "/run/netns")
 run("mount", "--make-shared", "/run/netns")
 run("ip", "netns", "add", "theirs")

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_nfvperf.measure.soak_load import find_loads
-from pytest_nfvperf.model.measure.outcome import SoakLoad
 from pytest_nfvperf.model.measure.profile import GATE
+from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, RigHealth, TrialResult, TrialSpec

@@ -19,6 +19,17 @@ this load."""
 
 
 @dataclass(frozen=True, slots=True)
+class SoakLoad:
+    """What load a user wants: frames/s per direction, or a share of the NDR (0..1); neither: the default.
+
+    Every pytest run of the environment imports this module, so it stays light.
+    """
+
+    fps: float | None = None
+    ndr_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """A time without samples of one source ("generator", "ovs", "bgp"); seconds since the first frame was due.
 
