@@ -280,12 +280,11 @@ class Soaker:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
             watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
-            # Where the DUT itself lost frames no lower load may hide it.
-            spoiled = soak.spoiled_ratio > MOST_SPOILED and not soak.lossy_count
-            in_vain = spoiled and len(loads) > 1 and spec.duration_s <= _SHORT_S
+            disturbed = _disturbed_by_rig(soak)
+            in_vain = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
             if not (watched.given_up or in_vain):
                 break
-            loads = loads[1:] if spoiled else loads[:1]
+            loads = loads[1:] if disturbed else loads[:1]
         outcome = Outcome(
             labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
             algorithm="soak",
@@ -423,6 +422,11 @@ class _Lag:
         self._offset_s = min(self._offset_s, now_s - at_s)
         lag_s = now_s - at_s - self._offset_s
         return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
+
+
+def _disturbed_by_rig(soak: Soak) -> bool:
+    """The soak is inconclusive at this load. Where the DUT itself lost frames no lower load may hide it."""
+    return soak.spoiled_ratio > MOST_SPOILED and not soak.lossy_count
 
 
 def _stop_quietly(running: RunningTrial) -> None:

@@ -19,20 +19,20 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespace
 LOAD, LOWER = 50_000, 25_000
 KILLS_BETWEEN = f"""
 import os, signal
-from pytest_nfvperf.measure import soak as soaker
+from pytest_nfvperf.measure import soak
 from pytest_nfvperf.session import run
 
 run.find_loads = lambda *_: ({LOAD}.0, {LOWER}.0)
-soaker._LOOK_AT, soaker._MOST_TROUBLED = 3, -1.0  # whatever the machine does, the first part is given up
-soaker._spoiled_by_rig = lambda _: True  # and the next is at the lower load
-part = soaker.Soaker._at
+soak._LOOK_AT, soak._MOST_TROUBLED = 3, -1.0  # whatever the machine does, the first part is given up
+soak._disturbed_by_rig = lambda _: True  # and the next is at the lower load
+part = soak.Soaker._at
 
 def killed_at_the_second(self, live, spec, also, *, may_give_up):
     if spec.load_fps == {LOWER}:
         os.kill(os.getpid(), signal.SIGKILL)
     return part(self, live, spec, also, may_give_up=may_give_up)
 
-soaker.Soaker._at = killed_at_the_second
+soak.Soaker._at = killed_at_the_second
 """
 
 
