@@ -161,6 +161,8 @@ def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) ->
 
 def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
     """False also where the rig spoils every repeat, or the burst: so the longest lossless one is never overstated."""
+    if load_fps * burst_s < 1:  # no frame at all, of which nobody can lose or withhold one
+        return True
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
     if trial is None or loss_of(trial) != 0:
         return False

@@ -311,6 +311,15 @@ def test_a_dut_without_loss_has_no_buffer_time():
     assert result.corrected_buffer_s is None
 
 
+def test_a_dut_that_sustains_no_burst_has_one_of_no_frame():
+    """The search goes down to less than a frame: nothing is due then, which is no load that was not offered."""
+    measurer = measurer_on(FakeGenerator(0.5))
+
+    result = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
+
+    assert (result.burst_frames, measurer.spoiled) == ((0,), [])
+
+
 def test_the_corrected_buffer_time_is_rfc_9004s():
     class Buffered(FakeGenerator):
         """Holds 1000 frames and forwards 4 Mpps."""
