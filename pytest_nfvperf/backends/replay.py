@@ -17,6 +17,7 @@ from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, lacks_roles
 from pytest_nfvperf.backends.simulated import SimulatedDut
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.rig import RigParts
+from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
@@ -35,6 +36,10 @@ class ReplayBackend:
             raise ConfigError("engine 'replay' needs what it answers with", key="generator.recording")
         self._path = Path(testbed.generator.recording)
         self._engine = engine_of(self._path)
+        known = ("embedded", *FEATURE_ENGINES.names())
+        if self._engine not in known:
+            message = f"is a recording of engine {self._engine!r}, which is none of {listed(known)}"
+            raise ConfigError(message, file=str(self._path), key="generator.recording")
         self._start = replaying(self._path, self._engine, self.clock.sleep)
         self._directory = tempfile.TemporaryDirectory(prefix="nfv-replay-")
 

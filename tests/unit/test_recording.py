@@ -17,6 +17,8 @@ from pytest_nfvperf.adapters.generators.engine import (
     recording,
     replaying,
 )
+from pytest_nfvperf.backends.replay import ReplayBackend
+from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 
 Answers = Callable[[str, Mapping[str, Any]], dict[str, Any]]
@@ -191,3 +193,10 @@ def test_the_engine_is_named_and_a_missing_file_too(tmp_path: Path) -> None:
     assert engine_of(tmp_path / "x") == "trex"
     with pytest.raises(ConfigError, match="cannot be read"):
         engine_of(tmp_path / "nothing")
+
+
+def test_a_recording_of_an_engine_that_nobody_has_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(HEADER.replace('"trex"', '"ixia"') + '\n{"cmd": "hello", "arguments": {}}\n')
+    (tmp_path / "lab.yaml").write_text("schema: 1\nname: x\ngenerator: {engine: replay, recording: x}\n")
+    with pytest.raises(ConfigError, match=r"is a recording of engine 'ixia', which is none of embedded, .*trex"):
+        ReplayBackend(load_testbed(tmp_path / "lab.yaml")[0])
