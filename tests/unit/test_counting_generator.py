@@ -173,8 +173,8 @@ class Listing:
         self._known = known
         self._text = text
 
-    def knows(self, command: str) -> bool:
-        return self._known
+    def usage(self, command: str) -> str | None:
+        return "" if self._known else None
 
     def call(self, *words: str) -> str:
         return self._text

@@ -10,7 +10,12 @@ import pytest
 
 from pytest_nfvperf.adapters.doctor.check import CheckState
 from pytest_nfvperf.adapters.doctor.node_needs import node_checks
-from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath, check_alike, check_node_programs, joint_info
+from pytest_nfvperf.adapters.ovs.nodes_datapath import (
+    NodesDatapath,
+    check_node_programs,
+    check_same_datapath,
+    joint_info,
+)
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, Tuning
@@ -49,13 +54,13 @@ def node(kind: str, detail: str = "") -> Any:
 
 def test_memory_that_is_enough_for_one_node_only_is_no_mixture_of_datapaths() -> None:
     both = {"node1": "dpdk", "node2": "dpdk"}
-    check_alike({"node1": node("dpdk"), "node2": node("dpdk")}, both)
-    check_alike({"node1": node("netdev"), "node2": node("netdev")}, both)
-    check_alike({"node1": node("dpdk"), "node2": node("netdev")}, both | {"node2": "netdev"})
+    check_same_datapath({"node1": node("dpdk"), "node2": node("dpdk")}, both)
+    check_same_datapath({"node1": node("netdev"), "node2": node("netdev")}, both)
+    check_same_datapath({"node1": node("dpdk"), "node2": node("netdev")}, both | {"node2": "netdev"})
     with pytest.raises(
         TestbedError, match=r"for some only \(node1 dpdk, node2 netdev\): reserve more hugepages"
     ) as error:
-        check_alike({"node1": node("dpdk"), "node2": node("netdev", "200 MiB of free hugepages")}, both)
+        check_same_datapath({"node1": node("dpdk"), "node2": node("netdev", "200 MiB of free hugepages")}, both)
     assert error.value.evidence["node2"] == "200 MiB of free hugepages"
 
 

@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.ovs.counters import (
 )
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.openflow import asking
-from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl, UnixctlError, present_columns
+from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError, Unixctl, present_columns
 from pytest_nfvperf.adapters.ovs.sampler import parse_rxqs, rxq_question
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
@@ -235,7 +235,7 @@ def test_an_answer_in_pieces_that_end_in_brackets_is_put_together(tmp_path: Path
 def test_a_refusal_carries_the_daemons_words(tmp_path: Path) -> None:
     with served(tmp_path / "s", lambda c: reply(c, {"result": None, "error": "no datapath"})):
         ctl = Unixctl(tmp_path / "s", "ovs-vswitchd")
-        with pytest.raises(UnixctlError, match="ovs-vswitchd refused 'dpctl/show': no datapath"):
+        with pytest.raises(RefusedError, match="ovs-vswitchd refused 'dpctl/show': no datapath"):
             ctl.call("dpctl/show")
         ctl.close()
 

@@ -17,11 +17,11 @@ from typing import Protocol
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.net.cabling import active_in
+from pytest_nfvperf.adapters.net.cabling import Cabling, active_in
 from pytest_nfvperf.adapters.net.packet_sockets import HeldSockets
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, tell_neighbour
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
-from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, UnixctlError, one
+from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, one
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.rows import (
     flow_outputs,
@@ -42,54 +42,63 @@ from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMe
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
 
-# What stands on one node of a topology, on this machine or on another.
+MOST_PATCHES = 64
+"""MAX_DEPTH of ofproto/ofproto-dpif-xlate.c, OVS 2.5 to 4.0: a frame that crosses more is dropped silently."""
+
+UNIX_SOCKETS = Path("/proc/net/unix")
+TELL_DEADLINE_S = 30.0
+"""On two busy CPUs ovsdb-server was seen to take more than 5 s. The wait for links has a deadline of its own."""
+
+_LISTENING = 0x00010000  # __SO_ACCEPTCON in the flags of /proc/net/unix
+_SOON_S, _SOON_INTERVAL_S, _LATER_INTERVAL_S = 10.0, 0.005, 0.1
+_LEARNED = re.compile(r"^\s*(?P<port>\d+)\s+\d+\s+(?P<mac>(?:[0-9a-f]{2}:){5}[0-9a-f]{2})\s+\S+\s*$", re.MULTILINE)
+
+_NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
+"""Modules of vswitchd (ovs-appctl vlog/list) that complain of an interface that is gone."""
+
+_OF_KERNEL = ("system", "tap", "afxdp")
+"""Types of OVS's interfaces for which the kernel has an interface of the same name."""
+
+_APPLY_DEADLINE_S = 20.0
+_APPLY_DEADLINE_EACH_S = 0.2
+"""For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
 
 
 class BuiltNode(BuiltTopology, Protocol):
-    """The part of a topology that one node has. It owns its teardown."""
+    """One node's part of a topology, on this machine or another. It owns its teardown."""
 
     def interface_names(self) -> Mapping[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
         ...
 
-    def learned(self) -> Mapping[str, str]:
-        """Which port each MAC address was learned on, by its name in the topology."""
-        ...
+    def learned(self) -> Mapping[str, str]: ...
 
     def mac_of(self, bridge: str) -> str:
-        """Of a bridge's local port, by which tunnels' frames leave and enter; TestbedError where it has none."""
+        """The MAC of a bridge's local port, which tunnels' frames pass; TestbedError if it has none."""
         ...
 
     def tell_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
-        """Make these the flows of a bridge, in ovs-ofctl(8)'s words, all at once; TestbedError with its own words."""
+        """Replace a bridge's flows, all at once, by these in ovs-ofctl(8)'s words; TestbedError with its message."""
         ...
 
 
-# MAC addresses that a bridge has learned (ovs-vswitchd(8), fdb/show).
-
-_ROW = re.compile(r"^\s*(?P<port>\d+)\s+\d+\s+(?P<mac>(?:[0-9a-f]{2}:){5}[0-9a-f]{2})\s+\S+\s*$", re.MULTILINE)
-
-
 def learned_ports(fdb_show: str) -> dict[str, int]:
-    """OpenFlow port numbers by MAC address, in small letters; the bridge's own port is left out."""
-    return {row["mac"]: int(row["port"]) for row in _ROW.finditer(fdb_show)}
+    """OpenFlow port numbers by MAC address, in small letters, from fdb/show (ovs-vswitchd(8)).
 
-
-# How many patch ports in a row OVS follows. Pure.
-
-MOST_PATCHES = 64
-"""MAX_DEPTH of ofproto/ofproto-dpif-xlate.c, OVS 2.5 to 4.0: a frame that crosses more is dropped silently."""
+    The bridge's own port is left out.
+    """
+    return {row["mac"]: int(row["port"]) for row in _LEARNED.finditer(fdb_show)}
 
 
 def refuse_too_deep(topology: Topology) -> None:
-    """ConfigError for a chain of patch ports that OVS would build, and drop every frame on."""
+    """ConfigError for a chain of patch ports that OVS would build, and on which it would drop every frame."""
     neighbours: dict[str, set[str]] = defaultdict(set)
     for patch in topology.patches:
         neighbours[patch.bridge_a].add(patch.bridge_b)
         neighbours[patch.bridge_b].add(patch.bridge_a)
-    longest = _longest(neighbours)
+    longest = _longest_chain(neighbours)
     if longest > MOST_PATCHES:
         raise ConfigError(
             f"topology {topology.name!r} has {longest} patch ports in a row ({longest + 1} bridges), and OVS drops "
@@ -97,8 +106,8 @@ def refuse_too_deep(topology: Topology) -> None:
         )
 
 
-def _longest(neighbours: Mapping[str, Set[str]]) -> int:
-    """The longest way in patches: exact for trees, which chains are, by going to the farthest bridge twice."""
+def _longest_chain(neighbours: Mapping[str, Set[str]]) -> int:
+    """The longest path in patches: exact for trees, as chains are, by walking to the farthest bridge twice."""
     longest, seen = 0, set[str]()
     for bridge in neighbours:
         if bridge not in seen:
@@ -119,39 +128,27 @@ def _distances(neighbours: Mapping[str, Set[str]], start: str) -> dict[str, int]
     return distances
 
 
-# Lets OVS connect to a vhost-user socket the moment somebody listens on it.
-#
-# DPDK's virtio-user as a server blocks in its probe until OVS has connected, and OVS, once it failed to
-# connect, tries again only a second later (DPDK's vhost reconnect thread): attaching two ports one after the
-# other would take two seconds. OVS does connect at once when it is told the path while somebody listens there.
-# So ports are made without a path, and a thread tells each its path in time.
-#
-# The kernel lists Unix sockets by network namespace, so the connector is told in whose lists to look; a trial
-# connection would be taken for OVS's.
-
-_LISTENING = 0x00010000  # __SO_ACCEPTCON in the flags of /proc/net/unix
-OURS = Path("/proc/net/unix")
-TELL_DEADLINE_S = 30.0
-"""On two busy CPUs ovsdb-server was seen to take more than 5 s. Who waits for the link has a deadline of its own."""
-_SOON_S, _SOON_INTERVAL_S, _LATER_INTERVAL_S = 10.0, 0.005, 0.1
-
-
-def listening_sockets(table: Path = OURS) -> set[str]:
-    """Paths of the Unix sockets that somebody listens on, in a list of proc_pid_net(5); none if its process ended."""
+def listening_sockets(table: Path = UNIX_SOCKETS) -> set[str]:
+    """Paths of listening Unix sockets in a list of proc_pid_net(5); none if its process ended."""
     try:
         lines = table.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
     except (FileNotFoundError, ProcessLookupError):
         return set()
-    paths = set()
-    for line in lines:
-        fields = line.split(maxsplit=7)
-        if len(fields) == 8 and int(fields[3], 16) & _LISTENING:
-            paths.add(fields[7])
-    return paths
+    rows = (line.split(maxsplit=7) for line in lines)
+    return {fields[7] for fields in rows if len(fields) == 8 and int(fields[3], 16) & _LISTENING}
 
 
 class VhostConnector:
-    """Watches for listeners from ``start`` until all are connected, or ``close``."""
+    """Lets OVS connect to vhost-user sockets as soon as somebody listens there.
+
+    DPDK's virtio-user as a server blocks in its probe until OVS has connected. After a failed attempt OVS tries again
+    only a second later (DPDK's vhost reconnect thread), so attaching two ports one after the other would take two
+    seconds. OVS connects at once if it gets the path while somebody listens there. So ports are made without a path,
+    and a thread sets each path in time.
+
+    The kernel lists Unix sockets by network namespace, so the connector needs the right lists; a trial connection
+    would be taken for OVS's. It watches from ``start`` until all are connected, or ``close``.
+    """
 
     THREAD_NAME = "vhost-connector"
 
@@ -160,12 +157,11 @@ class VhostConnector:
         database: Path,
         sockets: Mapping[str, Path],
         deadline_s: float = TELL_DEADLINE_S,
-        tables: Collection[Path] = (OURS,),
+        tables: Collection[Path] = (UNIX_SOCKETS,),
     ) -> None:
         """Prepare; ``start`` watches.
 
-        ``sockets``: where each interface's far end will listen. ``tables``: lists of Unix sockets, of each network
-        namespace where a far end may be.
+        ``sockets``: path of each interface's far end. ``tables``: lists of Unix sockets of the far ends' namespaces.
         """
         self._tables = frozenset(tables)
         self._rpc = JsonRpc(database, "ovsdb-server")
@@ -180,7 +176,6 @@ class VhostConnector:
             self._thread.start()
 
     def check(self) -> None:
-        """Raise the error that ended the watch."""
         if self._failure is not None:
             raise self._failure
 
@@ -188,8 +183,9 @@ class VhostConnector:
         began = time.monotonic()
         try:
             while self._waiting and not self._stop.is_set():
-                for interface in self._ready():
-                    self._tell(interface, self._waiting.pop(interface))
+                listening = set[str]().union(*map(listening_sockets, self._tables))
+                for interface in [name for name, path in self._waiting.items() if str(path) in listening]:
+                    self._set_path(interface, self._waiting.pop(interface))
                 soon = time.monotonic() - began < _SOON_S
                 self._stop.wait(_SOON_INTERVAL_S if soon else _LATER_INTERVAL_S)
         except TestbedError as error:
@@ -197,11 +193,7 @@ class VhostConnector:
         finally:
             self._rpc.close()
 
-    def _ready(self) -> list[str]:
-        listening = set[str]().union(*(listening_sockets(table) for table in self._tables))
-        return [name for name, path in self._waiting.items() if str(path) in listening]
-
-    def _tell(self, interface: str, path: Path) -> None:
+    def _set_path(self, interface: str, path: Path) -> None:
         operation = {
             "op": "update",
             "table": "Interface",
@@ -220,32 +212,31 @@ class VhostConnector:
             raise TestbedError(f"OVS was not told where interface {interface!r} connects: {result}")
 
     def close(self) -> None:
-        """Stop watching, and wait for no answer. Can be called twice."""
+        """Stop watching without waiting for an answer. Can be called twice."""
         self._stop.set()
         self._rpc.abort()
         if self._thread.is_alive():
             self._thread.join()
 
 
-# A topology taken out of OVS again, in one transaction, as fast as it was put in.
-#
-# The kernel takes 10 to 20 ms for each tap and for each packet socket that goes, and vswitchd lets them go one
-# after the other. So the bridges' taps are removed together while it is at it, and its packet sockets are held
-# until it has closed them (see ``held_sockets``).
-
-_NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
-"""Modules of vswitchd (ovs-appctl vlog/list) that complain of an interface that is gone."""
-
-
 def remove_from_ovs(
-    instance: RunningOvs, port_maker: PortMaker, topology: Topology, interfaces: Collection[str], deadline_s: float
+    instance: RunningOvs, cabling: Cabling, topology: Topology, interfaces: Collection[str], deadline_s: float
 ) -> None:
-    """Remove a topology's bridges, with all on them, from OVS. Nothing to do where OVS has died.
+    """Remove a topology's bridges with all their ports from OVS, in one transaction. Does nothing if OVS has died.
 
-    ``port_maker``: removes the bridges' own taps, nothing else. ``interfaces``: the ports' kernel interfaces.
+    The kernel takes 10 to 20 ms for each removed tap or packet socket, and vswitchd removes them one after the other.
+    So meanwhile the bridges' taps are removed together, and its packet sockets are held until it has closed them
+    (see ``HeldSockets``).
+
+    Args:
+        instance: the OVS.
+        cabling: removes the bridges' own taps.
+        topology: whose bridges are removed.
+        interfaces: the ports' kernel interfaces.
+        deadline_s: for the transaction.
 
     Raises:
-        TestbedError: OVS does not take it, or not in time.
+        TestbedError: OVS did not apply it, or not in time.
     """
     if not instance.running():
         return
@@ -257,9 +248,9 @@ def remove_from_ovs(
     userspace = instance.owned and instance.options.datapath_type == "netdev"
 
     def remove_taps() -> None:
-        """Not before OVS begins: it would look for what became of them, bridge by bridge."""
+        # Not before OVS begins: it would look for missing taps bridge by bridge.
         if userspace:
-            port_maker.remove(topology.bridges)
+            cabling.remove(topology.bridges)
 
     def delete(_: ovs.db.idl.Transaction) -> None:
         for row in present:
@@ -274,36 +265,26 @@ def remove_from_ovs(
 
 
 def _log_level(instance: RunningOvs, level: str) -> None:
-    """What OVS logs while its taps go is no evidence, and must not appear in a later error."""
+    # What OVS logs while its taps go is no evidence, and must not appear in a later error.
     if not instance.owned:
         return
-    with suppress(TestbedError):  # a vswitchd that does not answer this is removed from as well
+    with suppress(TestbedError):  # the removal goes on even if vswitchd does not answer this
         for module in _NOISY:
             instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)
 
 
-# A topology built on an instance: one OVSDB transaction, flows, and their teardown.
-
-_OF_KERNEL = ("system", "tap", "afxdp")
-"""Types of OVS's interfaces that the kernel has one of that name for."""
-
-_APPLY_DEADLINE_S = 20.0
-_APPLY_DEADLINE_EACH_S = 0.2
-"""For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
-
-
 class BuiltOvsTopology:
-    """A live topology on an OVS, ours or the system's. Owns its teardown."""
+    """A live topology on an OVS, ours or the system's: one OVSDB transaction, flows, and their teardown."""
 
     def __init__(self, instance: RunningOvs, port_maker: PortMaker, topology: Topology) -> None:
         """Build it.
 
         Raises:
-            ConfigError: a port that this datapath cannot have, or a name already in use.
-            TestbedError: an interface that OVS could not make, with the text of its error column.
+            ConfigError: this datapath cannot have a port.
+            TestbedError: a name is already in use, or OVS could not make an interface; with its error column.
         """
         self.topology = topology
-        self._instance = instance
+        self.instance = instance
         self._port_maker = port_maker
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._wired: dict[str, OvsPort] = {}
@@ -319,7 +300,11 @@ class BuiltOvsTopology:
             self._check_interfaces()
             port_maker.finish(topology)
             self._replace_flows()
-            self._start_connector()
+            vhost = [wired for wired in self._wired.values() if wired.socket is not None]
+            sockets = {wired.interface: wired.socket for wired in vhost if wired.socket is not None}
+            tables = {wired.socket_table or UNIX_SOCKETS for wired in vhost}
+            self._connector = VhostConnector(instance.database, sockets, tables=tables)
+            self._connector.start()
         except BaseException as error:
             try:
                 self.close()
@@ -327,18 +312,14 @@ class BuiltOvsTopology:
                 error.add_note(f"and then the topology could not be removed: {removal_error.message}")
             raise
 
-    @property
-    def instance(self) -> RunningOvs:
-        return self._instance
-
     def _refuse_names_in_use(self) -> None:
-        """Teardown goes by these names, so check before anything is made: it must not take another's."""
-        db = self._instance.db
+        """Check names before anything is made: teardown goes by name, and must not remove another's."""
+        db = self.instance.db
         db.refresh()
         wanted = {*self.topology.bridges, *(name for _, name in all_ports(self.topology))}
         taken = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
         if taken:
-            owner = "another topology" if self._instance.owned else "somebody else, or by another run of ours,"
+            owner = "another topology" if self.instance.owned else "somebody else, or by another run of ours,"
             raise TestbedError(
                 f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by {owner} "
                 "on this OVS; close that first, or use other names"
@@ -351,28 +332,28 @@ class BuiltOvsTopology:
 
     def attachments(self) -> tuple[Attachment, ...]:
         ports = [Attachment(port.name, self._wired[port.name].device) for port in self.topology.ports]
-        return (*ports, *self._port_maker.hosts())
+        return (*ports, *self._port_maker.hosts)
 
     def interface_names(self) -> dict[str, str]:
         return {one.interface: name for name, wired in self._wired.items() for one in wired.interfaces}
 
     def kernel_interfaces(self) -> dict[str, str]:
-        """Names of the topology's ports by the interfaces that the kernel has for them: veth pairs, a lab's."""
+        """Names of the topology's ports by their kernel interfaces: veth pairs, a lab's."""
         named = ((one, name) for name, wired in self._wired.items() for one in wired.interfaces)
         return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in _OF_KERNEL}
 
     def netns(self, namespace: str) -> str:
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
-        return self._port_maker.namespace(namespace).name
+        return self._port_maker.cabling.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
-        home = self._instance.home
+        home = self.instance.home
         names = [self.netns(spec.name) for spec in self.topology.namespaces]
         return active_in(names if home.journaled else [*names, home.name])
 
     def mac_of(self, bridge: str) -> str:
-        db = self._instance.db
+        db = self.instance.db
         db.refresh()
         mac = one(db.rows("Interface")[bridge].mac_in_use)
         if not mac:
@@ -380,16 +361,16 @@ class BuiltOvsTopology:
         return str(mac)
 
     def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
-        tell_neighbour(self._instance, bridge, address, mac)
+        tell_neighbour(self.instance, bridge, address, mac)
 
     def ofports(self) -> dict[str, int]:
-        """OpenFlow port numbers by the names of the topology's ports, links' ends included; of a bond the first."""
-        rows = self._instance.db.rows("Interface")
+        """OpenFlow port numbers by port of the topology, including ends of links; of a bond the first."""
+        rows = self.instance.db.rows("Interface")
         return {name: int(one(rows[wired.interfaces[0].interface].ofport) or -1) for name, wired in self._wired.items()}
 
     def port_names(self, bridge: str) -> dict[int, str]:
-        """Names of the topology's ports by their OpenFlow port numbers; a bond has several."""
-        rows = self._instance.db.rows("Interface")
+        # A bond has several numbers.
+        rows = self.instance.db.rows("Interface")
         return {
             int(one(rows[each.interface].ofport) or -1): name
             for name, wired in self._wired.items()
@@ -409,8 +390,8 @@ class BuiltOvsTopology:
         """Replace the mirrors by OVSDB while the topology is deployed.
 
         Raises:
-            ValueError: the mirrors cannot be, or mirrors by flows would change.
-            DeadlineError: vswitchd did not take them.
+            ValueError: the mirrors are invalid, or mirrors by flows would change.
+            DeadlineError: vswitchd did not apply them.
         """
         changed = replace(self.topology, mirrors=tuple(mirrors))
         by_flows = [{m for m in of if m.by is MirrorMethod.FLOW} for of in (self.topology.mirrors, changed.mirrors)]
@@ -419,17 +400,17 @@ class BuiltOvsTopology:
                 f"topology {changed.name!r}: mirrors by flows do not change while it is deployed: build it anew"
             )
         interfaces = {name: wired.interface for name, wired in self._wired.items()}
-        replace_mirrors(self._instance.db, self._instance.ctl, changed, interfaces)
+        replace_mirrors(self.instance.db, self.instance.ctl, changed, interfaces)
         self.topology = changed
 
     def mirror_counts(self) -> dict[str, MirrorCounts]:
-        """What OVS counted of each mirror's copies since it was made, by name; takes up to a second."""
-        return mirror_counts(self._instance.db, self._instance.ctl, self.topology.mirrors)
+        """OVS's counts of each mirror's copies since it was made, by name; takes up to a second."""
+        return mirror_counts(self.instance.db, self.instance.ctl, self.topology.mirrors)
 
     def not_offloaded(self) -> str | None:
-        if self._instance.db.root.other_config.get("hw-offload") != "true":
+        if self.instance.db.root.other_config.get("hw-offload") != "true":
             return "other_config:hw-offload is not true"
-        state = offloaded_flows(self._instance.ctl)
+        state = offloaded_flows(self.instance.ctl)
         return None if state.full.count else f"hw-offload is on, but {state}"
 
     def management_socket(self, bridge: str) -> Path:
@@ -439,22 +420,22 @@ class BuiltOvsTopology:
         self._openflow.replace_flows(bridge, flows)
 
     def offload_share(self) -> OffloadShare:
-        """Where flows are handled now, and what OVS has logged about those that are not in hardware."""
-        return offload_share(offloaded_flows(self._instance.ctl), self._instance.problems())
+        """How many flows are in hardware now, and OVS's log about those that are not."""
+        return offload_share(offloaded_flows(self.instance.ctl), self.instance.problems())
 
     def check(self) -> None:
-        self._port_maker.check()
+        self._port_maker.cabling.check()
 
     def restarted(self) -> None:
-        """After a restart of OVS: restore the flows and neighbours that no database keeps."""
+        """Restore flows and neighbours after a restart of OVS: its database does not keep them."""
         self._replace_flows()
         self._port_maker.tell_neighbours()
 
     def losses(self) -> dict[str, int]:
-        return self._port_maker.losses()
+        return self._port_maker.cabling.losses()
 
     def _replace_flows(self) -> None:
-        """Install our flows. Bridges without flows of ours keep OVS's own MAC learning."""
+        """Install our flows. Bridges without any keep OVS's MAC learning."""
         ofports = self.ofports()
         bonded = self._bonded()
         for bridge in self.topology.bridges:
@@ -466,81 +447,75 @@ class BuiltOvsTopology:
                 self._openflow.replace_flows(bridge, tables)
 
     def _bonded(self) -> set[str]:
-        """Bridges with a bond. They do MAC learning, because a flow bypasses a bond."""
+        """Bridges with a bond; they learn MAC addresses, because a flow bypasses a bond."""
         return {wired.bridge for wired in self._wired.values() if wired.members}
-
-    def _start_connector(self) -> None:
-        sockets = {wired.interface: wired.socket for wired in self._wired.values() if wired.socket is not None}
-        tables = {wired.socket_table or OURS for wired in self._wired.values() if wired.socket is not None}
-        self._connector = VhostConnector(self._instance.database, sockets, tables=tables)
-        self._connector.start()
 
     def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
         insert(
             transaction,
-            self._instance.db.root,
+            self.instance.db.root,
             self.topology,
             self._wired.values(),
-            datapath_type=self._instance.options.datapath_type,
+            datapath_type=self.instance.options.datapath_type,
             crossed={crossing.bridge for crossing in self.topology.crossings} - self._bonded(),
-            tag=self._instance.tag,
+            tag=self.instance.tag,
         )
 
     def _check_interfaces(self) -> None:
-        rows = self._instance.db.rows("Interface")
+        rows = self.instance.db.rows("Interface")
         for name in [*self.topology.bridges, *self.interface_names()]:
             error = interface_error(rows.get(name))
             if error is not None:
                 raise TestbedError(
                     f"interface {name!r} of topology {self.topology.name!r}: {error}{_advice(error)}",
-                    evidence={"ovs-vswitchd.log (warnings)": self._instance.problems()},
+                    evidence={"ovs-vswitchd.log (warnings)": self.instance.problems()},
                 )
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until every port has link; its far end must be attached by now."""
-        self._instance.db.wait(
+        self.instance.db.wait(
             lambda: not self._without_link(),
             f"link on the ports of topology {self.topology.name!r}",
             deadline_s,
             lambda: "no link on " + ", ".join(self._without_link()),
         )
         wait_until(
-            lambda: not self._port_maker.not_running(),
+            lambda: not self._port_maker.cabling.not_running(),
             f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
             deadline_s,
-            last_seen=lambda: "not yet on " + ", ".join(self._port_maker.not_running()),
+            last_seen=lambda: "not yet on " + ", ".join(self._port_maker.cabling.not_running()),
         )
-        self._instance.check_alive()
+        self.instance.check_alive()
 
     def _without_link(self) -> list[str]:
         if self._connector is not None:
             self._connector.check()
         self._check_interfaces()
-        rows = self._instance.db.rows("Interface")
+        rows = self.instance.db.rows("Interface")
         up = {name for name, row in rows.items() if one(row.link_state) == "up"}
         return [
-            name if wired.interface == name else f"{name} ({wired.interface})"  # as the testbed file calls it, too
+            name if wired.interface == name else f"{name} ({wired.interface})"  # the testbed file's name, too
             for name, wired in self._wired.items()
-            # a bond carries frames while one of its members does
+            # a bond carries frames as long as one of its members does
             if wired.has_link and not any(each.interface in up for each in wired.interfaces)
         ]
 
     def configuration(self) -> str:
-        db = self._instance.db
+        db = self.instance.db
         db.refresh()
         root = db.root
         parts = ["# Open_vSwitch other_config"]
         parts += [f"{key}={value}" for key, value in sorted(root.other_config.items())]
         for bridge in self.topology.bridges:
             parts += ["", *self._bridge_text(bridge)]
-        parts += ["", *self._port_maker.offload_lines()]
-        userspace = self._instance.options.datapath_type == "netdev"
+        parts += ["", *self._port_maker.cabling.offload_lines()]
+        userspace = self.instance.options.datapath_type == "netdev"
         for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):
             parts += ["", f"# ovs-appctl {command}", self._appctl(command)]
         return "\n".join(parts) + "\n"
 
     def _bridge_text(self, bridge: str) -> list[str]:
-        row = self._instance.db.rows("Bridge")[bridge]
+        row = self.instance.db.rows("Bridge")[bridge]
         lines = [f"# bridge {bridge}: datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"]
         lines += [line for port in row.ports for line in port_text(port)]
         lines += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]
@@ -549,12 +524,12 @@ class BuiltOvsTopology:
 
     def _appctl(self, *command: str) -> str:
         try:
-            return self._instance.ctl.call(*command).rstrip()
-        except UnixctlError as error:
+            return self.instance.ctl.call(*command).rstrip()
+        except RefusedError as error:
             return f"({error.message})"
 
     def close(self) -> None:
-        """Remove bridges, ports and links. Can be called twice; a dead OVS is no hindrance."""
+        # Can be called twice, and after OVS has died.
         if self.closed:
             return
         self.closed = True
@@ -562,14 +537,16 @@ class BuiltOvsTopology:
             self._connector.close()
         try:
             interfaces = self.kernel_interfaces()
-            if self._instance.running():
-                self._instance.thaw()  # one that somebody stopped would take nothing away, and be waited for
+            if self.instance.running():
+                self.instance.thaw()  # a stopped vswitchd would remove nothing until the deadline
                 self._port_maker.release()
-            remove_from_ovs(self._instance, self._port_maker, self.topology, interfaces, self._apply_deadline_s)
+            cabling = self._port_maker.cabling
+            remove_from_ovs(self.instance, cabling, self.topology, interfaces, self._apply_deadline_s)
         except Exception:
+            # A failed removal is not tried again. The clause below is for signals only: they are no Exception.
             raise
         except BaseException:
-            self.closed = False  # a signal's handler broke it off: the next close goes on
+            self.closed = False  # a signal's handler interrupted the removal: the next close continues it
             raise
         finally:
             self._port_maker.close()

@@ -7,28 +7,117 @@ import os
 import re
 import struct
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.openflow import Multipart, MultipartRequest, OpenFlow, OpenFlowRefusedError, asking
-from pytest_nfvperf.adapters.ovs.ovsdb import UnixctlError
+from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
 
-# Names of the counters that say why OVS dropped a frame, and which of its versions has them.
+# Counters that give the reason of a drop, and the versions of OVS that have them.
 #
-# From OVS's sources, branches 2.15 to 4.0: ``lib/netdev-dpdk.c`` (SW_CSTATS), ``lib/dpif-netdev.c``, ``lib/odp-
-# execute.c`` and ``ofproto/ofproto-dpif-xlate.c`` (COVERAGE_DEFINE). docs/reference/drop-ledger.md has them as
-# a table.
+# From OVS's sources, branches 2.15 to 4.0: ``lib/netdev-dpdk.c`` (SW_CSTATS), ``lib/dpif-netdev.c``,
+# ``lib/odp-execute.c`` and ``ofproto/ofproto-dpif-xlate.c`` (COVERAGE_DEFINE). docs/reference/drop-ledger.md has them
+# as a table.
 
 FIRST, LAST = "2.15", "4.0"
-"""The versions looked at."""
+"""The range of versions of this table."""
+
+RX_OUTSIDE_DROPPED = ("rx_missed_errors", "rx_mbuf_allocation_errors")
+"""NIC counters that are not part of rx_dropped: the frame never reached OVS."""
+
+DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
+"""The same in a snapshot, whatever a version has."""
+
+UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
+"""A PMD counts these frames as failed upcalls at once, and coverage counts them a second later."""
+
+MOST_FLOWS = 1000
+"""With more flows on a bridge they are not listed: that would take longer than a snapshot may."""
+
+_COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
+_SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
+_MOST_BRIDGES = 16
+_TABLES = MultipartRequest(3)
+_TABLE = struct.Struct("!B3xIQQ")  # table, active flows, lookups, matches
+_FLOWS = MultipartRequest(1, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
+_FLOW = struct.Struct("!HBxIIHHHHH2xQQQ")  # length, table, age s and ns, priority, ..., cookie, packets, bytes
+_METERS = MultipartRequest(9, struct.pack("!I4x", 0xFFFFFFFF))
+_METER = struct.Struct("!IH6xIQQII")  # meter, length, flows, packets in, bytes in, age s and ns
+_BAND = struct.Struct("!QQ")  # packets, bytes
+_TYPE_LENGTH = struct.Struct("!HH")
+_GOTO, _WRITE, _APPLY = 1, 3, 4
+_INSTRUCTION_HEADER_BYTES = 8
+_OXM = struct.Struct("!HBB")  # class, field and mask bit, length
+_BASIC = 0x8000
+_FIELDS = {
+    0: "in_port", 3: "eth_dst", 4: "eth_src", 5: "eth_type", 6: "vlan_vid", 10: "ip_proto", 11: "ipv4_src",
+    12: "ipv4_dst", 13: "tcp_src", 14: "tcp_dst", 15: "udp_src", 16: "udp_dst",
+}  # fmt: skip
+_THREAD = re.compile(r"^(?:pmd thread numa_id \d+ core_id (?P<core>\d+)|(?P<main>main thread)):?$")
+_COUNT = re.compile(r"^-?\s*(?P<name>[A-Za-z][A-Za-z ]*?):\s+(?P<count>\d+)(?:\s|$)")
+_STATS_NAMES = {
+    "packets received": "packets_received",
+    "packet recirculations": "recirculations",
+    "phwol hits": "phwol_hits",
+    "mfex opt hits": "mfex_opt_hits",
+    "simple match hits": "simple_match_hits",
+    "emc hits": "emc_hits",
+    "smc hits": "smc_hits",
+    "megaflow hits": "megaflow_hits",
+    "miss with success upcall": "upcalls_ok",
+    "miss with failed upcall": "upcalls_failed",
+    "idle cycles": "cycles_idle",
+    "processing cycles": "cycles_busy",
+}
+_PERF_NAMES = {
+    "rx packets": "packets_received",
+    "tx packets": "tx_packets",
+    "phwol hits": "phwol_hits",
+    "mfex opt hits": "mfex_opt_hits",
+    "simple match hits": "simple_match_hits",
+    "emc hits": "emc_hits",
+    "smc hits": "smc_hits",
+    "megaflow hits": "megaflow_hits",
+    "upcalls": "upcalls_ok",
+    "lost upcalls": "upcalls_failed",
+    "used tsc cycles": "cycles_used",
+    "iterations": "iterations",
+}
+
+LOOKUP_ENDS = (
+    "phwol_hits",
+    "simple_match_hits",
+    "emc_hits",
+    "smc_hits",
+    "megaflow_hits",
+    "upcalls_ok",
+    "upcalls_failed",
+)
+"""The ends of a lookup, as far as a version has them: their sum is the packets received and recirculated.
+
+``mfex_opt_hits`` is none of them: it counts headers that an optimised function parsed.
+"""
+
+_LOOKUPS = ("emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed")
+"""``pmd-perf-show`` lists these only for a thread that has received frames; for other threads they are 0."""
+
+PORT_STATS = MultipartRequest(4, struct.pack("!I4x", 0xFFFFFFFF))
+_STATS = struct.Struct("!HxxIII8Q")  # length, port, duration s and ns, the counters
+_STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
+_PROPERTY = struct.Struct("!HH")  # type, length
+_EXPERIMENTER = struct.Struct("!HHII")  # ..., experimenter, type
+_EXPERIMENTER_TYPE = 0xFFFF
+_INTEL, _CUSTOM = 0x0000AA01, 2
+_CUSTOM_HEADER_BYTES = 16
+_UNKNOWN = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,74 +196,39 @@ TX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startsw
 """OVS's reasons for frames it could not put on a port; together they are the port's tx_dropped."""
 
 RX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_rx"))
-RX_OUTSIDE_DROPPED = ("rx_missed_errors", "rx_mbuf_allocation_errors")
-"""NIC counters that are not part of rx_dropped: the frame never reached OVS."""
 
 DROP_COUNTERS = tuple(reason.name for reason in DATAPATH_REASONS)
 """Coverage counters of drops. Those that a version lacks are absent."""
 
-UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
-"""What a PMD counts as failed upcalls at once, and coverage a second later: the same frames."""
 
-
-# What a bridge drops on purpose: meters' bands, and flows without an output. By OpenFlow 1.4 (7.3.5.2,
-# 7.3.5.14).
-#
-# Meters count at once. Flows are brought up to date by the revalidators, within ``max-revalidator`` (500 ms).
-
-MOST_FLOWS = 1000
-"""With more flows on a bridge they are not listed: that would take longer than a snapshot may."""
-
-_TABLES = MultipartRequest(3)
-_TABLE = struct.Struct("!B3xIQQ")  # table, active flows, lookups, matches
-_FLOWS = MultipartRequest(1, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
-_FLOW = struct.Struct("!HBxIIHHHHH2xQQQ")  # length, table, age s and ns, priority, ..., cookie, packets, bytes
-_METERS = MultipartRequest(9, struct.pack("!I4x", 0xFFFFFFFF))
-_METER = struct.Struct("!IH6xIQQII")  # meter, length, flows, packets in, bytes in, age s and ns
-_BAND = struct.Struct("!QQ")  # packets, bytes
-_TYPE_LENGTH = struct.Struct("!HH")
-_GOTO, _WRITE, _APPLY = 1, 3, 4
-_INSTRUCTION_HEADER_BYTES = 8
-_OXM = struct.Struct("!HBB")  # class, field and mask bit, length
-_BASIC = 0x8000
-_FIELDS = {
-    0: "in_port", 3: "eth_dst", 4: "eth_src", 5: "eth_type", 6: "vlan_vid", 10: "ip_proto", 11: "ipv4_src",
-    12: "ipv4_dst", 13: "tcp_src", 14: "tcp_dst", 15: "udp_src", 16: "udp_dst",
-}  # fmt: skip
+# Drops on purpose: meters' bands, and flows without an output, by OpenFlow 1.4 (7.3.5.2, 7.3.5.14).
 
 
 def read_drops(bridge: Multipart, name: str, ports: Mapping[int, str]) -> dict[str, int]:
     """``meter.NAME.ID`` and ``flow.NAME.MATCH``: frames dropped so far by each meter and drop flow of a bridge.
 
+    Meters count at once. Revalidators update flows within ``max-revalidator`` (500 ms).
+
     ``name``: of the bridge. ``ports``: names by OpenFlow port number, for the matches.
     """
-    counters = {f"meter.{name}.{meter}": dropped for meter, dropped in _meters(bridge)}
-    for match, packets in _drop_flows(bridge, ports):
-        counter = f"flow.{name}.{match}"
-        counters[counter] = counters.get(counter, 0) + packets
-    return counters
-
-
-def _meters(bridge: Multipart) -> Iterator[tuple[int, int]]:
     try:
-        body = bridge.ask(_METERS)
+        meters = bridge.ask(_METERS)
     except OpenFlowRefusedError:
-        return  # a datapath without meters
-    yield from parse_meters(body)
+        meters = b""  # a datapath without meters
+    counters = Counter({f"meter.{name}.{meter}": dropped for meter, dropped in parse_meters(meters)})
+    if sum(active for _, active, _, _ in _TABLE.iter_unpack(bridge.ask(_TABLES))) <= MOST_FLOWS:
+        for match, packets in parse_drop_flows(bridge.ask(_FLOWS), ports):
+            counters[f"flow.{name}.{match}"] += packets
+    return dict(counters)
 
 
 def parse_meters(body: bytes) -> Iterator[tuple[int, int]]:
-    """Meter and frames dropped by its bands. Its bands all drop: OVS has no others."""
+    """Meter and frames dropped by its bands. All of OVS's bands drop."""
     while body:
         meter, length, *_ = _METER.unpack_from(body)
         bands = body[_METER.size : length]
         yield meter, sum(packets for packets, _ in _BAND.iter_unpack(bands))
         body = body[length:]
-
-
-def _drop_flows(bridge: Multipart, ports: Mapping[int, str]) -> Iterator[tuple[str, int]]:
-    if sum(active for _, active, _, _ in _TABLE.iter_unpack(bridge.ask(_TABLES))) <= MOST_FLOWS:
-        yield from parse_drop_flows(bridge.ask(_FLOWS), ports)
 
 
 def parse_drop_flows(body: bytes, ports: Mapping[int, str]) -> Iterator[tuple[str, int]]:
@@ -191,7 +245,7 @@ def parse_drop_flows(body: bytes, ports: Mapping[int, str]) -> Iterator[tuple[st
 
 
 def _acts(instructions: bytes) -> Iterator[bool]:
-    """Of each instruction: may a frame go anywhere by it?"""
+    """For each instruction: can it send a frame anywhere?"""
     while instructions:
         kind, length = _TYPE_LENGTH.unpack_from(instructions)
         yield kind == _GOTO or (kind in {_WRITE, _APPLY} and length > _INSTRUCTION_HEADER_BYTES)
@@ -221,57 +275,9 @@ def _value(name: str, value: bytes, ports: Mapping[int, str]) -> str:
     return f"{number:#x}" if name in {"eth_type", "vlan_vid"} or name.startswith("oxm") else str(number)
 
 
-# What the PMD threads counted, from whichever listing this version has.
-#
-# OVS has ``dpif-netdev/pmd-stats-show`` up to 3.x and ``pmd-perf-show`` (no busy cycles in it) after. Parsed
-# strictly: a listing of another shape is an error, a counter that is not listed is absent.
-
-_THREAD = re.compile(r"^(?:pmd thread numa_id \d+ core_id (?P<core>\d+)|(?P<main>main thread)):?$")
-_COUNT = re.compile(r"^-?\s*(?P<name>[A-Za-z][A-Za-z ]*?):\s+(?P<count>\d+)(?:\s|$)")
-
-_STATS_NAMES = {
-    "packets received": "packets_received",
-    "packet recirculations": "recirculations",
-    "phwol hits": "phwol_hits",
-    "mfex opt hits": "mfex_opt_hits",
-    "simple match hits": "simple_match_hits",
-    "emc hits": "emc_hits",
-    "smc hits": "smc_hits",
-    "megaflow hits": "megaflow_hits",
-    "miss with success upcall": "upcalls_ok",
-    "miss with failed upcall": "upcalls_failed",
-    "idle cycles": "cycles_idle",
-    "processing cycles": "cycles_busy",
-}
-_PERF_NAMES = {
-    "rx packets": "packets_received",
-    "tx packets": "tx_packets",
-    "phwol hits": "phwol_hits",
-    "mfex opt hits": "mfex_opt_hits",
-    "simple match hits": "simple_match_hits",
-    "emc hits": "emc_hits",
-    "smc hits": "smc_hits",
-    "megaflow hits": "megaflow_hits",
-    "upcalls": "upcalls_ok",
-    "lost upcalls": "upcalls_failed",
-    "used tsc cycles": "cycles_used",
-    "iterations": "iterations",
-}
-
-
-LOOKUP_ENDS = (
-    "phwol_hits",
-    "simple_match_hits",
-    "emc_hits",
-    "smc_hits",
-    "megaflow_hits",
-    "upcalls_ok",
-    "upcalls_failed",
-)
-"""Where a lookup ends, as far as a version has it: they add up to the packets received and recirculated.
-
-``mfex_opt_hits`` is none of them: it counts headers that were parsed by an optimised function.
-"""
+# Counters of PMD threads, from the listing that this version has: ``dpif-netdev/pmd-stats-show`` up to 3.x, later
+# ``pmd-perf-show``, which has no busy cycles. A listing of another shape is an error; a counter that is not listed
+# is absent.
 
 
 def parse_pmd_stats(text: str) -> dict[str, int]:
@@ -279,12 +285,8 @@ def parse_pmd_stats(text: str) -> dict[str, int]:
     return _parse(text, _STATS_NAMES)
 
 
-_LOOKUPS = ("emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed")
-"""Listed by ``pmd-perf-show`` only for a thread that has received something: 0 indeed for one that has not."""
-
-
 def parse_pmd_perf(text: str) -> dict[str, int]:
-    """Counters of ``pmd-perf-show``, named alike; the cycles are only "cycles_used" (busy and idle)."""
+    """Counters of ``pmd-perf-show`` under the same names; of cycles only "cycles_used" (busy and idle)."""
     counters = _parse(text, _PERF_NAMES)
     idle = [name.rpartition(".")[0] for name, count in counters.items() if (name[-8:], count) == ("received", 0)]
     return {f"{thread}.{lookup}": 0 for thread in idle for lookup in _LOOKUPS} | counters
@@ -292,50 +294,32 @@ def parse_pmd_perf(text: str) -> dict[str, int]:
 
 def _parse(text: str, names: dict[str, str]) -> dict[str, int]:
     counters: dict[str, int] = {}
-    for thread, name, count in _counts(text, names):
-        counters[f"{thread}.{name}"] = count
-        if thread != "main":
-            counters[f"pmd.{name}"] = counters.get(f"pmd.{name}", 0) + count
-    return counters
-
-
-def _counts(text: str, names: dict[str, str]) -> Iterator[tuple[str, str, int]]:
     thread: str | None = None
     for line in map(str.strip, text.splitlines()):
         header = _THREAD.match(line)
         if header is not None:
             thread = "main" if header["main"] else f"pmd.c{int(header['core']):02d}"
             continue
-        count = _COUNT.match(line)
-        name = names.get(count["name"].lower()) if count is not None else None
-        if count is None or name is None:
+        found = _COUNT.match(line)
+        name = names.get(found["name"].lower()) if found is not None else None
+        if found is None or name is None:
             continue
         if thread is None:
             raise TestbedError(f"PMD statistics begin with {line!r}, not with a thread", evidence={"listing": text})
-        yield thread, name, _signed(int(count["count"]))
+        count = int(found["count"])
+        # OVS subtracts a PMD's sleep from its idle cycles, so those of a stopped PMD can be negative.
+        count = count - (1 << 64) if count >= 1 << 63 else count
+        counters[f"{thread}.{name}"] = count
+        if thread != "main":
+            counters[f"pmd.{name}"] = counters.get(f"pmd.{name}", 0) + count
+    return counters
 
 
-def _signed(count: int) -> int:
-    """OVS takes what a PMD slept from its idle cycles; those of a PMD that was stopped can be below 0 by that."""
-    return count - (1 << 64) if count >= 1 << 63 else count
-
-
-# Port counters of a bridge, fresh, by one OpenFlow 1.4 request (7.3.5.6).
+# Port counters of a bridge by one OpenFlow 1.4 request (7.3.5.6).
 #
-# The OVSDB's ``statistics`` column is refreshed every 5 s at best and ``dpctl/show`` lacks the reasons of
-# drops. An OFPMP_PORT_STATS request makes vswitchd read the ports at once and carries OVS's custom counters
+# The OVSDB's ``statistics`` column is refreshed every 5 s at best, and ``dpctl/show`` lacks the reasons of drops. An
+# OFPMP_PORT_STATS request makes vswitchd read the ports at once. It carries OVS's custom counters
 # (``ovs_tx_failure_drops``, ...) in an experimenter property.
-
-_ANY_PORT = struct.Struct("!I4x")
-PORT_STATS = MultipartRequest(4, _ANY_PORT.pack(0xFFFFFFFF))
-_STATS = struct.Struct("!HxxIII8Q")  # length, port, duration s and ns, the counters
-_STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
-_PROPERTY = struct.Struct("!HH")  # type, length
-_EXPERIMENTER = struct.Struct("!HHII")  # ..., experimenter, type
-_EXPERIMENTER_TYPE = 0xFFFF
-_INTEL, _CUSTOM = 0x0000AA01, 2
-_CUSTOM_HEADER_BYTES = 16
-_UNKNOWN = (1 << 64) - 1
 
 
 def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:
@@ -344,20 +328,15 @@ def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:
     while body:
         length, port, _, _, *counters = _STATS.unpack_from(body)
         known = {name: value for name, value in zip(_STANDARD, counters, strict=True) if value != _UNKNOWN}
-        for properties in _custom_properties(body[_STATS.size : length]):
-            known.update(_custom_counters(properties))
+        properties = body[_STATS.size : length]
+        while properties:
+            kind, size = _PROPERTY.unpack_from(properties)
+            if kind == _EXPERIMENTER_TYPE and _EXPERIMENTER.unpack_from(properties)[2:] == (_INTEL, _CUSTOM):
+                known.update(_custom_counters(properties[:size]))
+            properties = properties[-(-size // 8) * 8 :]  # each is padded to 8 bytes
         ports[port] = known
         body = body[length:]
     return ports
-
-
-def _custom_properties(properties: bytes) -> Iterator[bytes]:
-    """The properties that carry OVS's custom counters."""
-    while properties:
-        kind, length = _PROPERTY.unpack_from(properties)
-        if kind == _EXPERIMENTER_TYPE and _EXPERIMENTER.unpack_from(properties)[2:] == (_INTEL, _CUSTOM):
-            yield properties[:length]
-        properties = properties[-(-length // 8) * 8 :]  # each is padded to 8 bytes
 
 
 def _custom_counters(prop: bytes) -> Iterator[tuple[str, int]]:
@@ -373,31 +352,29 @@ def _custom_counters(prop: bytes) -> Iterator[tuple[str, int]]:
             yield name, value
 
 
-# OVS's counters around a trial, fresh and in a few milliseconds.
-#
-# ============================= ================================================================== counter what
-# it is ============================= ==================================================================
-# ``<port>.rx_packets`` ... OpenFlow port statistics: rx/tx packets, bytes, dropped, errors
-# ``<port>.ovs_tx_failure_drops`` OVS's own reasons, part of tx_dropped: the far ring was full
-# ``<port>.ovs_tx_retries`` vhost enqueue was tried again ``pmd.packets_received`` by all PMD threads (and
-# ``pmd.c01.packets_received`` by one) ``pmd.cycles_busy/_idle`` TSC cycles on packets and on empty polls
-# ``pmd.emc_hits`` ... where the lookup ended: emc, smc, megaflow, upcalls_ok, upcalls_failed
-# ``pmd.recirculations`` packets that went round again ``main.<name>`` the same of the main thread, which polls
-# ports that are not DPDK's ``coverage.<name>`` ovs-appctl coverage/show: datapath_drop_*, drop_action_*, all
-# others ``meter.<bridge>.<id>`` frames that a meter dropped ``flow.<bridge>.<match>`` frames of a flow without
-# output; settles within 0.5 s ``vswitchd.cpu_ns`` CPU time of ovs-vswitchd, all threads, in steps of a clock
-# tick ============================= ==================================================================
-#
-# Coverage counters of PMD threads reach the total only once a second (OVS: coverage_try_clear), so a drop
-# counted in the last second of a trial may be missing: ``settled`` waits for them.
-
-_COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
-_SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
-_DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
-
-
 class OvsCollector:
-    """Interfaces, PMDs, coverage and CPU of one instance, in one snapshot. Source "ovs"."""
+    """Counters of one OVS, read in a few milliseconds. Source "ovs".
+
+    ===============================  ==================================================================
+    counter                          meaning
+    ===============================  ==================================================================
+    ``<port>.rx_packets`` ...        OpenFlow port statistics: rx/tx packets, bytes, dropped, errors
+    ``<port>.ovs_tx_failure_drops``  one of OVS's own reasons, part of tx_dropped: the far ring was full
+    ``<port>.ovs_tx_retries``        vhost enqueue was tried again
+    ``pmd.packets_received``         by all PMD threads (``pmd.c01.packets_received``: by one)
+    ``pmd.cycles_busy``, ``_idle``   TSC cycles on packets and on empty polls
+    ``pmd.emc_hits`` ...             ends of lookups: emc, smc, megaflow, upcalls_ok, upcalls_failed
+    ``pmd.recirculations``           packets that passed the datapath again
+    ``main.<name>``                  the same of the main thread, which polls ports that are not DPDK's
+    ``coverage.<name>``              ovs-appctl coverage/show: datapath_drop_*, drop_action_*, all others
+    ``meter.<bridge>.<id>``          frames that a meter dropped
+    ``flow.<bridge>.<match>``        frames of a flow without output; settles within 0.5 s
+    ``vswitchd.cpu_ns``              CPU time of ovs-vswitchd, all threads, in steps of a clock tick
+    ===============================  ==================================================================
+
+    Coverage counters of PMD threads reach the total only once a second (OVS: coverage_try_clear), so a drop in the
+    last second of a trial may be missing: ``settled`` waits for it.
+    """
 
     def __init__(self, instance: RunningOvs, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
         self._instance = instance
@@ -413,25 +390,22 @@ class OvsCollector:
         return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def forwarding_ns(self) -> int | None:
-        """How long those threads have worked that forward, in ns of virtual time; None where the kernel forwards.
+        """Work of the forwarding threads, in ns of virtual time; None if the kernel forwards.
 
-        Without DPDK the main thread forwards. With it the PMD threads do: they poll all the time, so what counts is
-        their rounds that had frames ("processing cycles"). In virtual time a cycle of the TSC is 1 ns.
+        Without DPDK the main thread forwards. With DPDK the PMD threads do. These poll all the time, so only their
+        rounds with frames count ("processing cycles"). In virtual time a cycle of the TSC is 1 ns.
 
-        TestbedError when vswitchd is gone. UnavailableError where this version of OVS does not list those cycles.
+        TestbedError if vswitchd is gone. UnavailableError if this version of OVS does not list those cycles.
         """
         options = self._instance.options
         if options.datapath_type != "netdev":
             return None
-        if options.dpdk:
-            return self._busy_cycles()
-        pid = self._instance.pid
-        try:
-            return read_schedstat(Path(f"/proc/{pid}")).ran_ns
-        except OSError as error:
-            raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
-
-    def _busy_cycles(self) -> int:
+        if not options.dpdk:
+            pid = self._instance.pid
+            try:
+                return read_schedstat(Path(f"/proc/{pid}")).ran_ns
+            except OSError as error:
+                raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
         cycles = self._pmds().get("pmd.cycles_busy")
         if cycles is None:
             raise UnavailableError(
@@ -442,46 +416,46 @@ class OvsCollector:
         return cycles
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        """A snapshot whose drop counters explain ``missing`` frames since ``before``, or hold all counted until now.
+        """A snapshot whose drop counters explain ``missing`` frames since ``before``, or have settled.
 
-        Takes up to 1.1 s: PMDs give their counters away once a second, and OVS shows no state to wait on.
+        Takes up to 1.1 s: PMDs publish their counters once a second, and OVS shows no state to wait on.
         """
         old = before.as_dict()
         until = time.monotonic() + _SETTLE_S
         while True:
-            now = self.snapshot()
-            drops = sum(_since(old, now.as_dict(), kind) for kind in _DROP_PREFIXES)
-            flows = _since(old, now.as_dict(), "flow.")
-            named = _since(old, now.as_dict(), "coverage.drop_action_of_pipeline")
-            if (drops >= missing and flows >= named) or time.monotonic() > until:
-                return now
+            snapshot = self.snapshot()
+            new = snapshot.as_dict()
+            drops = sum(_since(old, new, kind) for kind in DROP_PREFIXES)
+            # Flows name those drops that the pipeline caused, and their counters settle by themselves.
+            named = _since(old, new, "flow.") >= _since(old, new, "coverage.drop_action_of_pipeline")
+            if (drops >= missing and named) or time.monotonic() > until:
+                return snapshot
             time.sleep(_SETTLE_POLL_S)
 
     def _ports(self, built: BuiltOvsTopology) -> dict[str, int]:
-        counters: dict[str, int] = {}
+        counters: Counter[str] = Counter()
         for bridge, ports in _counted_ports(built.topology).items():
             names = {number: port for number, port in built.port_names(bridge).items() if port in ports}
             with asking(self._openflow.socket(bridge)) as connection:
                 stats = parse_port_stats(connection.ask(PORT_STATS))
-                counters |= read_drops(connection, bridge, names)
+                counters.update(read_drops(connection, bridge, names))
             for number in stats.keys() & names.keys():
-                for name, value in stats[number].items():  # of all members of a bond
-                    counter = f"{names[number]}.{name}"
-                    counters[counter] = counters.get(counter, 0) + value
-        return counters
+                for name, value in stats[number].items():
+                    counters[f"{names[number]}.{name}"] += value  # a bond has several numbers
+        return dict(counters)
 
     def _pmds(self) -> dict[str, int]:
         if self._pmd_command is None:
-            known = self._instance.ctl.knows("dpif-netdev/pmd-stats-show")
+            known = self._instance.ctl.usage("dpif-netdev/pmd-stats-show") is not None
             self._pmd_command = "dpif-netdev/pmd-stats-show" if known else "dpif-netdev/pmd-perf-show"
         try:
             text = self._instance.ctl.call(self._pmd_command)
-        except UnixctlError:  # no datapath yet: nothing was built
+        except RefusedError:  # no datapath yet: nothing was built
             return {}
         return parse_pmd_stats(text) if self._pmd_command.endswith("stats-show") else parse_pmd_perf(text)
 
     def _coverage(self) -> dict[str, int]:
-        """Counters hit so far; and the drop counters that this version has, which without a hit are 0 indeed."""
+        """Coverage counters with a hit so far, and this version's drop counters, which are 0 without a hit."""
         if self._drops is None:
             self._drops = tuple(name for name in DROP_COUNTERS if self._exists(name))
         counters = {f"coverage.{name}": 0 for name in self._drops}
@@ -494,23 +468,26 @@ class OvsCollector:
     def _exists(self, counter: str) -> bool:
         try:
             self._instance.ctl.call("coverage/read-counter", counter)
-        except UnixctlError:
+        except RefusedError:
             return False
         return True
 
     def _cpu(self) -> dict[str, int]:
-        fields = _stat_fields(self._instance.pid)
+        pid = self._instance.pid
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+        fields = stat[stat.rindex(")") + 2 :].split()
         ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
         return {"vswitchd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
 
 
-_MOST_BRIDGES = 16
-
-
 def _counted_ports(topology: Topology) -> dict[str, list[str]]:
-    """Ports that frames come in or go out by, by bridge. Patch ports are left out: a chain has many, and no loss.
+    """The ports to read, by bridge. Patch ports are left out: a chain has many, and they lose nothing.
 
-    Each bridge takes most of a millisecond. Of many, those with veth pairs alone are left to the kernel's counters.
+    Each bridge takes most of a millisecond. Of many bridges, those with only veth pairs are left to the kernel's
+    counters.
     """
     patches = {name for patch in topology.patches for name in (patch.port_a, patch.port_b)}
     veths = {name for veth in topology.veths for name in (veth.port_a, veth.port_b)}
@@ -525,11 +502,3 @@ def _counted_ports(topology: Topology) -> dict[str, list[str]]:
 
 def _since(old: Mapping[str, int], new: Mapping[str, int], prefix: str) -> int:
     return sum(new[name] - old[name] for name in new.keys() & old.keys() if name.startswith(prefix))
-
-
-def _stat_fields(pid: int) -> list[str]:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
-    return stat[stat.rindex(")") + 2 :].split()

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, RIG_MIB, read_hugepages
@@ -16,10 +17,20 @@ from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
-from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_of
 
-# Finding an Open vSwitch: the distribution's package, a prefix it was built into, or a root of another release.
+NAMED_VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
+"""Looks up the versions that users name.
+
+Takes the testbed's OVS, the words of ``--nfv-ovs``, and the sides of a comparison; returns the OVS with their prefixes.
+"""
+
+MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
+DATAPATHS = ("dpdk", "netdev", "system")
+USERSPACE = ("dpdk", "netdev")
+KERNEL_FAMILY = "ovs_datapath"
+"""The netlink family by which vswitchd speaks to the kernel module (lib/dpif-netlink.c)."""
 
 _VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
@@ -29,7 +40,7 @@ _LOADERS = ("lib*/ld-linux*", "lib/*/ld-linux*", "usr/lib*/ld-linux*", "usr/lib/
 
 @dataclass(frozen=True, slots=True)
 class OvsBinaries:
-    """One installation of OVS. Paths are this machine's.
+    """An installation of OVS. Paths are this machine's.
 
     Attributes:
         prefix: of the installation, or its root; None for the distribution's package.
@@ -49,12 +60,11 @@ class OvsBinaries:
 
     @property
     def major_minor(self) -> tuple[int, int]:
-        """Such as (3, 1), for what differs between versions."""
         numbers = re.findall(r"\d+", self.version)
         return int(numbers[0]), int(numbers[1])
 
     def command(self, program: Path, *visible: Path) -> tuple[str, ...]:
-        """The words that start one of its programs. ``visible``: directories that it must see in a root."""
+        """The command line of one of its programs. ``visible``: directories that it must see in a root."""
         return _command(self.root, program, visible)
 
 
@@ -67,21 +77,23 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
         dpdk: prefer a vswitchd built with DPDK, where a distribution has both.
 
     Raises:
-        ConfigError: no OVS under the prefix: what was looked for, and where; or it lacks a library.
-        TestbedError: no OVS installed: the package to install.
+        ConfigError: there is no OVS under the prefix, or it lacks a library.
+        TestbedError: no OVS is installed; names the package to install.
     """
-    given = None if prefix is None else Path(prefix)
-    root = given if given is not None and is_root(given) else None
-    finder = _Finder(prefix, _places(given, root), root)
-    vswitchd = finder.find("ovs-vswitchd", _vswitchd_names(dpdk=dpdk, packaged=given is None or root is not None))
+    root = Path(prefix) if prefix is not None and is_root(Path(prefix)) else None
+    packaged = prefix is None or root is not None
+    above = root or Path("/")
+    places = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
+    find = partial(_find, prefix, root, places)
+    vswitchd = find("ovs-vswitchd", _vswitchd_names(dpdk=dpdk, packaged=packaged))
     version, dpdk_version = _versions(vswitchd, root)
     return OvsBinaries(
         prefix=prefix,
         vswitchd=vswitchd,
-        ovsdb_server=finder.find("ovsdb-server", ["sbin/ovsdb-server", "bin/ovsdb-server"]),
-        ovsdb_tool=finder.find("ovsdb-tool", ["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
-        ofctl=finder.find("ovs-ofctl", ["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
-        schema=finder.find("vswitch.ovsschema", ["share/openvswitch/vswitch.ovsschema"]),
+        ovsdb_server=find("ovsdb-server", ["sbin/ovsdb-server", "bin/ovsdb-server"]),
+        ovsdb_tool=find("ovsdb-tool", ["bin/ovsdb-tool", "sbin/ovsdb-tool"]),
+        ofctl=find("ovs-ofctl", ["bin/ovs-ofctl", "sbin/ovs-ofctl"]),
+        schema=find("vswitch.ovsschema", ["share/openvswitch/vswitch.ovsschema"]),
         version=version,
         dpdk_version=dpdk_version,
         root=root,
@@ -89,18 +101,11 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
 
 
 def is_root(path: Path) -> bool:
-    """True for a directory with a whole system's files, which bring their own dynamic loader."""
+    """True for a directory that holds a whole system's files with their own dynamic loader."""
     if not (path / "usr").is_dir() or path.resolve() == Path("/"):
         return False
     # The loader may be a link that leads somewhere else from out here.
     return any(os.path.lexists(found) for pattern in _LOADERS for found in path.glob(pattern))
-
-
-def _places(given: Path | None, root: Path | None) -> list[Path]:
-    if given is not None and root is None:
-        return [given]
-    above = root or Path("/")
-    return [above / "usr", above / "usr/local"]
 
 
 def _vswitchd_names(*, dpdk: bool, packaged: bool) -> list[str]:
@@ -118,32 +123,25 @@ def _command(root: Path | None, program: Path, visible: Sequence[Path]) -> tuple
     return private_mounts.in_root(root, [Path("/") / program.relative_to(root)], tuple(dict.fromkeys(visible)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Finder:
-    prefix: str | None
-    places: Sequence[Path]
-    root: Path | None
-
-    def find(self, what: str, names: Sequence[str]) -> Path:
-        candidates = [place / name for name in names for place in self.places]
-        for candidate in candidates:
-            if candidate.is_file():
-                return candidate
-        looked = ", ".join(str(candidate) for candidate in candidates)
-        if self.prefix is not None:
-            remedy = (
-                "unpack openvswitch-switch-dpdk with all that it depends on there, or run `nfvperf ovs add`"
-                if self.root is not None
-                else "give the --prefix that OVS was configured with, or a root with a whole system's files"
-            )
-            raise ConfigError(
-                f"{self.prefix!r} holds no Open vSwitch: no {what}, looked for {looked}; {remedy}",
-                key="dut.ovs.prefix",
-            )
+def _find(prefix: str | None, root: Path | None, places: Sequence[Path], what: str, names: Sequence[str]) -> Path:
+    candidates = [place / name for name in names for place in places]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    looked = ", ".join(map(str, candidates))
+    if prefix is None:
         raise TestbedError(
             f"Open vSwitch is not installed: no {what}, looked for {looked}; "
             f"{install_hint('ovs-vswitchd')}, or name a prefix by dut.ovs.prefix or --nfv-ovs"
         )
+    remedy = (
+        "unpack openvswitch-switch-dpdk with all that it depends on there, or run `nfvperf ovs add`"
+        if root is not None
+        else "give the --prefix that OVS was configured with, or a root with a whole system's files"
+    )
+    raise ConfigError(
+        f"{prefix!r} holds no Open vSwitch: no {what}, looked for {looked}; {remedy}", key="dut.ovs.prefix"
+    )
 
 
 def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
@@ -168,24 +166,11 @@ def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
     return version.group(1), dpdk.group(1) if dpdk else None
 
 
-NAMED_VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
-"""What looks versions up by what users call them.
-
-From a testbed's OVS, the versions of ``--nfv-ovs``, and the sides of a run that compares: the OVS with their places.
-"""
-
-
 # Which of OVS's datapaths this machine can run, and what it lacks for the others.
-
-MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
-DATAPATHS = ("dpdk", "netdev", "system")
-USERSPACE = ("dpdk", "netdev")
-KERNEL_FAMILY = "ovs_datapath"
-"""By which vswitchd speaks to the kernel module (lib/dpif-netlink.c)."""
 
 
 def lacks(testbed: Testbed, dut: Dut) -> str | None:
-    """What this machine lacks for a datapath, and what to do about it; None when it has all."""
+    """What this machine lacks for a datapath and how to provide it; None when nothing is missing."""
     kind = dut.kind or testbed.ovs.datapath
     if kind not in DATAPATHS:
         return f"{kind!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}"
@@ -193,54 +178,49 @@ def lacks(testbed: Testbed, dut: Dut) -> str | None:
         binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=kind == "dpdk" or dut.userspace_tso)
     except NfvperfError as error:
         return str(error)
-    missing = _lacks_userspace_tso(kind, binaries) if dut.userspace_tso else None
-    missing = missing or _lacks_tuning(kind, binaries, dut.tuning)
+    missing = _lacks_for_settings(kind, binaries, dut)
     if missing is not None:
         return missing
     if kind == "system":
         return lacks_kernel_module()
-    # The testbed's own falls back to the one without DPDK, and says so. One that is asked for by name does
-    # not, nor does a version: figures of two datapaths would be taken for those of two versions.
+    # The testbed's default falls back to the datapath without DPDK and says so. A datapath or a version that the
+    # user names does not: figures of two datapaths would be mistaken for those of two versions.
     if kind == "dpdk" and (dut.kind is not None or dut.version is not None):
         memory, reason = dpdk_memory(binaries)
         return None if memory else reason
     return None
 
 
-def _lacks_userspace_tso(kind: str, binaries: OvsBinaries) -> str | None:
-    if kind not in USERSPACE:
+def _lacks_for_settings(kind: str, binaries: OvsBinaries, dut: Dut) -> str | None:
+    userspace = kind in USERSPACE
+    if dut.userspace_tso and not userspace:
         return f"userspace TSO is a setting of the userspace datapath, not of {kind!r}: leave it out"
-    if binaries.dpdk_version is None:
+    if dut.userspace_tso and binaries.dpdk_version is None:
         return (
             f"{binaries.vswitchd} was built without DPDK, and so without userspace TSO; install openvswitch-switch-dpdk"
         )
-    return None
-
-
-def _lacks_tuning(kind: str, binaries: OvsBinaries, tuning: Tuning) -> str | None:
-    if tuning == OVS_DEFAULT:
+    if dut.tuning == OVS_DEFAULT:
         return None
-    if kind not in USERSPACE:
-        return f"tuning ({tuning}) is of the userspace datapath, not of {kind!r}: leave it out"
-    return tuning.unknown_to(binaries.major_minor)
+    if not userspace:
+        return f"tuning ({dut.tuning}) is of the userspace datapath, not of {kind!r}: leave it out"
+    return dut.tuning.unknown_to(binaries.major_minor)
 
 
 def lacks_kernel_module() -> str | None:
-    """What to do where the kernel has no Open vSwitch datapath; None where it has one, or could load it."""
+    """What to do where the kernel has no Open vSwitch datapath; None where it has one or can load it."""
     try:
         found = has_family(KERNEL_FAMILY)
     except OSError as error:
         return f"the kernel cannot be asked for its Open vSwitch datapath: {error}"
-    if found:
-        return None
-    return (
+    missing = (
         f"kernel {os.uname().release} has no openvswitch module (Debian: linux-image-amd64, then modprobe "
         "openvswitch); without one, `make test-kernel` tests this datapath in a guest"
     )
+    return None if found else missing
 
 
 def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
-    """MiB of hugepages for OVS, whole pages of theirs; 0 when DPDK is impossible, and why."""
+    """MiB of hugepages for OVS, in whole pages; or 0 and the reason why DPDK cannot run."""
     if binaries.dpdk_version is None:
         return 0, f"{binaries.vswitchd} was built without DPDK; install openvswitch-switch-dpdk"
     pages = read_hugepages()

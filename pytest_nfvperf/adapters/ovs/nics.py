@@ -27,21 +27,29 @@ from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Nic, NicKind, Offlo
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import VIRTIO_RING
 
-# A port as OVS is told of it.
+_FIRST_WITH_VDUSE = (23, 11)
+"""DPDK's release notes, 23.11: vhost."""
+
+_RING = 4096
+"""Frames: the most that OVS gives a port (NIC_PORT_MAX_RXQ_SIZE). A node that shares its CPU may not read for
+milliseconds."""
+
+_DEVARGS_BYTES = 127
+"""The most that DPDK's ``rte_dev_probe`` takes, which OVS calls; since 24.11.8 it refuses more."""
 
 
 @dataclass(frozen=True, slots=True)
 class OvsPort:
-    """A port as OVS is told of it, and how its far end is reached.
+    """A port in OVS's configuration, and the way to its far end.
 
     Attributes:
         port: its name in the topology.
-        interface: name in OVS; differs from the topology's for an interface of the host.
+        interface: its name in OVS; another one for an interface of the host.
         type: of OVS's interface: "system", "patch", "dpdkvhostuserclient"; "bond" for a port of several interfaces.
-        device: DPDK devargs of the far end; None when it is cabled, or no generator's.
-        socket: where the far end will listen, for a vhost-user port.
-        socket_table: where the kernel lists that socket, "/proc/7/net/unix"; None: among those of our own namespace.
-        has_link: ready means it has link; patch ports and tunnels have none.
+        device: DPDK devargs of the far end; None where no generator uses it, or it is cabled.
+        socket: where the far end of a vhost-user port will listen.
+        socket_table: the kernel's list with that socket, "/proc/7/net/unix"; None for our own namespace's.
+        has_link: readiness requires link; patch ports and tunnels have none.
         kernel: the kernel interface that DPDK reads, in OVS's namespace.
         bond: columns of a bond's Port: bond_mode, lacp.
         other_config: of OVS's interface: pmd-rxq-affinity.
@@ -65,12 +73,11 @@ class OvsPort:
 
     @property
     def interfaces(self) -> tuple[OvsPort, ...]:
-        """The interface, or those of a bond."""
         return self.members or (self,)
 
 
 def vhost_user(port: Port, socket: Path) -> OvsPort:
-    """The far end listens and OVS connects, as in the field. When it connects: ``vhost_connector``.
+    """A port whose far end listens and to which OVS connects, as in the field; ``VhostConnector`` times that.
 
     ``dpdkvhostuser`` (OVS listens) is deprecated and in OVS 3.1 counts no packets.
     """
@@ -80,7 +87,7 @@ def vhost_user(port: Port, socket: Path) -> OvsPort:
         port.bridge,
         port.name,
         "dpdkvhostuserclient",
-        mtu_request=unusual(port.mtu),
+        mtu_request=mtu_request(port.mtu),
         vlan=port.vlan,
         device=f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues}",
         socket=socket,
@@ -88,7 +95,7 @@ def vhost_user(port: Port, socket: Path) -> OvsPort:
 
 
 def tuned(wired: OvsPort, tuning: Tuning) -> OvsPort:
-    """With the queues' CPUs, and for a NIC with rings and queues, that the tuning sets."""
+    """Apply a tuning: the queues' CPUs; for a NIC also its rings and queues."""
     affinity = dict(tuning.rxq_affinity).get(wired.port)
     config = {} if affinity is None else {"pmd-rxq-affinity": affinity}
     given = {"n_rxq_desc": tuning.rx_descriptors, "n_txq_desc": tuning.tx_descriptors, "n_rxq": tuning.rxq}
@@ -102,7 +109,7 @@ def tuned(wired: OvsPort, tuning: Tuning) -> OvsPort:
 
 
 def by_af_xdp(wired: OvsPort, what: str, interface_types: Sequence[str], *, dpdk: bool) -> OvsPort:
-    """Read a veth end by AF_XDP: by OVS's own driver where it was built in, else by DPDK's; ConfigError without."""
+    """Read a veth end by AF_XDP: by OVS's driver if it was built in, else by DPDK's; ConfigError without both."""
     if "afxdp" in interface_types:
         return replace(wired, type="afxdp")
     if dpdk:
@@ -114,8 +121,8 @@ def by_af_xdp(wired: OvsPort, what: str, interface_types: Sequence[str], *, dpdk
     )
 
 
-def refuse_kernel(what: str, options: InstanceOptions) -> None:
-    """ConfigError for a tap on the kernel's datapath, which does not read one."""
+def refuse_tap_on_kernel(what: str, options: InstanceOptions) -> None:
+    """ConfigError for a tap on the kernel's datapath, which cannot read one."""
     if options.datapath_type != "netdev":
         raise ConfigError(
             f"{what} is a tap, which OVS's userspace datapath reads and the kernel's does not: "
@@ -124,20 +131,19 @@ def refuse_kernel(what: str, options: InstanceOptions) -> None:
 
 
 def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> OvsPort:
-    """One end of a patch."""
     return OvsPort(port, bridge, port, "patch", {"peer": peer}, vlan=vlan, has_link=False)
 
 
-def unusual(mtu: int) -> int | None:
-    """What OVS is asked for: nothing where the MTU is Ethernet's own."""
+def mtu_request(mtu: int) -> int | None:
+    """OVS's column of that name; None for Ethernet's own MTU."""
     return mtu if mtu != DEFAULT_MTU else None
 
 
 def refuse_flows_on_bonds(topology: Topology, wired: Iterable[OvsPort]) -> None:
     """ConfigError for flows over a bridge with a bond and more than two ports.
 
-    A flow leads frames to one interface of a bond, and so bypasses it: a bridge with a bond learns MAC addresses.
-    With two ports that is the same; with more, frames would not take the path that the topology means.
+    A flow sends frames to one interface of a bond, and so bypasses it. Therefore a bridge with a bond learns MAC
+    addresses. With two ports the result is the same; with more, frames would leave the topology's path.
     """
     crossed = {crossing.bridge for crossing in topology.crossings}
     for one in wired:
@@ -149,28 +155,24 @@ def refuse_flows_on_bonds(topology: Topology, wired: Iterable[OvsPort]) -> None:
             )
 
 
-# How namespaces' interfaces are made: a table of makers by kind.
+# Interfaces of namespaces, by kind:
 #
-# ============= ==================================== ============================================ kind in OVS
-# the interface in the namespace ============= ====================================
-# ============================================ ``veth`` one end, in the instance's namespace the other end
-# ``af_xdp`` the same, read by AF_XDP the other end ``internal`` ``internal``, moved out the same interface
-# ``tap`` ``tap``, moved out the same interface ``vduse`` ``dpdkvhostuserclient`` a virtio interface, by a
-# device that OVS serves ============= ====================================
-# ============================================
+#   kind       in OVS                                  in the namespace
+#   veth       one end, in OVS's namespace             the other end
+#   af_xdp     the same, read by AF_XDP                the other end
+#   internal   ``internal``, moved out                 the same interface
+#   tap        ``tap``, moved out                      the same interface
+#   vduse      ``dpdkvhostuserclient``                 a virtio interface of a device that OVS serves
 #
-# A third party adds kinds of its own, with a colon in their names, by the hook ``pytest_nfvperf_nic_makers``.
-
-_FIRST_WITH_VDUSE = (23, 11)
-"""DPDK's release notes, 23.11: vhost."""
+# Third parties add kinds with a colon in their names by the hook ``pytest_nfvperf_nic_makers``.
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What a maker works with.
+    """What a maker of interfaces gets and appends to.
 
     Attributes:
-        interface_types: that OVS was built with (ovs-vswitchd.conf.db(5), iface_types).
+        interface_types: OVS was built with these (ovs-vswitchd.conf.db(5), iface_types).
         home: file of OVS's network namespace.
         inside: file of the interface's namespace.
         pairs: a maker appends veth pairs, which are made before OVS takes its ports.
@@ -192,15 +194,14 @@ class Making:
 
 
 NicMaker: TypeAlias = Callable[[Nic, Making], OvsPort]
-"""Says how OVS is told of an interface's port, and what is to be made in the kernel.
+"""Returns an interface's port for OVS, and appends what the kernel needs.
 
-Raises ConfigError for an interface that cannot be on this datapath, and UnavailableError with what the machine
-lacks: the test is skipped then, with that reason.
+Raises ConfigError for an interface that this datapath cannot have, and UnavailableError with what the machine
+lacks; the test is then skipped with that reason.
 """
 
 
 def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
-    """The maker of an interface's kind; ConfigError that lists the kinds there are."""
     found = makers.get(nic.kind)
     if found is None:
         raise ConfigError(
@@ -211,7 +212,7 @@ def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
 
 
 def with_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMaker]:
-    """The table with third parties' makers; ConfigError for a name without a colon or with two makers."""
+    """Add third parties' makers to the table; ConfigError for a name without a colon or with two makers."""
     table = dict(NIC_MAKERS)
     for name, maker in (pair for makers in added for pair in makers.items()):
         if ":" not in name or name in table:
@@ -236,18 +237,18 @@ def _af_xdp(nic: Nic, making: Making) -> OvsPort:
 
 
 def _internal(nic: Nic, making: Making) -> OvsPort:
-    # A tap has no checksum offload but where OVS says so (userspace TSO): it is right without our doing.
+    # OVS gives a tap checksum offload only with userspace TSO, so the offloads are right as they are.
     making.moved.append(Moved(nic.port, End(nic.name, making.inside, nic.mac, nic.addresses, nic.offloads), nic.mtu))
-    return OvsPort(nic.port, nic.bridge, nic.port, nic.kind, {}, unusual(nic.mtu), nic.vlan, has_link=False)
+    return OvsPort(nic.port, nic.bridge, nic.port, nic.kind, {}, mtu_request(nic.mtu), nic.vlan, has_link=False)
 
 
 def _tap(nic: Nic, making: Making) -> OvsPort:
-    refuse_kernel(_called(nic), making.options)
+    refuse_tap_on_kernel(_called(nic), making.options)
     return _internal(nic, making)
 
 
 def _vduse(nic: Nic, making: Making) -> OvsPort:
-    """OVS, by DPDK's vhost library, serves a virtio device whose driver is this machine's kernel."""
+    """OVS serves a virtio device by DPDK's vhost library; its driver is this machine's kernel."""
     if making.dpdk_version is None:
         raise ConfigError(f"{_called(nic)} is by VDUSE, which OVS serves with DPDK: use Dut('dpdk')")
     lacking = lacks_vduse() or _lacks_vduse_in(making.dpdk_version)
@@ -257,13 +258,12 @@ def _vduse(nic: Nic, making: Making) -> OvsPort:
     end = End(nic.name, making.inside, nic.mac, nic.addresses, _offloads(nic, making.options))
     making.devices.append(Moved(device, end, nic.mtu))
     options = {"vhost-server-path": str(DEVICES / device)}
-    return OvsPort(nic.port, nic.bridge, nic.port, "dpdkvhostuserclient", options, unusual(nic.mtu), nic.vlan)
+    return OvsPort(nic.port, nic.bridge, nic.port, "dpdkvhostuserclient", options, mtu_request(nic.mtu), nic.vlan)
 
 
 def _lacks_vduse_in(dpdk_version: str) -> str | None:
-    """An older one would take the path for that of a socket, and wait for somebody to listen on it."""
-    numbers = tuple(int(number) for number in re.findall(r"\d+", dpdk_version)[:2])
-    if numbers >= _FIRST_WITH_VDUSE:
+    # An older DPDK would take the path for that of a socket and wait until somebody listens on it.
+    if tuple(int(number) for number in re.findall(r"\d+", dpdk_version)[:2]) >= _FIRST_WITH_VDUSE:
         return None
     return (
         f"DPDK {dpdk_version} has none, 23.11 is the first: `nfvperf ovs add debian:trixie`, then --nfv-ovs "
@@ -276,10 +276,10 @@ def _called(nic: Nic) -> str:
 
 
 def _offloads(nic: Nic, options: InstanceOptions) -> Offloads:
-    """What a Nic's offloads must be on this datapath.
+    """An interface's offloads on this datapath.
 
-    Userspace reads a frame as the sending kernel left it. Without userspace TSO it takes no notice that
-    the checksum is still to be filled in (tx checksum offload), and whoever gets the frame drops it.
+    Userspace reads a frame as the sending kernel left it. Without userspace TSO it ignores that the checksum is
+    not filled in yet (tx checksum offload), and the receiver drops the frame.
     """
     if options.datapath_type != "netdev" or options.userspace_tso:
         return nic.offloads
@@ -300,16 +300,13 @@ NIC_MAKERS: Mapping[str, NicMaker] = MappingProxyType(
         NicKind.VDUSE: _vduse,
     }
 )
-"""The makers of this project's own interfaces, by kind."""
-
-
-# Tells a datapath the MAC address of a tunnel's other end. ARP would find it, and lose frames meanwhile.
 
 
 def tell_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
-    """Set the MAC address of a tunnel's far end; ``bridge``: its local port sends the tunnel's frames.
+    """Set the MAC address of a tunnel's far end, because frames are lost while ARP looks for it.
 
-    Userspace OVS takes it by ``tnl/neigh/set`` (ovs-vswitchd(8)); the kernel's datapath uses the kernel's own table.
+    ``bridge``: its local port sends the tunnel's frames. Userspace OVS takes the address by ``tnl/neigh/set``
+    (ovs-vswitchd(8)); the kernel's datapath uses the kernel's own table.
     """
     if ovs.options.datapath_type != "system":
         ovs.ctl.call("tnl/neigh/set", bridge, far, mac)
@@ -325,29 +322,17 @@ def tell_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
         raise TestbedError(f"cannot tell {bridge} of a tunnel's other end: {error}") from error
 
 
-# The ends of underlays: a link from one private OVS to another.
+# Ends of underlays, each a link from one private OVS to another:
 #
-# ========= ========================================================
-# =============================================== datapath in OVS the link =========
-# ======================================================== =============================================== dpdk
-# ``dpdkvhostuserclient`` and ``dpdk`` (net_virtio_user) a virtio ring in memory of both; PMDs poll it netdev
-# one end of a veth pair each the pair, from one namespace to the other system one end of a veth pair each the
-# pair; both nodes' kernel datapaths forward two kinds one end of a veth pair each the pair; with DPDK, too, the
-# main thread reads it any the lab's port a cable: see ``lab_ports`` =========
-# ======================================================== ===============================================
+#   both DPDK    ``dpdkvhostuserclient`` and ``dpdk`` (net_virtio_user): a virtio ring in shared memory; PMDs poll it
+#   otherwise    a veth pair from one namespace to the other; with DPDK, too, the main thread reads it
+#   of a lab     the lab's port, and a cable
 #
-# Each end is made by its own node. With DPDK the end that is built second listens, and the first connects to
-# it; a veth pair is made by the first, and the second finds it there.
+# Each node makes its own end. With DPDK the end that is built second listens, and the first connects to it. A veth
+# pair is made with the first end, and the second finds it there.
 #
 # DPDK's net_memif was tried: its two ends refuse each other ("Invalid ring index") where OVS has more transmit
 # than receive queues, which it always has.
-
-_RING = 4096
-"""Frames: the most that OVS gives a port (NIC_PORT_MAX_RXQ_SIZE). A node that shares its CPU may not read for
-milliseconds."""
-
-_DEVARGS_BYTES = 127
-"""That DPDK's ``rte_dev_probe`` takes, which OVS calls; since 24.11.8 it refuses more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,9 +341,10 @@ class UplinkEnd:
 
     Attributes:
         first: it is made before the other end.
-        ring: both nodes have DPDK, so a ring joins them; else a veth pair does.
+        ring: both nodes have DPDK, so a ring joins them; otherwise a veth pair does.
         socket: where DPDK's ends meet.
-        far_port, far_home: name and network namespace of the other end, for a veth pair.
+        far_port: name of the other end of a veth pair.
+        far_home: network namespace of that end.
         far_pid: of the other end's vswitchd.
     """
 
@@ -372,42 +358,38 @@ class UplinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class Uplinks:
-    """The underlays' ends of one node, by the names of its ports: virtual ones, and those of cables."""
+    """One node's ends of underlays, by the names of its ports: virtual ones and cables."""
 
     ends: Mapping[str, UplinkEnd] = field(default_factory=dict)
     cabled: Mapping[str, CabledEnd] = field(default_factory=dict)
 
     def has_veth(self) -> bool:
-        """True where the node's main thread reads an underlay."""
+        """True if the node's main thread reads an underlay."""
         return any(not end.ring for end in self.ends.values())
 
     def wire(self, port: Port, home: Path, pairs: list[Pair], queues: int) -> OvsPort:
         """The port for OVS; appends the veth pair that it needs to ``pairs``. ``queues``: of a ring, each direction."""
-        return self._ring(port, queues) if self.ends[port.name].ring else self._veth(port, home, pairs)
-
-    def _ring(self, port: Port, queues: int) -> OvsPort:
-        """An end that PMDs poll. The vhost-user end tells at once when both are there; the other is asked every 5 s."""
         end = self.ends[port.name]
-        mtu = unusual(port.mtu)
-        if end.first:
-            table = Path(f"/proc/{end.far_pid}/net/unix")
-            client = OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", mtu_request=mtu)
-            return replace(client, socket=end.socket, socket_table=table)
-        device = (
-            f"net_virtio_user_{port.name},path={end.socket},server=1,queues={queues},queue_size={_RING},packed_vq=1"
-        )
-        if len(device) > _DEVARGS_BYTES:
-            raise ConfigError(
-                f"the socket {end.socket} of {port.name} is too long for DPDK, which takes {_DEVARGS_BYTES} bytes of "
-                f"devargs ({device} has {len(device)}); set NFVPERF_RUN_DIR to a shorter directory, or give the port "
-                "a shorter name"
-            )
-        options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
-        return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)
-
-    def _veth(self, port: Port, home: Path, pairs: list[Pair]) -> OvsPort:
-        """An end of a veth pair, which the first of the two makes."""
-        end = self.ends[port.name]
+        if end.ring:
+            return _ring_end(port, end, queues)
         if end.first:
             pairs.append(Pair(End(port.name, home), End(end.far_port, end.far_home), port.mtu))
         return OvsPort(port.name, port.bridge, port.name, "system")
+
+
+def _ring_end(port: Port, end: UplinkEnd, queues: int) -> OvsPort:
+    mtu = mtu_request(port.mtu)
+    if end.first:
+        table = Path(f"/proc/{end.far_pid}/net/unix")
+        client = OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", mtu_request=mtu)
+        return replace(client, socket=end.socket, socket_table=table)
+    device = f"net_virtio_user_{port.name},path={end.socket},server=1,queues={queues},queue_size={_RING},packed_vq=1"
+    if len(device) > _DEVARGS_BYTES:
+        raise ConfigError(
+            f"the socket {end.socket} of {port.name} is too long for DPDK, which takes {_DEVARGS_BYTES} bytes of "
+            f"devargs ({device} has {len(device)}); set NFVPERF_RUN_DIR to a shorter directory, or give the port "
+            "a shorter name"
+        )
+    options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
+    # The vhost-user end reports its link as soon as both are there; OVS asks this one only every 5 s.
+    return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)

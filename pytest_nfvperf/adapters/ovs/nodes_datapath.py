@@ -22,7 +22,7 @@ from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, bed_of_node, has_cabled_nodes, underlay_end
+from pytest_nfvperf.model.testbed.lab_cables import bed_of_node, has_cabled_nodes, underlay_end
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import (
     TESTBEDS_OWN,
@@ -37,35 +37,31 @@ from pytest_nfvperf.model.testbed.testbed import (
     ovs_of,
     unknown_node,
 )
-from pytest_nfvperf.model.topology.links import LinkEnd, Overlay, Underlay, link_ends, overlays
+from pytest_nfvperf.model.topology.links import Overlay, link_ends, overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, standing_on
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector, KnowsPollers, Settling
 from pytest_nfvperf.ports.generator import KnowsForwardingThread
 
-# The OVS of one node: on this machine it is an OvsDatapath; one on another machine answers over ssh.
+SHARED_SLEEP_US = 20
+"""The longest sleep of an idle PMD where nodes share a CPU. A PMD that never sleeps keeps the CPU until the kernel
+takes it away, 3 to 4 ms later, and the other node's rings overflow meanwhile."""
+
+_RUN_OF_ONE = re.compile(r"pmd-sched\.c\d+\.run_ns")
 
 
 class NodeOvs(Protocol):
-    """One node's OVS."""
+    """The OVS of one node: an OvsDatapath on this machine; on another one a proxy that asks over ssh."""
 
     def info(self) -> DatapathInfo: ...
 
-    def processes(self) -> Mapping[int, CpuRole]:
-        """Its daemons on this machine, by id."""
-        ...
+    def processes(self) -> Mapping[int, CpuRole]: ...
 
-    def build(self, topology: Topology, uplinks: Uplinks) -> BuiltNode:
-        """Build what stands on the node; ``uplinks``: where the underlays lead."""
-        ...
+    def build(self, topology: Topology, uplinks: Uplinks) -> BuiltNode: ...
 
-    def collectors(self) -> tuple[Collector, ...]:
-        """Its counters by source, "pmd-sched" among them."""
-        ...
+    def collectors(self) -> tuple[Collector, ...]: ...
 
-    def check_alive(self) -> None:
-        """TestbedError when a daemon died, a namespace or link went, or the host does not answer."""
-        ...
+    def check_alive(self) -> None: ...
 
     def logs(self) -> Mapping[str, str]: ...
 
@@ -77,56 +73,50 @@ class NodeOvs(Protocol):
 
 
 class FarStarter(Protocol):
-    """Starts the OVS of a node that is on another machine."""
+    """Starts the OVS of a node on another machine."""
 
     def __call__(self, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
-        """``testbed``: as the node sees it. ``name``: of the instance. TestbedError where it does not start."""
+        """``testbed``: as the node sees it. ``name``: of the instance. TestbedError if it does not start."""
         ...
 
 
 class NodeHosts(Protocol):
-    """Other machines that nodes of a testbed are on; there may be none."""
+    """Other machines that host nodes of a testbed; there may be none."""
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The fingerprint of each, by the node; ConfigError where one is not as it should be."""
+        """The fingerprint of each machine, by node; ConfigError if one is not as the testbed file says."""
         ...
 
     def look_at(self, node: NodeSpec) -> dict[str, Any]:
-        """The fingerprint of the machine of a node that is on another; UnavailableError where we cannot look."""
+        """The fingerprint of another machine's node; UnavailableError if we cannot reach it."""
         ...
 
     def check(self) -> None:
-        """ConfigError where one cannot be used."""
+        """ConfigError if one cannot be used."""
         ...
 
     def lacks(self, topology: Topology) -> str | None:
-        """What of a topology would have to be on another machine, and cannot; None where all can be."""
+        """The part of a topology that would have to be on another machine and cannot; None if all can."""
         ...
 
-    def starter(self, journal: Journal) -> FarStarter:
-        """Starts nodes there. ``journal``: of the run."""
-        ...
+    def starter(self, journal: Journal) -> FarStarter: ...
 
 
 NODE_HOSTS = Point[Callable[[Testbed], NodeHosts]]("node hosts")
-"""By what leads there."""
-
-
-# A topology built on several OVS, one a node, which underlays join.
+"""The feature that reaches nodes on other machines."""
 
 
 class BuiltNodes:
-    """A live topology with nodes. Owns its teardown."""
+    """A live topology on several OVS, one per node, joined by underlays. Owns its teardown."""
 
     def __init__(self, topology: Topology, built: Mapping[str, BuiltNode]) -> None:
-        """``built``: what stands on each node, in the order in which it was made."""
+        """``built``: each node's part, in the order of building."""
         self.topology = topology
         self._built = dict(built)
         self._at = node_of_bridge(topology)
 
     def node(self, name: str) -> BuiltNode:
-        """What stands on a node; KeyError for an unknown one."""
         return self._built[name]
 
     def attachments(self) -> tuple[Attachment, ...]:
@@ -141,7 +131,6 @@ class BuiltNodes:
         raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
 
     def learned(self) -> dict[str, str]:
-        """Port of each learned MAC address; the last node wins where several learned it."""
         return {mac: port for built in self._built.values() for mac, port in built.learned().items()}
 
     def firewall(self) -> dict[str, Sequence[str]]:
@@ -155,14 +144,14 @@ class BuiltNodes:
         return None
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Wait for link on every port, the underlays' too, and give tunnels the other ends' MAC addresses."""
+        """Wait for link on every port, including underlays, and give tunnels the other ends' MAC addresses."""
         for built in self._built.values():
             built.wait_ready(deadline_s)
         for overlay in overlays(self.topology.nodes, self.topology.tunnels, self.topology.underlays):
-            self._introduce(overlay)
+            self._set_neighbours(overlay)
 
-    def _introduce(self, overlay: Overlay) -> None:
-        """Give both ends the other's MAC address. ARP would find it, and lose frames meanwhile."""
+    def _set_neighbours(self, overlay: Overlay) -> None:
+        """Give both ends the other's MAC address, because frames are lost while ARP looks for it."""
         below = {self._at[end.bridge]: end for end in link_ends(overlay.underlay)}
         ports = {overlay.port_a: overlay.bridge_a, overlay.port_b: overlay.bridge_b}
         for tunnel in self.topology.tunnels:
@@ -176,158 +165,129 @@ class BuiltNodes:
         return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
 
     def close(self) -> None:
-        """Close every node, the last first, even when one fails."""
-        errors: list[TestbedError] = []
-        for built in reversed(self._built.values()):
-            try:
-                built.close()
-            except TestbedError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        """Close every node, the last first, even if one fails."""
+        _close_all(self._built.values())
 
 
-# Counters of several OVS as those of one DUT: sources "node1.ovs", "node2.ovs", ... and "pmd-sched" of all.
+def _close_all(parts: Collection[BuiltNode | NodeOvs]) -> None:
+    errors: list[TestbedError] = []
+    for part in reversed(list(parts)):
+        try:
+            part.close()
+        except TestbedError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 @contextmanager
 def of_node(node: str) -> Iterator[None]:
-    """Errors say on which node the testbed broke."""
+    """Name the node in errors about the testbed."""
     try:
         yield
     except TestbedError as error:
         raise TestbedError(f"node {node}: {error.message}", evidence=error.evidence) from error
 
 
-Ports = Callable[[], Collection[str]]
-"""Names of the ports of all nodes."""
-
-TurnsRun = Callable[[], Mapping[int, int]]
-_NOBODY: Mapping[int, int] = {}
-
-_RUN_OF_ONE = re.compile(r"pmd-sched\.c\d+\.run_ns")
-
-
 class NodeCollector:
-    """A source of one node, called after it."""
+    """A source of one node, renamed to "node1.ovs". ``ports``: returns the names of the ports of all nodes."""
 
-    def __init__(self, node: str, source: Collector, ports: Ports) -> None:
-        self._node = node
+    def __init__(self, node: str, source: Collector, ports: Callable[[], Collection[str]]) -> None:
+        self.node = node
         self._source = source
         self._ports = ports
 
     def snapshot(self) -> CounterSnapshot:
-        with of_node(self._node):
-            return on_node(self._source.snapshot(), self._node, self._ports())
+        with of_node(self.node):
+            return self.rename(self._source.snapshot())
+
+    def rename(self, snapshot: CounterSnapshot) -> CounterSnapshot:
+        return on_node(snapshot, self.node, self._ports())
 
     def forwarding_ns(self) -> int | None:
-        """How long the node's own thread that forwards has run, in ns; None where the node has none."""
-        with of_node(self._node):
+        """Run time of the node's own thread that forwards, in ns; None if the node has none."""
+        with of_node(self.node):
             return self._source.forwarding_ns() if isinstance(self._source, KnowsForwardingThread) else None
 
 
 class SettlingNodeCollector:
     """A NodeCollector of a source some of whose counters settle late."""
 
-    def __init__(self, node: str, source: Settling, now: NodeCollector, ports: Ports) -> None:
-        self._node = node
+    def __init__(self, collector: NodeCollector, source: Settling) -> None:
+        self._collector = collector
         self._source = source
-        self._now = now
-        self._ports = ports
-
-    def snapshot(self) -> CounterSnapshot:
-        return self._now.snapshot()
-
-    def forwarding_ns(self) -> int | None:
-        return self._now.forwarding_ns()
+        self.snapshot, self.forwarding_ns = collector.snapshot, collector.forwarding_ns
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        """Wait until this node's drops explain ``missing`` frames since ``before``, or have settled."""
-        with of_node(self._node):
-            return on_node(self._source.settled(off_node(before, self._node), missing), self._node, self._ports())
+        node = self._collector.node
+        with of_node(node):
+            return self._collector.rename(self._source.settled(off_node(before, node), missing))
 
 
-def node_collector(node: str, source: Collector, ports: Ports) -> Collector:
-    """A node's source, as what it is."""
-    now = NodeCollector(node, source, ports)
-    return SettlingNodeCollector(node, source, now, ports) if isinstance(source, Settling) else now
+def node_collector(node: str, source: Collector, ports: Callable[[], Collection[str]]) -> Collector:
+    collector = NodeCollector(node, source, ports)
+    return SettlingNodeCollector(collector, source) if isinstance(source, Settling) else collector
 
 
 @runtime_checkable
 class Sched(Collector, KnowsPollers, Protocol):
-    """How the PMD threads of one node were scheduled; of another machine's none can be watched from here."""
+    """The scheduling of one node's PMD threads; threads of another machine cannot be watched from here."""
 
 
 class SharedCpuSched:
-    """How all nodes' PMD threads were scheduled, in one source "pmd-sched".
+    """The scheduling of all nodes' PMD threads, in one source "pmd-sched".
 
-    Nodes that share CPUs wait for each other, and for the process that makes their turns short. The plan causes that,
-    nobody steals, so ``pmd-sched.beside_run_ns`` has what those ran on the same CPUs, beside vswitchd's main threads.
+    Nodes that share CPUs wait for each other and for the process that shortens their turns. That is planned, and no
+    theft of CPU time, so ``pmd-sched.beside_run_ns`` also holds the run time of those on the same CPUs.
     """
 
     def __init__(
-        self, nodes: Mapping[str, Sched], here: Collection[str], turns_run_ns: TurnsRun = lambda: _NOBODY
+        self,
+        nodes: Mapping[str, Sched],
+        here: Collection[str],
+        turns_run_ns: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
-        """``here``: the nodes on this machine. CPU 2 of another one is another CPU.
+        """``here``: the nodes on this machine. CPU 2 of another machine is another CPU.
 
-        ``turns_run_ns``: how long the process that makes turns short has run, by CPU, ns (``short_turns``).
+        ``turns_run_ns``: run time of the process that shortens turns, by CPU, in ns (``ShortTurns``).
         """
         self._nodes = dict(nodes)
         self._here = frozenset(here)
         self._turns_run_ns = turns_run_ns
 
     def snapshot(self) -> CounterSnapshot:
-        by_node = {node: _scheduled(node, of) for node, of in self._nodes.items()}
-        counters = {f"{node}.{name}": value for node, of in by_node.items() for name, value in of.items()}
-        beside = [
-            _run_beside(of, other)
-            for node, of in by_node.items()
-            for name, other in by_node.items()
-            if name != node and {name, node} <= self._here
-        ]
+        by_node: dict[str, Mapping[str, int]] = {}
+        for node, sched in self._nodes.items():
+            with of_node(node):
+                by_node[node] = sched.snapshot().as_dict()
+        counters = {f"{node}.{name}": value for node, own in by_node.items() for name, value in own.items()}
+        here = {node: own for node, own in by_node.items() if node in self._here}
         turns = {f"pmd-sched.c{cpu:02d}.run_ns": ran_ns for cpu, ran_ns in self._turns_run_ns().items()}
-        beside += [_run_beside(by_node[node], turns) for node in self._here & set(by_node)]
-        if any(beside):
-            counters["pmd-sched.beside_run_ns"] = sum(beside)
+        companions_ns = 0
+        for node, own in here.items():
+            for other in (turns, *(here[name] for name in here if name != node)):
+                # both have a counter of this name only if both run on that CPU
+                companions_ns += sum(other.get(name, 0) for name in own if _RUN_OF_ONE.fullmatch(name))
+        if companions_ns:
+            counters["pmd-sched.beside_run_ns"] = companions_ns
         return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
-
-
-def _scheduled(node: str, of: Sched) -> Mapping[str, int]:
-    with of_node(node):
-        return of.snapshot().as_dict()
-
-
-def _run_beside(of: Mapping[str, int], other: Mapping[str, int]) -> int:
-    """How long others ran so far on the CPUs of a node's PMDs, ns: another node's PMDs, or who makes turns short."""
-    return sum(other.get(name, 0) for name in of if _RUN_OF_ONE.fullmatch(name))
 
 
 class NodesSched:
     """PMD scheduling of nodes with CPUs of their own, whose threads can be watched."""
 
     def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
-        self._all = SharedCpuSched(nodes, here)
+        self.snapshot = SharedCpuSched(nodes, here).snapshot
         self._nodes = tuple(nodes.values())
 
-    def snapshot(self) -> CounterSnapshot:
-        return self._all.snapshot()
-
     def pollers(self) -> tuple[Poller, ...]:
-        return tuple(poller for of in self._nodes for poller in of.pollers())
-
-
-# Several private OVS as one ports.Datapath: each is a node, and underlays join them.
-
-SHARED_SLEEP_US = 20
-"""How long PMDs of nodes that share a CPU may sleep while no frames come. A PMD that never sleeps keeps the CPU until
-the kernel takes it away, 3 to 4 ms later, and the other node's rings overflow meanwhile."""
+        return tuple(poller for sched in self._nodes for poller in sched.pollers())
 
 
 class NodesDatapath:
-    """A DUT of several nodes."""
+    """Several private OVS as one ports.Datapath: each is a node, and underlays join them."""
 
     def __init__(self, nodes: Mapping[str, NodeOvs], cpus: NodeCpus, testbed: Testbed, turns: ShortTurns) -> None:
-        """Use ``start``."""
         self._nodes = dict(nodes)
         self._cpus = cpus
         self._turns = turns
@@ -353,10 +313,10 @@ class NodesDatapath:
         start_far: FarStarter | None = None,
         counted: bool = False,
     ) -> NodesDatapath:
-        """Start an OVS for each node of ``dut.nodes``, on CPUs of its own where there are enough.
+        """Start an OVS for each node of ``dut.nodes``, on CPUs of its own if there are enough.
 
         ``nic_makers``: of namespaces' interfaces, by kind. ``start_far``: for nodes on other machines.
-        ``counted``: the instructions of those here are, and shall repeat.
+        ``counted``: the local nodes' instructions are counted and must be repeatable.
 
         Raises:
             TestbedError: one did not start; those that did are stopped.
@@ -376,19 +336,19 @@ class NodesDatapath:
                 started[node] = OvsDatapath.start(
                     replace(bed, cpus=replace(bed.cpus, pmd=cpus.of(node))),
                     journal,
-                    _settled(testbed, own, cpus),
+                    _with_sleeping_pmds(testbed, own, cpus),
                     name=f"{name}-{node}",
                     nic_makers=nic_makers,
                     process=Vswitchd(shares_memory=not has_cabled_nodes(testbed), counted=counted),
                 )
             wanted = {node: dut_of_node(testbed, dut, node).kind or testbed.ovs.datapath for node in started}
-            check_alike(started, wanted)
-            # Where instructions are counted, nothing is lost by a long turn: a burst waits for the one before.
+            check_same_datapath(started, wanted)
+            # While instructions are counted a long turn loses nothing: each burst waits for the one before.
             polling = not counted and cpus.shared and all(one.info().kind == "dpdk" for one in started.values())
             turns = ShortTurns(journal, cpus.pmd[0][1] if polling else (), name)
         except BaseException:
             for datapath in started.values():
-                with suppress(TestbedError):  # why it did not start counts more
+                with suppress(TestbedError):  # the reason for the failed start matters more
                     datapath.close()
             raise
         return NodesDatapath(started, cpus, testbed, turns)
@@ -397,24 +357,22 @@ class NodesDatapath:
         return {pid: role for node in self._nodes.values() for pid, role in node.processes().items()}
 
     def info(self) -> DatapathInfo:
-        """Kinds and versions, once where the nodes are alike, and the CPUs of the nodes."""
-        found = joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
-        return replace(found, short_turns=self._turns.taken)
+        joint = joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
+        return replace(joint, short_turns=self._turns.taken)
 
     def node(self, name: str) -> OvsDatapath:
-        """The OVS of a node; KeyError for an unknown one, or one on another machine."""
+        """The OVS of a local node; KeyError for another one."""
         found = self._nodes[name]
         if not isinstance(found, OvsDatapath):
             raise KeyError(f"node {name!r} is on another machine")
         return found
 
     def build(self, topology: Topology) -> BuiltNodes:
-        """Build each node's part on its OVS. Does not wait for links: the generator attaches in between."""
-        at = node_of_bridge(topology)
+        """Build each node's part on its OVS. Does not wait for links: the generator attaches first."""
         built: dict[str, BuiltNode] = {}
         try:
             for node in topology.nodes:
-                uplinks = self._uplinks(topology, at, node.name, set(built))
+                uplinks = self._uplinks(topology, node.name, set(built))
                 with of_node(node.name):
                     built[node.name] = self._nodes[node.name].build(standing_on(topology, node.name), uplinks)
         except BaseException:
@@ -425,27 +383,33 @@ class NodesDatapath:
         self._built = BuiltNodes(topology, built)
         return self._built
 
-    def _uplinks(self, topology: Topology, at: Mapping[str, str], node: str, there: set[str]) -> Uplinks:
-        """``there``: nodes that are built already."""
+    def _uplinks(self, topology: Topology, node: str, built: set[str]) -> Uplinks:
+        """The node's ends of underlays. ``built``: nodes that are built already."""
+        at = node_of_bridge(topology)
         ends = [(link, end) for link in topology.underlays for end in link_ends(link) if at[end.bridge] == node]
         if has_cabled_nodes(self._testbed):
-            found = ((end.port, underlay_end(self._testbed, node, link.mtu)) for link, end in ends)
-            return _one_cable(node, {port: cable for port, cable in found if cable is not None})
-        return Uplinks({end.port: self._virtual_end(link, end, at, there) for link, end in ends})
-
-    def _virtual_end(self, link: Underlay, end: LinkEnd, at: Mapping[str, str], there: set[str]) -> UplinkEnd:
-        far = self.node(at[end.far_bridge])
-        return UplinkEnd(
-            first=at[end.far_bridge] not in there,
-            ring=far.instance.options.dpdk and self.node(at[end.bridge]).instance.options.dpdk,
-            socket=self.node(next(iter(self._nodes))).instance.sockets / f"{link.port_a}.sock",
-            far_port=end.far_port,
-            far_home=far.instance.home.path,
-            far_pid=far.instance.pid,
-        )
+            found = {end.port: underlay_end(self._testbed, node, link.mtu) for link, end in ends}
+            cabled = {port: cable for port, cable in found.items() if cable is not None}
+            if len(cabled) > 1:
+                raise ConfigError(
+                    f"{', '.join(cabled)} of the topology end there, and one cable leads to other nodes",
+                    key=f"nodes.{node}.underlay",
+                )
+            return Uplinks(cabled=cabled)
+        virtual: dict[str, UplinkEnd] = {}
+        for link, end in ends:
+            far = self.node(at[end.far_bridge]).instance
+            virtual[end.port] = UplinkEnd(
+                first=at[end.far_bridge] not in built,
+                ring=far.options.dpdk and self.node(node).instance.options.dpdk,
+                socket=self.node(next(iter(self._nodes))).instance.sockets / f"{link.port_a}.sock",
+                far_port=end.far_port,
+                far_home=far.home.path,
+                far_pid=far.pid,
+            )
+        return Uplinks(virtual)
 
     def collectors(self) -> tuple[Collector, ...]:
-        """Every node's counters, the sources called after the nodes; "pmd-sched" is of all."""
         own: list[Collector] = []
         sched: dict[str, Sched] = {}
         for node, datapath in self._nodes.items():
@@ -486,20 +450,12 @@ class NodesDatapath:
         self._turns.thaw()
 
     def close(self) -> None:
-        """Stop every node and remove all that was made, even when one node fails."""
         self._turns.close()
-        errors: list[TestbedError] = []
-        for datapath in reversed(self._nodes.values()):
-            try:
-                datapath.close()
-            except TestbedError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        _close_all(self._nodes.values())
 
 
 def check_node_programs(testbed: Testbed) -> None:
-    """ConfigError, with its key path, for a node on this machine whose OVS is not there or lacks DPDK."""
+    """ConfigError, with its key path, for a node on this machine whose OVS is missing or lacks DPDK."""
     for node in testbed.nodes:
         if node.host is not None:
             continue
@@ -520,18 +476,8 @@ def cpus_here(testbed: Testbed, nodes: Sequence[str]) -> NodeCpus:
     return node_cpus(testbed.cpus, here, specs)
 
 
-def _one_cable(node: str, cabled: Mapping[str, CabledEnd]) -> Uplinks:
-    """ConfigError where a topology has more underlays than the node has cables to other nodes."""
-    if len(cabled) > 1:
-        raise ConfigError(
-            f"{', '.join(cabled)} of the topology end there, and one cable leads to other nodes",
-            key=f"nodes.{node}.underlay",
-        )
-    return Uplinks(cabled=cabled)
-
-
 def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInfo:
-    """What several nodes are as one DUT: "dpdk+netdev" of OVS "3.1.0 and 2.15.0" where they differ."""
+    """Several nodes as one DUT: "dpdk+netdev" of OVS "3.1.0 and 2.15.0" if they differ."""
     first, *others = infos.values()
     same = (first.kind, first.version, first.installation)
     alike = all((one.kind, one.version, one.installation) == same for one in others)
@@ -548,10 +494,12 @@ def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInf
     )
 
 
-def check_alike(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None:
-    """A discovered testbed falls back to the datapath without DPDK where memory is short, each OVS by itself.
+def check_same_datapath(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None:
+    """TestbedError if only some nodes fell back to the datapath without DPDK.
 
-    ``wanted``: which datapath each node should be. All of them may fall back, and say so; some only are refused.
+    On a discovered testbed each OVS falls back by itself if memory is short. All nodes may do so, but not some.
+
+    ``wanted``: the datapath that each node should have.
     """
     kinds = {node: datapath.info() for node, datapath in nodes.items()}
     short = [node for node, info in kinds.items() if info.kind != wanted[node]]
@@ -565,15 +513,15 @@ def check_alike(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None
 
 
 def _lacks(testbed: Testbed, dut: Dut, node: str) -> str | None:
-    """What one node lacks. What another machine lacks was checked when the run began."""
+    """What a node lacks; other machines were checked when the run began."""
     kind = dut.kind or testbed.ovs.datapath
     if kind not in DATAPATHS:
         return f"nodes are private OVS, not the datapath {kind!r}: use {listed(DATAPATHS)}"
     return OvsDatapath.lacks(testbed, dut) if node_spec(testbed, node).host is None else None
 
 
-def _settled(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
-    """A node's dut; its PMDs sleep briefly where nodes share a CPU and its version can."""
+def _with_sleeping_pmds(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
+    """Let a node's idle PMDs sleep briefly if nodes share a CPU and its version can."""
     sleeping = Tuning(pmd_sleep_max_us=SHARED_SLEEP_US)
     version = locate(ovs_of(testbed.ovs, dut).prefix).major_minor
     if not cpus.shared or (dut.kind or testbed.ovs.datapath) != "dpdk" or sleeping.unknown_to(version):

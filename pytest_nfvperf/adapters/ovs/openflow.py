@@ -16,9 +16,8 @@ from pytest_nfvperf.model.topology.bridges import BridgeRules
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.topology import Topology
 
-# OpenFlow 1.4 on a bridge's management socket: as much of it as chains of many bridges need to be quick.
-#
-# PyPI ``ovs`` speaks none, and starting ovs-ofctl takes 10 ms a bridge, 100 ms beside a polling PMD.
+# OpenFlow 1.4 on a bridge's management socket, as far as long chains of bridges need it to be fast: PyPI ``ovs`` does
+# not speak it, and ovs-ofctl takes 10 ms a bridge to start, 100 ms if a PMD polls on the same CPU.
 
 XID = 1
 ERROR, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY, BARRIER_REQUEST, BARRIER_REPLY = 1, 14, 18, 19, 20, 21
@@ -27,13 +26,50 @@ _VERSION = 0x05
 _HEADER = struct.Struct("!BBHI")  # version, type, length, xid
 _HELLO, _ECHO_REQUEST, _ECHO_REPLY = 0, 2, 3
 
+_MULTIPART = struct.Struct("!HH4x")  # type, flags
+_MORE = 1
+ADD, DELETE_STRICT = 0, 4
+_NO_BUFFER, _ANY = 0xFFFFFFFF, 0xFFFFFFFF
+
+_FLOW_MOD = struct.Struct("!QQBBHHHIIIHH")
+"""Cookie and mask, table, command, idle and hard timeout, priority, buffer, out port and group, flags, importance."""
+
+_APPLY = struct.Struct("!HH4x")  # instruction "apply actions", its length
+_OUTPUT = struct.Struct("!HHIH6x")  # action "output", its length, port, bytes to the controller
+_DEADLINE_S = 10.0
+
+_EACH_S = 0.0005
+"""A flow takes some 20 us on a CPU without other load."""
+
+_PRIORITY = 100
+_MATCH = struct.Struct("!HHII4x")  # type OXM, length without padding, header of OXM in_port, port
+_IN_PORT = 0x80000004
+
+_NOWHERE = int(ipaddress.IPv4Address("100.64.0.0"))
+"""RFC 6598: shared address space. Neither the generator nor a namespace of ours sends to it."""
+
+_ACL = "table=0,priority=100,udp,nw_dst="
+
+ROUTE_COOKIE = 0x4E465650
+"""Marks routes' flows."""
+
+_BASE_PRIORITY = 1000
+_AT_ONCE = 2000
+_MATCH_HEAD = struct.Struct("!HH")
+_ETH_TYPE = struct.Struct("!IH")  # OXM header, value
+_DEC_TTL = struct.pack("!HH4x", 24, 8)
+_SET_FIELD = struct.Struct("!HHI6s2x")  # type, length, OXM header, address
+_OXM_ETH_TYPE, _OXM_ETH_DST, _OXM_ETH_SRC = 0x80000A02, 0x80000606, 0x80000806
+_OXM_DST = {4: 0x80001908, 6: 0x80003720}  # ipv4_dst and ipv6_dst, with mask
+_ETHERTYPE = {4: 0x0800, 6: 0x86DD}
+
 
 class OpenFlowRefusedError(TestbedError):
-    """vswitchd refused a request: it, or this bridge's datapath, has no such thing."""
+    """vswitchd refused a request: it, or this bridge's datapath, does not support it."""
 
 
 class OpenFlowConnection:
-    """A connection to one bridge; ``connected`` makes it."""
+    """A connection to one bridge, made by ``connected``."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -47,7 +83,7 @@ class OpenFlowConnection:
         self._socket.sendall(b"".join(parts))
 
     def answers(self, what: str) -> Iterator[tuple[int, bytes]]:
-        """Type and body of each answer, as long as somebody asks; RefusedError where ``what`` is refused."""
+        """Type and body of each answer, without end; OpenFlowRefusedError if ``what`` is refused."""
         while True:
             _, kind, length, xid = _HEADER.unpack(self._exactly(_HEADER.size))
             body = self._exactly(length - _HEADER.size)
@@ -70,7 +106,7 @@ class OpenFlowConnection:
 
 @contextmanager
 def connected(management_socket: Path, what: str, deadline_s: float) -> Iterator[OpenFlowConnection]:
-    """Speak with a bridge about ``what``.
+    """Connect to a bridge. ``what``: for messages.
 
     Raises:
         DeadlineError: vswitchd did not answer in time.
@@ -87,28 +123,22 @@ def connected(management_socket: Path, what: str, deadline_s: float) -> Iterator
         raise TestbedError(f"no {what} from {management_socket}: {error}") from error
 
 
-# Statistics of a bridge by OpenFlow 1.4 multipart requests (7.3.5), several over one connection.
-
-_MULTIPART = struct.Struct("!HH4x")  # type, flags
-_MORE = 1
-
-
 @dataclass(frozen=True, slots=True)
 class MultipartRequest:
-    """A multipart request. ``kind``: OFPMP_*; ``body``: what follows its header."""
+    """A multipart request (OpenFlow 1.4, 7.3.5). ``kind``: OFPMP_*; ``body``: without header."""
 
     kind: int
     body: bytes = b""
 
 
 class Multipart:
-    """Asks one bridge; ``asking`` makes it."""
+    """Several requests over one connection, made by ``asking``."""
 
     def __init__(self, connection: OpenFlowConnection) -> None:
         self._connection = connection
 
     def ask(self, question: MultipartRequest) -> bytes:
-        """The bodies of all parts of the answer, one after the other; RefusedError where there is none."""
+        """The joined bodies of all parts of the answer; OpenFlowRefusedError if the bridge refuses."""
         self._connection.send((MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
         parts = []
         for kind, payload in self._connection.answers("a statistics request"):
@@ -122,30 +152,16 @@ class Multipart:
 
 @contextmanager
 def asking(management_socket: Path, deadline_s: float = 2.0) -> Iterator[Multipart]:
-    """Ask a bridge.
-
-    Raises:
-        DeadlineError: vswitchd did not answer in time.
-        TestbedError: nobody listens.
-    """
+    """Connect to a bridge for its statistics; errors as of ``connected``."""
     with connected(management_socket, "statistics", deadline_s) as connection:
         yield Multipart(connection)
 
 
-# Parts of an OpenFlow 1.4 flow modification (7.3.4.2) that more than one kind of flow needs.
-
-ADD, DELETE_STRICT = 0, 4
-
-_NO_BUFFER, _ANY = 0xFFFFFFFF, 0xFFFFFFFF
-_FLOW_MOD = struct.Struct("!QQBBHHHIIIHH")
-"""Cookie and mask, table, command, idle and hard timeout, priority, buffer, out port and group, flags, importance."""
-
-_APPLY = struct.Struct("!HH4x")  # instruction "apply actions", its length
-_OUTPUT = struct.Struct("!HHIH6x")  # action "output", its length, port, bytes to the controller
+# Parts of flow modifications (OpenFlow 1.4, 7.3.4.2).
 
 
 def flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:
-    """What a flow modification starts with, before its match: table 0, no timeouts, no flags."""
+    """The head of a flow modification, before its match: table 0, no timeouts, no flags."""
     return _FLOW_MOD.pack(cookie, 0, 0, command, 0, 0, priority, _NO_BUFFER, _ANY, _ANY, 0, 0)
 
 
@@ -155,19 +171,11 @@ def apply_actions(actions: bytes) -> bytes:
 
 
 def output(port: int) -> bytes:
-    """The action that sends the frame out of this port."""
     return _OUTPUT.pack(0, _OUTPUT.size, port, 0)
 
 
-# Any flows by ovs-ofctl (PyPI ``ovs`` speaks no OpenFlow), over the private management sockets.
-
-_DEADLINE_S = 10.0
-_EACH_S = 0.0005
-"""A flow takes some 20 us where the CPU is ours alone."""
-
-
 class OpenFlow:
-    """ovs-ofctl on the bridges of one instance."""
+    """Any flows by ovs-ofctl, over the management sockets of one OVS."""
 
     def __init__(self, ofctl: Sequence[str | Path], run_directory: Path) -> None:
         """``ofctl``: the words that start ovs-ofctl."""
@@ -175,11 +183,10 @@ class OpenFlow:
         self._directory = run_directory
 
     def socket(self, bridge: str) -> Path:
-        """The bridge's management socket."""
         return self._directory / f"{bridge}.mgmt"
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
-        """Make these the bridge's flows, all at once (an OpenFlow 1.4 bundle); TestbedError with ovs-ofctl's words."""
+        """Replace the bridge's flows, all at once (an OpenFlow 1.4 bundle); TestbedError with ovs-ofctl's message."""
         target = f"unix:{self.socket(bridge)}"
         run(
             [*self._ofctl, "-O", "OpenFlow14", "--bundle", "replace-flows", target, "-"],
@@ -189,83 +196,68 @@ class OpenFlow:
 
     def dump_flows(self, bridge: str) -> str:
         """The bridge's flows as text, with their counters."""
-        target = f"unix:{self.socket(bridge)}"
-        return run([*self._ofctl, "-O", "OpenFlow14", "dump-flows", target])
-
-
-# Crossings as OpenFlow 1.4 flow modifications (OpenFlow 1.4, 7.3.4.2), a connection a bridge.
-
-_PRIORITY = 100
-_MATCH = struct.Struct("!HHII4x")  # type OXM, length without padding, header of OXM in_port, port
-_IN_PORT = 0x80000004
+        return run([*self._ofctl, "-O", "OpenFlow14", "dump-flows", f"unix:{self.socket(bridge)}"])
 
 
 def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequence[int]]]) -> None:
-    """Frames from each port leave by the others named with it; on the bridge when this returns (a barrier).
+    """Send frames from each port out of the ports named with it. The flows are active on return (a barrier).
 
     Raises:
         DeadlineError: vswitchd did not answer in time.
         TestbedError: nobody listens, or vswitchd refused.
     """
-    flows = [(FLOW_MOD, _flow(in_port, out_ports)) for in_port, out_ports in crossings]
+    head = flow_mod_head(ADD, _PRIORITY)
+    bodies = [
+        head + _MATCH.pack(1, 12, _IN_PORT, in_port) + apply_actions(b"".join(map(output, out_ports)))
+        for in_port, out_ports in crossings
+    ]
     with connected(management_socket, "an answer about flows", _DEADLINE_S) as bridge:
-        bridge.send(*flows, (BARRIER_REQUEST, b""))
-        for kind, _ in bridge.answers("a flow"):
-            if kind == BARRIER_REPLY:
-                return
+        _modify_flows(bridge, bodies, "a flow")
 
 
-def _flow(in_port: int, out_ports: Sequence[int]) -> bytes:
-    match = _MATCH.pack(1, 12, _IN_PORT, in_port)
-    return flow_mod_head(ADD, _PRIORITY) + match + apply_actions(b"".join(map(output, out_ports)))
+def _modify_flows(bridge: OpenFlowConnection, bodies: Iterable[bytes], what: str) -> None:
+    bridge.send(*((FLOW_MOD, body) for body in bodies), (BARRIER_REQUEST, b""))
+    for kind, _ in bridge.answers(what):
+        if kind == BARRIER_REPLY:
+            return
 
 
-# The tables of a bridge that learns, and looks at frames before: access list, connection tracking, VNIs by
-# flow.
+# The tables of a bridge that learns MAC addresses and checks frames before, in ovs-ofctl(8)'s words:
 #
-# ===== ======================================================================================================
-# table what =====
-# ====================================================================================================== 0 the
-# access list 1, 2 connection tracking: the lookup, and what becomes of it 3 of a tunnel with many keys: takes
-# those that are its own, drops others; deals what leaves to the keys 4 sets the key =====
-# ======================================================================================================
+#   0      the access list
+#   1, 2   connection tracking: the lookup, and its result
+#   3      of a tunnel with many keys: accepts its own, drops others; distributes outgoing flows to the keys
+#   4      sets the key
 #
-# In the words of ovs-ofctl(8). NORMAL does the forwarding at the end.
-
-_NOWHERE = int(ipaddress.IPv4Address("100.64.0.0"))
-"""RFC 6598: shared address space, to which neither the generator nor a namespace of ours sends."""
+# NORMAL forwards at the end.
 
 
 def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> list[str]:
-    """The bridge's flows; empty for a bridge that only learns, or forwards by crossings."""
+    """The bridge's flows; none for a bridge that only learns, or forwards by crossings."""
     rules = next((one for one in topology.rules if one.bridge == bridge), None)
-    spread = [tunnel for tunnel in topology.tunnels if tunnel.bridge == bridge and tunnel.keys > 1]
-    if rules is None and not spread:
+    many_keys = [tunnel for tunnel in topology.tunnels if tunnel.bridge == bridge and tunnel.keys > 1]
+    if rules is None and not many_keys:
         return []
     rules = rules or BridgeRules(bridge)
-    return [*access_list(rules.acl), *_tracking(rules.zone), *_keys(spread, ofports)]
+    return [*access_list(rules.acl), *_tracking(rules.zone), *_keys(many_keys, ofports)]
 
 
 def without_access_list(flows: list[str]) -> str:
-    """The flows as text, for evidence: the access list as one line."""
     others = [flow for flow in flows if not flow.startswith(_ACL)]
-    dropped = len(flows) - len(others)
-    said = [f"{_ACL}...,actions=drop  ({dropped} rules of the access list)"] if dropped else []
-    return "\n".join([*said, *others])
-
-
-_ACL = "table=0,priority=100,udp,nw_dst="
+    rules = len(flows) - len(others)
+    summary = [f"{_ACL}...,actions=drop  ({rules} rules of the access list)"] if rules else []
+    return "\n".join([*summary, *others])
 
 
 def access_list(rules: int) -> Iterator[str]:
-    """Each rule drops UDP to an address; what is left goes on."""
+    """Each rule drops UDP to one address; other frames continue."""
     for number in range(rules):
         yield f"{_ACL}{ipaddress.IPv4Address(_NOWHERE + number)},actions=drop"
     yield "table=0,priority=0,actions=goto_table:1"
 
 
 def _tracking(zone: int | None) -> Iterator[str]:
-    """What is new is committed; what is invalid is dropped; what is no IP is not tracked."""
+    """Commit new connections, drop invalid frames, and do not track frames without IP."""
     if zone is not None:
         for version in ("ip", "ipv6"):
             yield f"table=1,priority=10,{version},actions=ct(zone={zone},table=2)"
@@ -276,7 +268,7 @@ def _tracking(zone: int | None) -> Iterator[str]:
 
 
 def _keys(tunnels: list[Tunnel], ofports: Mapping[str, int]) -> Iterator[str]:
-    """A flow's addresses and ports choose its key (a VNI), which the other end knows, too."""
+    """Choose each flow's key (a VNI) by its addresses and ports; the other end has the same keys."""
     for tunnel in tunnels:
         port = ofports[tunnel.port]
         for key in range(tunnel.key, tunnel.key + tunnel.keys):
@@ -293,27 +285,13 @@ def _keys(tunnels: list[Tunnel], ofports: Mapping[str, int]) -> Iterator[str]:
         yield f"table=4,priority=0,reg0={number},actions=set_field:{first.key + number}->tun_id,NORMAL"
 
 
-# Routes as OpenFlow 1.4 flows: frames to a prefix get new MAC addresses and one hop less, and leave by a port.
-#
-# The longest prefix wins, because a flow's priority is its length above a base.
-
-ROUTE_COOKIE = 0x4E465650
-"""Of every flow made here, so that they can be counted and told from others."""
-
-_BASE_PRIORITY = 1000
-_AT_ONCE = 2000
-_MATCH_HEAD = struct.Struct("!HH")
-_ETH_TYPE = struct.Struct("!IH")  # OXM header, value
-_DEC_TTL = struct.pack("!HH4x", 24, 8)
-_SET_FIELD = struct.Struct("!HHI6s2x")  # type, length, OXM header, address
-_OXM_ETH_TYPE, _OXM_ETH_DST, _OXM_ETH_SRC = 0x80000A02, 0x80000606, 0x80000806
-_OXM_DST = {4: 0x80001908, 6: 0x80003720}  # ipv4_dst and ipv6_dst, with mask
-_ETHERTYPE = {4: 0x0800, 6: 0x86DD}
+# Routes as OpenFlow 1.4 flows: frames to a prefix get new MAC addresses and a decremented TTL, and leave by a port.
+# A flow's priority is its prefix length above a base, so the longest prefix wins.
 
 
 @dataclass(frozen=True, slots=True)
 class NextHop:
-    """Where frames to a prefix go: an OpenFlow port, and the addresses that they get."""
+    """The OpenFlow port for frames to a prefix, and the MAC addresses that they get."""
 
     ofport: int
     destination: str
@@ -321,44 +299,33 @@ class NextHop:
 
 
 class RouteFlows:
-    """Flows for routes on one bridge. A connection each time: vswitchd hangs up on one that was silent for long."""
+    """Flows for routes on one bridge. Each change has a new connection: vswitchd closes one that is long silent."""
 
     def __init__(self, management_socket: Path) -> None:
         self._socket = management_socket
 
     def change(self, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
-        """Add or replace flows, and remove others; done on the bridge when this returns (a barrier).
+        """Add or replace flows, and remove others. The changes are active on return (a barrier).
 
         Raises:
             DeadlineError: vswitchd did not answer in time.
             TestbedError: it refused, or nobody listens.
         """
-        bodies = [_body(prefix, DELETE_STRICT, b"") for prefix in removed]
-        bodies += [_body(prefix, ADD, _instructions(hop)) for prefix, hop in added]
+        bodies = [_route_flow(prefix, DELETE_STRICT, b"") for prefix in removed]
+        bodies += [_route_flow(prefix, ADD, _instructions(hop)) for prefix, hop in added]
         with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:
             for start in range(0, len(bodies), _AT_ONCE):
-                _send(bridge, bodies[start : start + _AT_ONCE])
+                _modify_flows(bridge, bodies[start : start + _AT_ONCE], "a route's flow")
 
 
-def _send(bridge: OpenFlowConnection, bodies: list[bytes]) -> None:
-    bridge.send(*((FLOW_MOD, body) for body in bodies), (BARRIER_REQUEST, b""))
-    for kind, _ in bridge.answers("a route's flow"):
-        if kind == BARRIER_REPLY:
-            return
-
-
-def _body(prefix: str, command: int, instructions: bytes) -> bytes:
+def _route_flow(prefix: str, command: int, instructions: bytes) -> bytes:
     network = ipaddress.ip_network(prefix)
-    priority = _BASE_PRIORITY + network.prefixlen
-    return flow_mod_head(command, priority, ROUTE_COOKIE) + _match(network) + instructions
-
-
-def _match(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bytes:
     fields = _ETH_TYPE.pack(_OXM_ETH_TYPE, _ETHERTYPE[network.version])
     if network.prefixlen:
         fields += struct.pack("!I", _OXM_DST[network.version]) + network.network_address.packed + network.netmask.packed
     length = _MATCH_HEAD.size + len(fields)
-    return _MATCH_HEAD.pack(1, length) + fields + bytes(-length % 8)
+    match = _MATCH_HEAD.pack(1, length) + fields + bytes(-length % 8)
+    return flow_mod_head(command, _BASE_PRIORITY + network.prefixlen, ROUTE_COOKIE) + match + instructions
 
 
 def _instructions(hop: NextHop) -> bytes:

@@ -1,4 +1,4 @@
-"""OVS as a ports.Datapath."""
+"""A private or the system's OVS as a ports.Datapath."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Sampler
 
 COUNTED_SLEEP_US = 500
-"""How long a PMD may sleep while no frames come, where instructions are counted."""
+"""The longest sleep of an idle PMD while instructions are counted."""
 
 
 class OvsDatapath:
@@ -44,7 +44,6 @@ class OvsDatapath:
         info: DatapathInfo,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
     ) -> None:
-        """Use ``start``."""
         self.instance = instance
         self._testbed = testbed
         self._journal = journal
@@ -52,7 +51,7 @@ class OvsDatapath:
         self._nic_makers = nic_makers
         self._built: list[BuiltOvsTopology] = []
         self._borrowed = Borrowed(journal)
-        self._collector = OvsCollector(instance, self._live_topologies)
+        self.collector = OvsCollector(instance, self._live_topologies)
 
     @staticmethod
     def lacks(testbed: Testbed, dut: Dut) -> str | None:
@@ -70,10 +69,16 @@ class OvsDatapath:
     ) -> OvsDatapath:
         """Start the testbed's OVS, or the one that ``dut`` asks for.
 
-        A discovered testbed whose machine cannot do DPDK gets the userspace datapath without it, and
-        ``info().detail`` says why; a testbed file that asks for DPDK gets an error.
+        A discovered testbed whose machine cannot run DPDK gets the userspace datapath without it;
+        ``info().detail`` gives the reason. A testbed file that asks for DPDK gets an error.
 
-        ``name``: two instances in one run need two names. ``process``: how a private vswitchd runs, if not as usual.
+        Args:
+            testbed: its OVS, CPUs and ports.
+            journal: of the run.
+            dut: what a comparison or a test asks for instead of the testbed's OVS.
+            name: two instances in one run need two names.
+            nic_makers: of namespaces' interfaces, by kind.
+            process: how a private vswitchd runs; None for the default.
 
         Raises:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
@@ -83,7 +88,11 @@ class OvsDatapath:
         spec = ovs_of(testbed.ovs, dut)
         spec = replace(spec, datapath=dut.kind or spec.datapath)
         testbed = replace(testbed, ovs=spec)
-        _check_spec(testbed)
+        if spec.datapath not in DATAPATHS:
+            raise ConfigError(
+                f"{spec.datapath!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}",
+                key="dut.ovs.datapath",
+            )
         if spec.instance == "system":
             return _system(testbed, journal, dut, name, nic_makers)
         _check_lacks(testbed, dut)
@@ -93,10 +102,9 @@ class OvsDatapath:
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
         if process is not None and process.counted and memory:
-            dut = _sleeping(dut, binaries)
-            memory = MIN_MEMORY_MIB  # an emulated CPU clears no more than it needs
-        options = _options(testbed, dut, binaries, memory)
-        options = replace(options, process=process or options.process)
+            dut = _with_sleeping_pmds(dut, binaries)
+            memory = MIN_MEMORY_MIB  # clearing more than needed takes long on an emulated CPU
+        options = _options(testbed, dut, binaries, memory, process or Vswitchd())
         instance = OvsInstance(journal, binaries, options, name)
         try:
             described = _describe(binaries, options, reason)
@@ -111,9 +119,9 @@ class OvsDatapath:
         return self._info
 
     def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltOvsTopology:
-        """Build in one transaction. Does not wait for links: the generator attaches in between.
+        """Build in one transaction. Does not wait for links: the generator attaches first.
 
-        ``uplinks``: of a node, where the underlays of its topology lead.
+        ``uplinks``: where the underlays of a node's topology lead.
         """
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology, uplinks))
@@ -124,14 +132,14 @@ class OvsDatapath:
         return built
 
     def _main_thread_cpus(self, topology: Topology, uplinks: Uplinks) -> tuple[int, ...]:
-        """Where the main thread belongs; empty: where it is by default.
+        """The CPUs for the main thread; empty for those it starts on.
 
-        It reads and writes the datapath's veth ends, as a PMD does its ports. Where a generator polls on the
-        housekeeping CPU, both would take from each other at any load (the generator missed half of its frames): what
-        the DUT does belongs on the DUT's CPU. Interfaces of namespaces beside generator ports carry a routing
-        daemon's few frames: for them it stays at home. Beside the PMD, whom it preempts, it waits in
-        rte_vhost_vring_stats_get() for a lock that the PMD holds, and neither gets on until the next tick: seen by
-        perf, 10 to 20 ms each time that counters were read, which lost 0.2 % of 2 Mpps.
+        The main thread reads and writes the datapath's veth ends, as a PMD does with its ports. If a generator polls
+        on the housekeeping CPU, both slow each other at any load (the generator missed half of its frames), so this
+        work of the DUT goes to the DUT's CPU. Interfaces of namespaces next to generator ports carry only a routing
+        daemon's few frames, so for them the thread stays on the housekeeping CPU. On the PMD's CPU it preempts the
+        PMD, waits in rte_vhost_vring_stats_get() for a lock that the PMD holds, and both stand still until the next
+        tick: seen by perf, 10 to 20 ms at each reading of counters, which lost 0.2 % of 2 Mpps.
         """
         cpus = self._testbed.cpus
         reads = self.instance.owned and self.instance.options.dpdk and (topology.veths or uplinks.has_veth())
@@ -139,26 +147,17 @@ class OvsDatapath:
         return cpus.pmd if reads and topology.ports and shared else ()
 
     def collectors(self) -> tuple[Collector, ...]:
-        """The DUT's counters by source.
-
-        "ovs": ports, PMDs, coverage. "pmd-sched": how PMDs were scheduled. "links": losses of link. "kernel":
-        veth pairs and namespaces' interfaces.
-        """
+        """The sources "ovs" (ports, PMDs, coverage), "pmd-sched", "links" (losses of link) and "kernel"."""
         losses = LinkCollector(lambda: [built.losses() for built in self._live_topologies()])
         kernel = KernelCollector(self.instance.home.path, self._live_topologies)
-        return (self._collector, PmdSchedCollector(self.instance.pid), losses, kernel)
+        return (self.collector, PmdSchedCollector(self.instance.pid), losses, kernel)
 
     def samplers(self) -> tuple[Sampler, ...]:
-        """OVS answers its samplers on its main thread, not on a PMD's."""
+        # OVS answers both on its main thread, not on a PMD's.
         return (
-            OvsSampler(self.instance, self._collector, self._live_topologies),
+            OvsSampler(self.instance, self.collector, self._live_topologies),
             PmdSampler(PmdSchedCollector(self.instance.pid)),
         )
-
-    @property
-    def collector(self) -> OvsCollector:
-        """The counters that the ledger is made from, of all deployed topologies."""
-        return self._collector
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:
         self._built = [built for built in self._built if not built.closed]
@@ -169,7 +168,7 @@ class OvsDatapath:
             built.close()
 
     def freeze(self) -> None:
-        """Stop a private vswitchd with its PMDs where it is; the system's OVS is not ours to stop."""
+        """Stop a private vswitchd with its PMDs; the system's OVS keeps running."""
         if isinstance(self.instance, OvsInstance):
             self.instance.freeze()
 
@@ -178,9 +177,9 @@ class OvsDatapath:
             self.instance.thaw()
 
     def restart(self, *, killed: bool = False) -> None:
-        """End vswitchd and start it again, and give its bridges what the database does not keep.
+        """Restart vswitchd, and restore what the database does not keep of its bridges.
 
-        ``killed``: by SIGKILL, as in a crash; else OVS is asked to exit. UnavailableError for the system's OVS.
+        ``killed``: by SIGKILL, as in a crash; otherwise OVS is asked to exit. UnavailableError for the system's OVS.
         """
         if not isinstance(self.instance, OvsInstance):
             raise UnavailableError("the system's OVS is not restarted: write 'instance: private' for one of the run's")
@@ -205,54 +204,45 @@ class OvsDatapath:
             self.remove_topologies()
         finally:
             try:
-                self._borrowed.close()  # before the namespace that they are in goes, and a veth pair with it
+                self._borrowed.close()  # a namespace would take a borrowed veth end with it when it is removed
             finally:
                 self.instance.close(keep_namespace=bool(self._borrowed.held))
 
 
-def _sleeping(dut: Dut, binaries: OvsBinaries) -> Dut:
-    """Where instructions are counted there is one CPU: a PMD without frames sleeps, where its version can."""
+def _with_sleeping_pmds(dut: Dut, binaries: OvsBinaries) -> Dut:
+    """Let idle PMDs sleep if this version can: counting instructions runs everything on one CPU."""
     sleeping = Tuning(pmd_sleep_max_us=COUNTED_SLEEP_US)
     if sleeping.unknown_to(binaries.major_minor):
         return dut
     return replace(dut, tuning=sleeping.over(dut.tuning))
 
 
-def _check_spec(testbed: Testbed) -> None:
-    spec = testbed.ovs
-    if spec.datapath not in DATAPATHS:
-        raise ConfigError(
-            f"{spec.datapath!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}",
-            key="dut.ovs.datapath",
-        )
-
-
-def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, memory: int) -> InstanceOptions:
-    """How a private OVS runs. ``memory``: MiB of hugepages, 0 without DPDK."""
-    spec = testbed.ovs
+def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, memory: int, process: Vswitchd) -> InstanceOptions:
+    """Options of a private OVS. ``memory``: MiB of hugepages, 0 without DPDK."""
+    spec, pmd_cpus = testbed.ovs, testbed.cpus.pmd
     tuning = dut.tuning.over(spec.tuning)
     return InstanceOptions(
         housekeeping_cpus=testbed.cpus.housekeeping,
-        pmd_cpus=testbed.cpus.pmd,
+        pmd_cpus=pmd_cpus,
         dpdk=memory > 0,
         memory_mib=memory,
         datapath_type="system" if spec.datapath == "system" else "netdev",
         userspace_tso=dut.userspace_tso,
-        numa_node=_node_of(testbed.cpus.pmd),
+        numa_node=read_cpus(pmd_cpus[:1])[0].node if pmd_cpus else 0,
         pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
-        other_config=other_config(spec) | _tuned(tuning, binaries),
+        other_config=other_config(spec) | _tuning_config(tuning, binaries),
         tuning=tuning,
+        process=process,
     )
 
 
 def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers: Mapping[str, NicMaker]) -> OvsDatapath:
-    """The system's OVS, through its sockets."""
     spec = testbed.ovs
     if dut.userspace_tso:
         raise TestbedError("OVS reads userspace TSO at its start, and nfvperf does not restart the system's OVS")
     binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")
     tuning = dut.tuning.over(spec.tuning)
-    wanted = other_config(spec) | _tuned(tuning, binaries)
+    wanted = other_config(spec) | _tuning_config(tuning, binaries)
     if testbed.cpus.pmd and spec.datapath == "dpdk":
         wanted.setdefault("pmd-cpu-mask", hex(sum(1 << cpu for cpu in testbed.cpus.pmd)))
     options = InstanceOptions(
@@ -266,25 +256,19 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers:
     sockets = find_system(spec.run_dir)
     ofctl = binaries.command(binaries.ofctl, sockets.directory)
     instance = SystemOvs(journal, sockets, options, ofctl=ofctl, name=name)
-    detail = f"the system's OVS in {instance.sockets}, pid {instance.pid}; our bridges are marked nfvperf={journal.tag}"
-    return OvsDatapath(
-        instance,
-        testbed,
-        journal,
-        DatapathInfo(
-            spec.datapath,
-            instance.version,
-            instance.dpdk_version if options.dpdk else None,
-            detail,
-            installation=str(Path(f"/proc/{instance.pid}/exe").resolve()),
-            origin="system",
-        ),
-        nic_makers,
+    info = DatapathInfo(
+        spec.datapath,
+        instance.version,
+        instance.dpdk_version if options.dpdk else None,
+        f"the system's OVS in {instance.sockets}, pid {instance.pid}; our bridges are marked nfvperf={journal.tag}",
+        installation=str(Path(f"/proc/{instance.pid}/exe").resolve()),
+        origin="system",
     )
+    return OvsDatapath(instance, testbed, journal, info, nic_makers)
 
 
 def other_config(spec: OvsSpec) -> dict[str, str]:
-    """What a testbed file asks for, hardware offload included (ovs-vswitchd.conf.db(5))."""
+    """The testbed file's other_config with its hardware offload (ovs-vswitchd.conf.db(5))."""
     config = dict(spec.other_config)
     if spec.hw_offload:
         config["hw-offload"] = "true"
@@ -293,7 +277,7 @@ def other_config(spec: OvsSpec) -> dict[str, str]:
     return config
 
 
-def _tuned(tuning: Tuning, binaries: OvsBinaries) -> dict[str, str]:
+def _tuning_config(tuning: Tuning, binaries: OvsBinaries) -> dict[str, str]:
     try:
         return tuning.config(binaries.major_minor)
     except ValueError as error:
@@ -301,13 +285,14 @@ def _tuned(tuning: Tuning, binaries: OvsBinaries) -> dict[str, str]:
 
 
 def _check_lacks(testbed: Testbed, dut: Dut) -> None:
-    """Say what is missing before something is started that would wait for it."""
+    """Report what is missing before starting something that would wait for it."""
     kind = testbed.ovs.datapath
     missing = lacks(testbed, dut) if dut != TESTBEDS_OWN or kind == "system" else None
-    if missing is not None and dut == TESTBEDS_OWN:
+    if missing is None:
+        return
+    if dut == TESTBEDS_OWN:
         raise ConfigError(f"{kind!r} is not possible here: {missing}", key="dut.ovs.datapath")
-    if missing is not None:
-        raise TestbedError(f"the {kind!r} datapath is not possible here: {missing}")
+    raise TestbedError(f"the {kind!r} datapath is not possible here: {missing}")
 
 
 def _why_netdev(testbed: Testbed) -> str:
@@ -317,10 +302,6 @@ def _why_netdev(testbed: Testbed) -> str:
     return f"{pages.total_mib} MiB of hugepages reserved{pages.in_pages}: {pages.advice(*ENOUGH_MIB)}"
 
 
-def _node_of(cpus: tuple[int, ...]) -> int:
-    return read_cpus(cpus[:1])[0].node if cpus else 0
-
-
 def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> DatapathInfo:
     source = f"private instance of {binaries.vswitchd}"
     pmds = ",".join(map(str, options.pmd_cpus))
@@ -328,9 +309,7 @@ def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> D
         detail = f"{source}; DPDK, PMD on CPU {pmds}, {options.memory_mib} MiB of hugepages"
         return DatapathInfo("dpdk", binaries.version, binaries.dpdk_version, detail)
     if options.datapath_type == "system":
-        release = os.uname().release
-        return DatapathInfo(
-            "system", binaries.version, None, f"{source}; datapath of kernel {release}, ports are veth pairs"
-        )
+        detail = f"{source}; datapath of kernel {os.uname().release}, ports are veth pairs"
+        return DatapathInfo("system", binaries.version, None, detail)
     detail = f"{source}; userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
     return DatapathInfo("netdev", binaries.version, None, detail)

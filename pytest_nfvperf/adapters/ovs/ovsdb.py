@@ -15,12 +15,29 @@ import ovs.poller
 
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
-# JSON-RPC 1.0 over a Unix socket with a deadline: what ovsdb-server and ovs-appctl's targets speak.
-#
-# PyPI ``ovs`` has a client too, but it waits for ever when the daemon hangs, and its pure-Python parser takes
-# 10 ms for a coverage listing, which a 20 ms snapshot cannot afford.
+OWNER = "nfvperf"
+"""Key of a bridge's external_ids that names the run that made it."""
+
+Row = Any
+"""A row of the IDL; PyPI ``ovs`` has no types."""
 
 _RECEIVE_BYTES = 1 << 16
+
+_COLUMNS: Mapping[str, str] = {
+    "Open_vSwitch": (
+        "bridges cur_cfg next_cfg other_config external_ids dpdk_initialized dpdk_version iface_types datapath_types"
+    ),
+    "Bridge": "name ports mirrors datapath_type fail_mode other_config protocols external_ids",
+    "Port": "name interfaces tag trunks vlan_mode bond_mode lacp external_ids",
+    "Mirror": (
+        "name select_all select_src_port select_dst_port select_vlan output_port output_vlan snaplen statistics"
+    ),
+    "Interface": (
+        "name type options ofport ofport_request mtu mtu_request mac mac_in_use admin_state link_state error status "
+        "other_config external_ids"
+    ),
+}
+"""The columns that we use, by table; an older OVS lacks some."""
 
 
 class RefusedError(TestbedError):
@@ -28,7 +45,11 @@ class RefusedError(TestbedError):
 
 
 class JsonRpc:
-    """A connection to one daemon; connects when first used, and again after a failure."""
+    """JSON-RPC 1.0 with one daemon, as ovsdb-server and ovs-appctl's targets speak it; reconnects after a failure.
+
+    PyPI ``ovs`` has a client, too, but that waits for ever when the daemon hangs, and its pure-Python parser takes
+    10 ms for a coverage listing, which a 20 ms snapshot cannot afford.
+    """
 
     def __init__(self, path: Path, daemon: str) -> None:
         self._path = path
@@ -57,28 +78,13 @@ class JsonRpc:
             self.close()
             raise TestbedError(f"{self._daemon} does not answer on {self._path}: {error}") from error
         except BaseException:
-            self.close()  # a signal's handler broke it off; what is under way answers no later request
+            self.close()  # a signal's handler broke it off; the pending reply must not answer a later request
             raise
         if reply.get("error") is not None:
             raise RefusedError(f"{self._daemon} refused {method!r}: {reply['error']}")
         return reply["result"]
 
     def _exchange(self, request: bytes, end: float) -> dict[str, Any]:
-        connection = self._connect(end)
-        if self._aborted:
-            raise ConnectionAbortedError("nobody waits for the answer any more")
-        connection.sendall(request)
-        while True:
-            reply = self._take_reply()
-            if reply is not None:
-                return reply
-            connection.settimeout(max(0.001, end - time.monotonic()))
-            received = connection.recv(_RECEIVE_BYTES)
-            if not received:
-                raise ConnectionResetError("the connection was closed")
-            self._received += received
-
-    def _connect(self, end: float) -> socket.socket:
         if self._socket is None:
             self._received = b""
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -89,10 +95,20 @@ class JsonRpc:
                 connection.close()
                 raise
             self._socket = connection
-        return self._socket
+        connection = self._socket
+        if self._aborted:
+            raise ConnectionAbortedError("nobody waits for the answer any more")
+        connection.sendall(request)
+        while (reply := self._take_reply()) is None:
+            connection.settimeout(max(0.001, end - time.monotonic()))
+            received = connection.recv(_RECEIVE_BYTES)
+            if not received:
+                raise ConnectionResetError("the connection was closed")
+            self._received += received
+        return reply
 
     def _take_reply(self) -> dict[str, Any] | None:
-        """The next whole reply, or None while it is still in parts (replies have no delimiter)."""
+        """The next reply, or None until it is complete (replies have no delimiter)."""
         if not self._received.rstrip().endswith(b"}"):
             return None
         try:
@@ -105,7 +121,7 @@ class JsonRpc:
         return reply
 
     def abort(self) -> None:
-        """For good: a request that another thread waits for ends now, with TestbedError, and so do all after it."""
+        """End a request that another thread waits for, and all later ones, with TestbedError."""
         self._aborted = True
         connection = self._socket
         if connection is not None:
@@ -119,14 +135,8 @@ class JsonRpc:
             self._socket = None
 
 
-# ovs-appctl's commands (ovs-appctl(8)) without ovs-appctl.
-
-UnixctlError = RefusedError
-"""The daemon refused a command."""
-
-
 class Unixctl:
-    """The control socket of one daemon."""
+    """The control socket of one daemon: ovs-appctl's commands (ovs-appctl(8)) without ovs-appctl."""
 
     def __init__(self, path: Path, daemon: str) -> None:
         self._rpc = JsonRpc(path, daemon)
@@ -135,17 +145,14 @@ class Unixctl:
         """Run a command and return its output.
 
         Raises:
-            UnixctlError: the daemon's own error message.
+            RefusedError: the daemon's own error message.
             DeadlineError: it did not answer in time.
             TestbedError: nobody listens.
         """
         return str(self._rpc.request(command, args, deadline_s))
 
-    def knows(self, command: str) -> bool:
-        return self.usage(command) is not None
-
     def usage(self, command: str) -> str | None:
-        """The arguments that it takes, in the daemon's words: ``[-pmd core] [dp]``; None when it does not have it."""
+        """A command's arguments in the daemon's words, ``[-pmd core] [dp]``; None if it has no such command."""
         words = (line.split(maxsplit=1) for line in self.call("list-commands").splitlines())
         return next((" ".join(rest) for name, *rest in filter(None, words) if name == command), None)
 
@@ -153,69 +160,15 @@ class Unixctl:
         self._rpc.close()
 
 
-# OVSDB by OVS's own Python IDL: one transaction a change, then wait until vswitchd has taken it.
-#
-# Only tables and columns that the instance's own schema has are registered, so schemas of OVS 2.15 to 4.0 all
-# do. Every wait has a deadline and looks at whether the daemons still live: a client that waits for a dead
-# vswitchd's ``cur_cfg`` waits for ever.
-
-OWNER = "nfvperf"
-"""Key of external_ids: which run made a bridge."""
-
-
-_WANTED: Mapping[str, tuple[str, ...]] = {
-    "Open_vSwitch": (
-        "bridges",
-        "cur_cfg",
-        "next_cfg",
-        "other_config",
-        "external_ids",
-        "dpdk_initialized",
-        "dpdk_version",
-        "iface_types",
-        "datapath_types",
-    ),
-    "Bridge": ("name", "ports", "mirrors", "datapath_type", "fail_mode", "other_config", "protocols", "external_ids"),
-    "Port": ("name", "interfaces", "tag", "trunks", "vlan_mode", "bond_mode", "lacp", "external_ids"),
-    "Mirror": (
-        "name",
-        "select_all",
-        "select_src_port",
-        "select_dst_port",
-        "select_vlan",
-        "output_port",
-        "output_vlan",
-        "snaplen",
-        "statistics",
-    ),
-    "Interface": (
-        "name",
-        "type",
-        "options",
-        "ofport",
-        "ofport_request",
-        "mtu",
-        "mtu_request",
-        "mac",
-        "mac_in_use",
-        "admin_state",
-        "link_state",
-        "error",
-        "status",
-        "other_config",
-        "external_ids",
-    ),
-}
-
-Row = Any
-"""A row of the IDL; PyPI ``ovs`` has no types."""
-
-
 class Ovsdb:
-    """A connection to one ovsdb-server, with the tables that we use."""
+    """A connection to one ovsdb-server by OVS's own Python IDL.
+
+    It registers only those of our tables and columns that the instance's schema has, so OVS 2.15 to 4.0 all work.
+    Every wait has a deadline and checks that the daemons live: a dead vswitchd's ``cur_cfg`` never comes.
+    """
 
     def __init__(self, socket: Path, schema: Path, check_alive: Callable[[], None]) -> None:
-        """Prepare; ``connect`` waits. ``check_alive`` raises when a daemon has died."""
+        """Prepare; ``connect`` waits. ``check_alive`` raises if a daemon has died."""
         read = json.loads(schema.read_text(encoding="utf-8"))  # the IDL's own parser is fifty times slower
         helper = ovs.db.idl.SchemaHelper(schema_json=read)
         for table, columns in present_columns(read).items():
@@ -234,20 +187,19 @@ class Ovsdb:
     @property
     def root(self) -> Row:
         """The one row of Open_vSwitch; TestbedError before it was made."""
-        for row in self._idl.tables["Open_vSwitch"].rows.values():
-            return row
-        raise TestbedError("the OVS database has no Open_vSwitch row: it was not initialised")
+        if not self.has_root:
+            raise TestbedError("the OVS database has no Open_vSwitch row: it was not initialised")
+        return next(iter(self._idl.tables["Open_vSwitch"].rows.values()))
 
     def rows(self, table: str) -> dict[str, Row]:
         """Rows of Bridge, Port, Mirror or Interface by name."""
         return {row.name: row for row in self._idl.tables[table].rows.values()}
 
     def has_column(self, table: str, column: str) -> bool:
-        """True when the schema of this OVS has the column."""
         return column in self._idl.tables[table].columns
 
     def refresh(self) -> None:
-        """Take in what the server has sent; does not wait."""
+        """Apply what the server has sent; does not wait."""
         self._idl.run()
 
     def wait(
@@ -257,7 +209,7 @@ class Ovsdb:
         deadline_s: float,
         last_seen: Callable[[], str] = lambda: "nothing of it",
     ) -> None:
-        """Follow the database until ``done``; DeadlineError with what was last seen, TestbedError if a daemon died."""
+        """Follow the database until ``done``; DeadlineError with ``last_seen``, TestbedError if a daemon died."""
         end = time.monotonic() + deadline_s
         while True:
             self._idl.run()
@@ -281,7 +233,7 @@ class Ovsdb:
         applied: bool = True,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Make one change in one transaction, and wait until vswitchd has taken it (cur_cfg >= next_cfg).
+        """Make a change in one transaction, and wait until vswitchd has applied it (cur_cfg >= next_cfg).
 
         Args:
             change: makes it, on the transaction; it must not call ``refresh`` or ``wait``.
@@ -292,19 +244,28 @@ class Ovsdb:
 
         Raises:
             TestbedError: the database refused it, or vswitchd died.
-            DeadlineError: vswitchd did not take it in time.
+            DeadlineError: vswitchd did not apply it in time.
         """
         end = time.monotonic() + deadline_s
         target = self._commit(change, what, deadline_s, applied)
         meanwhile()
+
+        def taken() -> bool:
+            return self.has_root and int(self.root.cur_cfg) >= target
+
+        def seen() -> str:
+            if not self.has_root:
+                return "no Open_vSwitch row"
+            return f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}"
+
         if applied:
-            left = max(0.01, end - time.monotonic())
-            self.wait(lambda: self._cur_cfg() >= target, f"ovs-vswitchd to apply {what}", left, self._seen_cfg)
+            self.wait(taken, f"ovs-vswitchd to apply {what}", max(0.01, end - time.monotonic()), seen)
 
     def _commit(
         self, change: Callable[[ovs.db.idl.Transaction], None], what: str, deadline_s: float, applied: bool
     ) -> int:
-        transaction = ovs.db.idl.Transaction(self._idl)
+        kinds = ovs.db.idl.Transaction
+        transaction = kinds(self._idl)
         try:
             change(transaction)
             target = 0
@@ -312,44 +273,35 @@ class Ovsdb:
                 target = int(self.root.next_cfg) + 1
                 self.root.next_cfg = target
             status = transaction.commit()
-            if status == ovs.db.idl.Transaction.INCOMPLETE:
-                self.wait(
-                    lambda: transaction.commit() != ovs.db.idl.Transaction.INCOMPLETE,
-                    f"the OVS database to commit {what}",
-                    deadline_s,
-                )
+            if status == kinds.INCOMPLETE:
+                awaited = f"the OVS database to commit {what}"
+                self.wait(lambda: transaction.commit() != kinds.INCOMPLETE, awaited, deadline_s)
                 status = transaction.commit()
-            if status not in {ovs.db.idl.Transaction.SUCCESS, ovs.db.idl.Transaction.UNCHANGED}:
+            if status not in {kinds.SUCCESS, kinds.UNCHANGED}:
                 raise TestbedError(
-                    f"the OVS database refused {what}: {ovs.db.idl.Transaction.status_to_string(status)}",
+                    f"the OVS database refused {what}: {kinds.status_to_string(status)}",
                     evidence={"ovsdb-server": str(transaction.get_error() or "")},
                 )
             return target
         finally:
             transaction.abort()
 
-    def _cur_cfg(self) -> int:
-        return int(self.root.cur_cfg) if self.has_root else -1
-
-    def _seen_cfg(self) -> str:
-        return f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}" if self.has_root else "no Open_vSwitch row"
-
     def close(self) -> None:
         self._idl.close()
 
 
 def present_columns(schema: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The columns that we want and this schema has, by table."""
+    """Those of our columns that this schema has, by table."""
     tables = schema["tables"]
     return {
-        table: [column for column in columns if column in tables[table]["columns"]]
-        for table, columns in _WANTED.items()
+        table: [column for column in columns.split() if column in tables[table]["columns"]]
+        for table, columns in _COLUMNS.items()
         if table in tables
     }
 
 
 def one(value: Any) -> Any | None:
-    """An optional column (a set of at most one) as a value or None."""
+    """The value of an optional column (a set of at most one), or None."""
     if isinstance(value, list):
         return value[0] if value else None
     return value

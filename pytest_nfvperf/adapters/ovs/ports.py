@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,6 @@ from pytest_nfvperf.adapters.net.cabling import (
     packet_device,
 )
 from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
-from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.vduse import attach, detach, is_there, remove, wait_gone
 from pytest_nfvperf.adapters.ovs.nics import (
     NIC_MAKERS,
@@ -28,11 +28,11 @@ from pytest_nfvperf.adapters.ovs.nics import (
     Uplinks,
     by_af_xdp,
     maker_of,
+    mtu_request,
     patch,
-    refuse_kernel,
+    refuse_tap_on_kernel,
     tell_neighbour,
     tuned,
-    unusual,
     vhost_user,
 )
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
@@ -44,25 +44,31 @@ from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Behind, Nic, Offloa
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 
-# Tunnel ports, and the address of the DUT's own end in the underlay.
-#
-# Userspace OVS sends what it has encapsulated by a bridge whose local port has the tunnel's local address (OVS
-# howto "userspace tunneling"); the kernel's routes it by the same interface. So the underlay is the bridge of
-# the topology that the remote end is joined to: a namespace's interface with an address in the same network, a
-# node's uplink, or a generator's port, which answers no ARP and is told of by hand.
+NO_UPLINKS = Uplinks()
+"""Of an OVS that is no node."""
 
 _PREFIXES = {4: 24, 6: 64}
-"""Of the network that both ends of a tunnel are in, by the version of IP."""
+"""Prefix length of the network of both ends of a tunnel, by the version of IP."""
+
+_LARGE_FRAME = 16384
+_QUEUES = {"af_packet": "qpairs", "af_xdp": "queue_count"}
+
+# Tunnel ports, and the address of the DUT's own end in the underlay.
+#
+# Userspace OVS sends encapsulated frames by a bridge whose local port has the tunnel's local address (OVS howto
+# "userspace tunneling"); the kernel's datapath routes them by the same interface. So the underlay is the bridge of
+# the topology that is joined to the remote end: a namespace's interface with an address in the same network, a
+# node's uplink, or a generator's port, which answers no ARP and so needs a static neighbour.
 
 
 @dataclass(frozen=True, slots=True)
 class OuterPath:
-    """Where a tunnel's outer frames go.
+    """The path of a tunnel's outer frames.
 
     Attributes:
-        bridge: whose local port gets the address.
+        bridge: its local port gets the address.
         address: the tunnel's local one with its prefix length, "172.31.0.1/24".
-        neighbour: MAC of the remote end, where that is a generator's port.
+        neighbour: MAC of the remote end if that is a generator's port.
     """
 
     bridge: str
@@ -71,7 +77,7 @@ class OuterPath:
 
 
 def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
-    """A tunnel as a port of its bridge. ``in_kernel``: the kernel's datapath has it, whose GRE over IPv6 is another."""
+    """A tunnel as a port of its bridge. ``in_kernel``: of the kernel, whose GRE over IPv6 is another type."""
     key = str(tunnel.key) if tunnel.keys == 1 else "flow"
     options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": key}
     over_6 = ipaddress.ip_address(tunnel.remote).version == 6
@@ -80,7 +86,7 @@ def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
 
 
 def underlay(topology: Topology, tunnel: Tunnel) -> OuterPath:
-    """The underlay of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
+    """The outer path of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
     local = ipaddress.ip_address(tunnel.local)
     for nic in topology.nics:
         for network in (ipaddress.ip_interface(address).network for address in nic.addresses):
@@ -100,32 +106,32 @@ def underlay(topology: Topology, tunnel: Tunnel) -> OuterPath:
     return OuterPath(ends[0].bridge, own, ends[0].mac)
 
 
-# The VDUSE devices of one topology: noted before OVS makes them, interfaces once it has, gone with its ports.
-
-
 class VduseDevices:
-    """Devices that OVS serves. ``close()`` sees that they are gone."""
+    """VDUSE devices of one topology, which OVS serves. ``close()`` ensures that they are gone.
+
+    Attributes:
+        wanted: each device, by the end that it becomes; makers of interfaces append to it.
+    """
 
     def __init__(self, journal: Journal) -> None:
-        """``wanted``: each device, by the end that it becomes; makers of interfaces append to it."""
         self._journal = journal
         self._entries: list[Entry] = []
         self.wanted: list[Moved] = []
 
     def new_name(self) -> str:
-        """A name that no other device of the machine has: the run's tag is in it."""
+        """A name that no other device of the machine has; it contains the run's tag."""
         name = self._journal.link_name()
         while is_there(name):
             name = self._journal.link_name()
         return name
 
     def note(self) -> None:
-        """Journal the devices: OVS makes them next."""
+        """Journal the devices, which OVS makes next."""
         names = [device.name for device in self.wanted]
         self._entries = self._journal.note_all(Kind.VDUSE, names) if names else []
 
     def attach(self) -> list[Moved]:
-        """Make the devices interfaces; returns them by their names in our own namespace."""
+        """Turn the devices into interfaces; returns these by their names in our own namespace."""
         return [replace(device, name=attach(device.name)) for device in self.wanted]
 
     def detach(self) -> None:
@@ -133,11 +139,11 @@ class VduseDevices:
         detach([device.name for device in self.wanted])
 
     def close(self) -> None:
-        """After OVS let go of its ports, or died: wait until the devices are gone, or remove them."""
+        """Wait until the devices are gone, or remove them. OVS has removed its ports or died before."""
         names = [device.name for device in self.wanted]
         try:
             wait_gone(names)
-        except DeadlineError:  # OVS died, or did not let go
+        except DeadlineError:  # OVS died, or did not remove them
             try:
                 for name in names:
                     remove(name)
@@ -148,26 +154,21 @@ class VduseDevices:
         self._entries = []
 
 
-# A lab's ports as OVS is told of them: NICs of DPDK's, representors, kernel interfaces, bonds.
+# A lab's ports in OVS:
 #
-# ============================ =========== ======================================================= in the
-# testbed file type in OVS dpdk-devargs ============================ ===========
-# ======================================================= ``pci`` ``dpdk`` ``0000:3b:00.0`` ``pci`` and
-# ``representor`` ``dpdk`` ``0000:3b:00.0,representor=[0]`` ``interface``, af_packet ``dpdk``
-# ``net_af_packet_NAME,iface=INTERFACE`` ``interface``, af_xdp ``dpdk`` ``net_af_xdp_NAME,iface=INTERFACE``
-# ``interface``, kernel system none ============================ ===========
-# =======================================================
+#   testbed file               type     dpdk-devargs
+#   pci                        dpdk     0000:3b:00.0
+#   pci and representor        dpdk     0000:3b:00.0,representor=[0]
+#   interface, af_packet       dpdk     net_af_packet_NAME,iface=INTERFACE
+#   interface, af_xdp          dpdk     net_af_xdp_NAME,iface=INTERFACE
+#   interface, kernel          system   none
 #
-# Devargs are those of the drivers' guides (DPDK: "AF_PACKET Poll Mode Driver", "AF_XDP", "Switch
-# Representation").
-
-_LARGE_FRAME = 16384
-_QUEUES = {"af_packet": "qpairs", "af_xdp": "queue_count"}
+# Devargs follow the drivers' guides (DPDK: "AF_PACKET Poll Mode Driver", "AF_XDP", "Switch Representation").
 
 
 @dataclass(frozen=True, slots=True)
 class Cabled:
-    """What a lab has for a topology: its ends by the names of the topology's ports."""
+    """A lab's ends for a topology, by the names of the topology's ports."""
 
     ends: Mapping[str, CabledEnd]
     borrowed: Borrowed
@@ -182,27 +183,27 @@ class Cabled:
 
 
 def driver_of(port: DutPort, datapath: str) -> str:
-    """By which driver OVS has a port: "pci", "af_packet", "af_xdp" or "kernel"."""
+    """The driver by which OVS uses a port: "pci", "af_packet", "af_xdp" or "kernel"."""
     if port.kind == "pci":
         return "pci"
     return port.driver or ("af_packet" if datapath == "dpdk" else "kernel")
 
 
 def devargs(port: DutPort, driver: str, mtu: int = DEFAULT_MTU) -> str:
-    """What DPDK is told of a port (OVS: ``options:dpdk-devargs``)."""
+    """DPDK's arguments for a port (OVS: ``options:dpdk-devargs``)."""
     if driver == "pci":
         which = port.representor
         if which is None:
             return str(port.pci)
         return f"{port.pci},representor=[{which}]" if which.isdecimal() else f"{port.pci},representor={which}"
     queues = f",{_QUEUES[driver]}={port.rxq}" if port.rxq > 1 else ""
-    # A frame of the ring holds 1.9 KiB by default: what is larger would be cut off in silence.
+    # A frame of the ring holds 1.9 KiB by default; DPDK cuts off larger ones without an error.
     room = f",blocksz={_LARGE_FRAME},framesz={_LARGE_FRAME}" if driver == "af_packet" and mtu > DEFAULT_MTU else ""
     return f"net_{driver}_{port.name},iface={port.interface}{queues}{room}"
 
 
 def physical(port: Port, end: CabledEnd, datapath: str) -> OvsPort:
-    """A topology's port on the lab's, whose far end is the generator's device."""
+    """A topology's port on one of the lab's. The far end is the generator's device."""
     members = tuple(_member(port, member, datapath) for member in end.members)
     if end.bond is None:
         return replace(members[0], device=end.device)
@@ -217,7 +218,7 @@ def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
     mtu = physical_port.mtu or port.mtu
     if driver == "kernel":
         interface = physical_port.interface or physical_port.name
-        return OvsPort(port.name, port.bridge, interface, "system", mtu_request=unusual(mtu), vlan=port.vlan)
+        return OvsPort(port.name, port.bridge, interface, "system", mtu_request=mtu_request(mtu), vlan=port.vlan)
     options = {
         "dpdk-devargs": devargs(physical_port, driver, mtu),
         "n_rxq": str(max(physical_port.rxq, port.queues)),
@@ -225,26 +226,25 @@ def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
     rings = {"n_rxq_desc": physical_port.rx_descriptors, "n_txq_desc": physical_port.tx_descriptors}
     options |= {key: str(descriptors) for key, descriptors in rings.items() if descriptors is not None}
     kernel = physical_port.interface
-    return OvsPort(port.name, port.bridge, physical_port.name, "dpdk", options, unusual(mtu), port.vlan, kernel=kernel)
+    request = mtu_request(mtu)
+    return OvsPort(port.name, port.bridge, physical_port.name, "dpdk", options, request, port.vlan, kernel=kernel)
 
 
-# How a topology's ports are made: vhost-user, veth, patch, or a lab's.
+# A topology's ports:
 #
-# ============== ==================================== ============================================ kind in OVS
-# the far end ============== ==================================== ============================================
-# vhost-user ``dpdkvhostuserclient`` ``net_virtio_user,path=SOCKET,server=1`` veth one end, in the instance's
-# namespace ``net_af_packet,iface=FAR`` in ours tap ``tap``, moved out the same AF_XDP ``afxdp``, or DPDK's
-# ``net_af_xdp`` as a veth; of a monitor ``net_af_xdp,iface=FAR`` Nic see ``nic_makers`` the Nic, in its
-# namespace veth link both ends, in the instance's none tunnel ``vxlan``, ``geneve``, ``gre`` by the underlay:
-# see ``tunnels`` underlay ``dpdk`` or a veth's end another private OVS: see ``uplinks`` of a lab see
-# ``physical`` the generator's own, by a cable ============== ====================================
-# ============================================
+#   kind         in OVS                                the far end
+#   vhost-user   ``dpdkvhostuserclient``               ``net_virtio_user,path=SOCKET,server=1``
+#   veth         one end, in OVS's namespace           ``net_af_packet,iface=FAR`` in ours
+#   tap          ``tap``, moved out                    the same
+#   AF_XDP       ``afxdp``, or DPDK's ``net_af_xdp``   as a veth; of a monitor ``net_af_xdp,iface=FAR``
+#   Nic          see ``NIC_MAKERS``                    the Nic, in its namespace
+#   veth link    both ends, in OVS's namespace         none
+#   tunnel       ``vxlan``, ``geneve``, ``gre``        by the underlay
+#   underlay     ``dpdk`` or a veth's end              another private OVS: see ``Uplinks``
+#   of a lab     see ``physical``                      the generator's own, by a cable
 #
-# A generator's veth is what is left without DPDK. The far end stays in the namespace that we run in, where the
-# generator runs too, named by the run's tag, with IPv6 off and no address.
-
-NO_UPLINKS = Uplinks()
-"""Of an OVS that is no node."""
+# A generator's veth is for runs without DPDK. The far end stays in our own namespace, where the generator runs, too;
+# its name has the run's tag, IPv6 is off, and it has no address.
 
 
 class PortMaker:
@@ -263,18 +263,18 @@ class PortMaker:
         self._cabled = cabled
         self._nic_makers = nic_makers
         self._home = instance.home
-        self._cabling = Cabling(journal, self._home)
+        self.cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
         self._moved: list[Moved] = []
         self._devices = VduseDevices(journal)
-        self._hosts: list[Attachment] = []
+        self.hosts: list[Attachment] = []
         self._underlays: dict[Tunnel, OuterPath] = {}
 
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
-        """Make what the ports need; returns the port for OVS, by name. ``close`` removes it."""
+        """Make what the ports need; returns the ports for OVS by name. ``close`` removes it."""
         pairs: list[Pair] = []
         wired = [self._wire(port, pairs) for port in topology.ports]
-        self._cabling.make_namespaces(namespace_plans(topology, self._instance.name))
+        self.cabling.make_namespaces(namespace_plans(topology, self._instance.name))
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
         for link in topology.patches:
             wired.append(patch(link.port_a, link.bridge_a, link.port_b, link.vlan))
@@ -286,76 +286,52 @@ class PortMaker:
         in_kernel = self._instance.options.datapath_type == "system"
         wired += [tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
-        self._hosts = [self._behind(one, pairs) for one in topology.behind]
+        self.hosts = [self._behind(one, pairs) for one in topology.behind]
         self._devices.note()
         if pairs:
-            self._cabling.join(pairs, self._routes_now(topology))
+            # A gateway may be reached by an interface that OVS makes later: such namespaces get their routes then.
+            late = {one.end.namespace for one in (*self._moved, *self._devices.wanted)}
+            now = {path: routes for path, routes in self._routes(topology).items() if path not in late}
+            self.cabling.join(pairs, now)
         tuning = self._instance.options.tuning
         return {one.port: tuned(one, tuning) for one in wired}
 
     def finish(self, topology: Topology) -> None:
-        """Once OVS has made its ports: move its interfaces to their namespaces, and give tunnels their addresses."""
+        """After OVS has made its ports, move its interfaces to their namespaces and give tunnels their addresses."""
         if self._moved or self._devices.wanted:
-            self._cabling.move_out(self._moved, self._devices.attach(), self._routes(topology))
-        if self._underlays:
-            self._lay_under()
-
-    def release(self) -> None:
-        """Before OVS lets go of the ports: remove what OVS must still serve while it goes."""
-        self._devices.detach()
-
-    def _lay_under(self) -> None:
-        addresses = {(below.bridge, below.address) for below in self._underlays.values()}
-        bridges = {bridge for bridge, _ in addresses}
-        own = {bridge: tuple(address for of, address in sorted(addresses) if of == bridge) for bridge in bridges}
+            self.cabling.move_out(self._moved, self._devices.attach(), self._routes(topology))
+        if not self._underlays:
+            return
+        addresses: dict[str, list[str]] = defaultdict(list)
+        for bridge, address in sorted({(outer.bridge, outer.address) for outer in self._underlays.values()}):
+            addresses[bridge].append(address)
         try:
-            configure([End(bridge, self._home.path, addresses=own[bridge]) for bridge in sorted(bridges)])
+            configure([End(bridge, self._home.path, addresses=tuple(own)) for bridge, own in addresses.items()])
         except OSError as error:
             raise TestbedError(f"cannot give a bridge a tunnel's address: {error}") from error
         self.tell_neighbours()
 
-    def tell_neighbours(self) -> None:
-        """Tell OVS the MAC addresses of its tunnels' other ends, where they are known."""
-        for tunnel, below in self._underlays.items():
-            if below.neighbour is not None:
-                tell_neighbour(self._instance, below.bridge, tunnel.remote, below.neighbour)
+    def release(self) -> None:
+        """Remove interfaces that OVS must serve until they are gone; call it before OVS removes its ports."""
+        self._devices.detach()
 
-    def _routes_now(self, topology: Topology) -> Routes:
-        """Routes of namespaces that do not wait for an interface of OVS's own, whose network may have the gateway."""
-        late = {one.end.namespace for one in (*self._moved, *self._devices.wanted)}
-        return {path: routes for path, routes in self._routes(topology).items() if path not in late}
+    def tell_neighbours(self) -> None:
+        """Give OVS the known MAC addresses of its tunnels' other ends."""
+        for tunnel, outer in self._underlays.items():
+            if outer.neighbour is not None:
+                tell_neighbour(self._instance, outer.bridge, tunnel.remote, outer.neighbour)
 
     def _routes(self, topology: Topology) -> Routes:
-        return {self.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
-
-    def namespace(self, name: str) -> LiveNamespace:
-        return self._cabling.namespace(name)
-
-    def check(self) -> None:
-        self._cabling.check()
-
-    def not_running(self) -> list[str]:
-        """Interfaces that the kernel does not send on yet."""
-        return self._cabling.not_running()
-
-    def losses(self) -> dict[str, int]:
-        return self._cabling.losses()
-
-    def offload_lines(self) -> list[str]:
-        return self._cabling.offload_lines()
-
-    def remove(self, interfaces: Sequence[str]) -> None:
-        """Remove interfaces of the instance's namespace together; those that are not there are passed over."""
-        self._cabling.remove(interfaces)
+        return {self.cabling.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
 
     def close(self) -> None:
-        """Remove what ``wire`` made, after OVS has let go of the ports. Can be called twice."""
+        """Remove what ``wire`` made, after OVS has removed its ports. Can be called twice."""
         for socket in self._sockets:
-            socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next could not bind
+            socket.unlink(missing_ok=True)  # a killed listener leaves it, and the next one could not bind
         try:
             self._devices.close()
         finally:
-            self._cabling.close()
+            self.cabling.close()
 
     def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
         end = self._cabled.ends.get(port.name)
@@ -371,19 +347,17 @@ class PortMaker:
             return self._veth(port, pairs)
         if port.kind is PortKind.TAP:
             return self._tap(port)
-        return self._af_xdp(port, pairs)
-
-    def hosts(self) -> list[Attachment]:
-        """How the generator reaches namespaces behind its ports."""
-        return self._hosts
+        wired = self._veth(port, pairs)
+        if port.role is PortRole.MONITOR:  # a monitor reads the far end by AF_XDP, too
+            wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
+        return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
     def _behind(self, one: Behind, pairs: list[Pair]) -> Attachment:
-        """A veth pair from the namespace to the generator, which needs complete frames as on the wire."""
-        far = self._cabling.name_in_ours()
-        namespace = self.namespace(one.namespace).path
+        far = self.cabling.name_in_ours()
+        namespace = self.cabling.namespace(one.namespace).path
+        # The generator needs complete frames as on the wire.
         whole = Offloads(tso=False, gso=False, tx_checksum=False)
-        near = End(one.name, namespace, one.mac, one.addresses, whole)
-        pairs.append(Pair(near, End(far, OURS), one.mtu))
+        pairs.append(Pair(End(one.name, namespace, one.mac, one.addresses, whole), End(far, OURS), one.mtu))
         return Attachment(one.label, f"net_af_packet,iface={far}")
 
     def _vhost_user(self, port: Port) -> OvsPort:
@@ -396,24 +370,17 @@ class PortMaker:
         return vhost_user(port, socket)
 
     def _veth(self, port: Port, pairs: list[Pair]) -> OvsPort:
-        pair, device = generator_pair(port, self._home.path, self._cabling.name_in_ours())
+        pair, device = generator_pair(port, self._home.path, self.cabling.name_in_ours())
         pairs.append(pair)
         return OvsPort(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
 
     def _tap(self, port: Port) -> OvsPort:
-        refuse_kernel(f"port {port.name!r}", self._instance.options)
-        far = self._cabling.name_in_ours()
+        refuse_tap_on_kernel(f"port {port.name!r}", self._instance.options)
+        far = self.cabling.name_in_ours()
         self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
         device = packet_device(port, far)
-        mtu = unusual(port.mtu)
+        mtu = mtu_request(port.mtu)
         return OvsPort(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
-
-    def _af_xdp(self, port: Port, pairs: list[Pair]) -> OvsPort:
-        """A monitor reads the far end by AF_XDP, too."""
-        wired = self._veth(port, pairs)
-        if port.role is PortRole.MONITOR:
-            wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
-        return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
     @property
     def _interface_types(self) -> Sequence[str]:
@@ -424,7 +391,7 @@ class PortMaker:
             self._instance.options,
             self._interface_types,
             self._home.path,
-            self.namespace(nic.namespace).path,
+            self.cabling.namespace(nic.namespace).path,
             pairs,
             self._moved,
             self._instance.dpdk_version if self._instance.options.dpdk else None,

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,12 +23,35 @@ from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, 
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import DPDK_EXTRA, OVS_DEFAULT, Tuning, refused_setting, with_arguments
 
-# Starting an ovsdb-server on a database of its own.
-
 _SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
 
 Starter = Callable[[list[str | Path]], ManagedProcess]
-"""Starts the command; whoever gives it says with which log, CPUs and environment."""
+"""Starts a command with the caller's choice of log, CPUs and environment."""
+
+_SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
+_LONGEST_SOCKET_NAME = 24
+
+OWN_FILES = 64
+"""Open files of vswitchd with a bridge of two ports and no DPDK (seen: 40), and a reserve."""
+
+RAISE_OPEN_FILES = (
+    "raise the hard limit (ulimit -Hn 4096; LimitNOFILE=4096 in a unit of systemd; --ulimit nofile=4096 of a container)"
+)
+_STATS_INTERVAL_MS = 60_000
+_EXIT_DEADLINE_S = 10.0
+_START_DEADLINE_S = 60.0  # taking many hugepages on a cold machine; a healthy start takes half a second
+_STOPPED_FOR_A_MOMENT_S = 2.0  # a soak reports a DUT that hangs for a second as a gap
+
+_VSWITCHD_NICE = -20
+"""Of vswitchd's session, so that nothing else takes the PMDs' CPUs. The embedded generator has -10. So the kernel puts
+its own threads and all others on the generator's CPU, which weighs less. There their time shows as skipped frames; on
+the PMD's CPU it would be loss (seen on two cores, in 12 s: waits for the PMD's CPU of 33 ms when both had -20, of
+0.5 ms with -20 and -10)."""
+
+_STEADY_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.tcache_max=8192:glibc.malloc.tcache_count=256"}
+"""Used while instructions are counted. A packet's buffer is larger than malloc's cache takes (1032 bytes), so glibc
+splits and joins chunks of its heap for each packet: 1400 of 2400 instructions a packet in OVS 3.1, more or fewer
+depending on the heap (seen between builds: 2 %). A buffer from the cache costs the same each time."""
 
 
 def serve_database(
@@ -42,7 +66,7 @@ def serve_database(
         DeadlineError: its socket never came.
     """
     visible = (database.parent, socket.parent, control.parent)
-    own_schema = database.with_suffix(".ovsschema")  # whoever runs in a root sees no other directory of this machine
+    own_schema = database.with_suffix(".ovsschema")  # a program in a root sees no other directory of this machine
     shutil.copyfile(schema, own_schema)
     run([*binaries.command(binaries.ovsdb_tool, *visible), "create", database, own_schema])
     server_command = binaries.command(binaries.ovsdb_server, *visible)
@@ -56,50 +80,16 @@ def serve_database(
     return server
 
 
-# A private OVS: its own ovsdb-server and ovs-vswitchd, directory, control sockets and network namespace.
-#
-# A namespace each, because two userspace instances in one collide on the tap ``ovs-netdev``. DPDK is started
-# with ``--no-pci`` unless a port names a PCI device, so the host's NICs are never probed, with ``--in-memory``,
-# so nothing is left on a hugetlbfs, and with a memory limit, so several instances share the hugepages. The main
-# thread, handlers and revalidators stay on the housekeeping CPUs: the processes are started with that affinity,
-# and DPDK's control threads follow it (given only a mask of its own, DPDK puts them on the other CPUs, which
-# are the PMDs').
-
-_SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
-_LONGEST_SOCKET_NAME = 24
-OWN_FILES = 64
-"""Open files of vswitchd with a bridge of two ports and no DPDK (seen: 40), and some to spare."""
-RAISE_OPEN_FILES = (
-    "raise the hard limit (ulimit -Hn 4096; LimitNOFILE=4096 in a unit of systemd; --ulimit nofile=4096 of a container)"
-)
-_STATS_INTERVAL_MS = 60_000
-_EXIT_DEADLINE_S = 10.0
-_START_DEADLINE_S = 60.0  # taking many hugepages on a cold machine; a healthy start takes half a second
-_STOPPED_FOR_A_MOMENT_S = 2.0  # a soak tells of a DUT that hangs for a second as a gap
-
-_VSWITCHD_NICE = -20
-"""Of vswitchd's session: whatever else runs shall not take the PMDs' CPUs. The embedded generator's is -10: the kernel
-then puts its own threads and everybody else's on the CPU that weighs less, the generator's, whose absences are counted
-as skipped frames, and not on the PMD's, where each is a loss (seen on two cores: waits for the PMD's CPU of 33 ms in
-12 s when both had -20, of 0.5 ms so)."""
-
-
-_STEADY_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.tcache_max=8192:glibc.malloc.tcache_count=256"}
-"""Where instructions are counted. A buffer of a packet is larger than what malloc's cache takes (1032 bytes), so glibc
-splits and joins chunks of its heap for each: 1400 of 2400 instructions a packet in OVS 3.1, more or fewer as the heap
-happens to look (seen between builds: 2 %). From the cache a buffer takes the same way each time."""
-
-
 @dataclass(frozen=True, slots=True)
 class Vswitchd:
-    """How the daemon is run, whatever datapath it has.
+    """How the daemon runs, with any datapath.
 
     Attributes:
         shares_memory: another process maps its memory, for DPDK's rings between them; few files then hold it.
-        under: words before its own command: a program that executes it, such as valgrind.
+        under: command line of a program that executes it, such as valgrind.
         counted: its instructions are counted, so malloc must take the same path each time. With DPDK it takes turns
             with everything else on the only CPU.
-        preferred: it goes before all else on its CPUs; beside other runs' functional tests it takes turns.
+        preferred: it has priority on its CPUs; during other runs' functional tests it takes turns.
     """
 
     shares_memory: bool = False
@@ -110,18 +100,18 @@ class Vswitchd:
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """How an instance runs.
+    """The configuration of an OVS.
 
     Attributes:
         housekeeping_cpus: for everything that does not poll.
         pmd_cpus: for poll-mode threads; without DPDK the main thread polls, and runs here.
-        memory_mib: hugepages taken at start, which is also the limit.
-        numa_node: node of the PMDs, where the memory is taken.
+        memory_mib: hugepages allocated at start, which is also the limit.
+        numa_node: the PMDs' node, where memory is allocated.
         datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
         userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
-        other_config: added to ours in the Open_vSwitch table, and stronger; ``protected_settings`` has the exceptions.
-        tuning: of the ports, used by those who make them; OVS's own is in ``other_config``.
+        other_config: overrides ours in the Open_vSwitch table, except what ``refused_setting`` protects.
+        tuning: of the ports; OVS's own tuning is in ``other_config``.
     """
 
     housekeeping_cpus: tuple[int, ...]
@@ -138,7 +128,7 @@ class InstanceOptions:
 
 
 def _with_users(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
-    """Merge a user's settings into ours; ConfigError for one that would replace a protected setting."""
+    """Merge a user's settings into ours; ConfigError for a protected one."""
     for key, value in users.items():
         if reason := refused_setting(key, value):
             raise ConfigError(reason, key="dut.ovs.other_config")
@@ -146,21 +136,28 @@ def _with_users(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, 
     if DPDK_EXTRA in ours and DPDK_EXTRA in users:
         merged[DPDK_EXTRA] = with_arguments(ours[DPDK_EXTRA], users[DPDK_EXTRA])
     if "dpdk-socket-limit" in ours and "dpdk-socket-mem" in users:
-        # Our limit is as large as our memory. Below what the user asks for, DPDK would not start.
+        # Our limit equals our memory. With a limit below the user's memory DPDK would not start.
         merged["dpdk-socket-limit"] = users.get("dpdk-socket-limit", users["dpdk-socket-mem"])
     return merged
 
 
 class OvsInstance:
-    """A running private OVS. ``close()`` stops and removes all of it."""
+    """A private OVS: ovsdb-server, ovs-vswitchd, directory, control sockets, namespace. ``close()`` removes all.
+
+    Each has a namespace, because two userspace OVS in one collide on the tap ``ovs-netdev``. DPDK runs with
+    ``--no-pci`` unless a port names a PCI device, so it never probes the host's NICs; with ``--in-memory``, so it
+    leaves nothing on a hugetlbfs; and with a memory limit, so several OVS share the hugepages. The main thread,
+    handlers and revalidators stay on the housekeeping CPUs: the processes start with that affinity, and DPDK's control
+    threads follow it (with only a mask of its own, DPDK would put them on the other CPUs, the PMDs').
+    """
 
     def __init__(self, journal: Journal, binaries: OvsBinaries, options: InstanceOptions, name: str = "ovs") -> None:
         """Start it and wait until it is ready.
 
         Raises:
-            ConfigError: the run directory's path is too long for a Unix socket; or a setting is the run's own.
-            TestbedError: a daemon ended, with the end of its log; DPDK did not start; or fewer files may be open here
-                than OVS needs.
+            ConfigError: the run directory's path is too long for a Unix socket; or a setting is protected.
+            TestbedError: a daemon ended, with the end of its log; DPDK did not start; or OVS needs more open files
+                than are allowed.
         """
         self.name = name
         self.tag = journal.tag
@@ -172,7 +169,11 @@ class OvsInstance:
         self._processes: list[ManagedProcess] = []
         self._frozen = False
         self.namespace: LiveNamespace | None = None
-        self._check_path_length()
+        if len(str(self.directory)) + 1 + _LONGEST_SOCKET_NAME > _SOCKET_PATH_BYTES:
+            raise ConfigError(
+                f"the run directory {self.directory} is too long for Unix sockets "
+                f"({_SOCKET_PATH_BYTES} bytes with the socket's name); set NFVPERF_RUN_DIR to a shorter one"
+            )
         self.other_config = self._initial_config()
         self._check_open_files()
         self.ctl = Unixctl(self.directory / "vswitchd.ctl", "ovs-vswitchd")
@@ -186,15 +187,8 @@ class OvsInstance:
             self.close()
             raise
 
-    def _check_path_length(self) -> None:
-        if len(str(self.directory)) + 1 + _LONGEST_SOCKET_NAME > _SOCKET_PATH_BYTES:
-            raise ConfigError(
-                f"the run directory {self.directory} is too long for Unix sockets "
-                f"({_SOCKET_PATH_BYTES} bytes with the socket's name); set NFVPERF_RUN_DIR to a shorter one"
-            )
-
     def _check_open_files(self) -> None:
-        """OVS aborts where it may open too few: it then says only that it was killed by SIGABRT."""
+        # With too few allowed files OVS aborts, and only SIGABRT would be reported.
         needed, why = OWN_FILES, ""
         if self.options.dpdk and not self.options.process.shares_memory:
             mib = sum(map(int, re.findall(r"\b\d{1,9}\b", self.other_config["dpdk-socket-mem"], re.ASCII)))
@@ -206,12 +200,6 @@ class OvsInstance:
                 f"{most} open files are allowed here, and OVS needs about {needed}{why}: {RAISE_OPEN_FILES}"
             )
 
-    @property
-    def _nice(self) -> int:
-        process = self.options.process
-        takes_turns = not process.preferred or (process.counted and self.options.dpdk)
-        return 0 if takes_turns else _VSWITCHD_NICE
-
     def _initial_config(self) -> dict[str, str]:
         config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
         if self.options.dpdk:
@@ -221,7 +209,7 @@ class OvsInstance:
                 "dpdk-socket-mem": memory,
                 "dpdk-socket-limit": memory,
                 "dpdk-extra": " ".join(self._eal_arguments()),
-                # From OVS 4.0 DPDK probes on demand by allow-lists, and aborts where a bus driver is not installed.
+                # From OVS 4.0 DPDK probes on demand by allow-lists, and aborts if a bus driver is not installed.
                 "dpdk-probe-at-init": "true",
                 "pmd-cpu-mask": hex(sum(1 << cpu for cpu in self.options.pmd_cpus)),
             }
@@ -255,47 +243,49 @@ class OvsInstance:
         return process
 
     def _start_database(self) -> Ovsdb:
-        socket = self.directory / "db.sock"
         serve_database(
             self.binaries,
             self.binaries.schema,
             self.directory / "conf.db",
-            socket,
+            self.database,
             self.directory / "ovsdb-server.ctl",
             lambda argv: self._spawn("ovsdb-server", argv, self.options.housekeeping_cpus),
         )
-        database = Ovsdb(socket, self.binaries.schema, self.check_running)
+
+        def initialise(transaction: ovs.db.idl.Transaction) -> None:
+            root = transaction.insert(transaction.idl.tables["Open_vSwitch"])
+            root.other_config = self.other_config
+            root.next_cfg = 1
+
+        database = Ovsdb(self.database, self.binaries.schema, self.check_running)
         database.connect(10.0)
-        database.transact(self._initialise, "the initial configuration", 10.0, applied=False)
+        database.transact(initialise, "the initial configuration", 10.0, applied=False)
         return database
 
-    def _initialise(self, transaction: ovs.db.idl.Transaction) -> None:
-        root = transaction.insert(transaction.idl.tables["Open_vSwitch"])
-        root.other_config = self.other_config
-        root.next_cfg = 1
-
     def _start_vswitchd(self) -> ManagedProcess:
+        process = self.options.process
+        takes_turns = not process.preferred or (process.counted and self.options.dpdk)
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a bridge needs several files, a port one or two
         vswitchd = self._spawn(
             "ovs-vswitchd",
             [
                 *("prlimit", f"--nofile={most}:{most}"),
-                *self.options.process.under,
+                *process.under,
                 *self.binaries.command(self.binaries.vswitchd, self._journal.directory),
-                f"unix:{self.directory / 'db.sock'}",
+                f"unix:{self.database}",
                 f"--unixctl={self.directory / 'vswitchd.ctl'}",
             ],
             self._vswitchd_cpus(),
-            nice=self._nice,
+            nice=0 if takes_turns else _VSWITCHD_NICE,
         )
         awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
         self.db.wait(self._configured, awaited, _START_DEADLINE_S)
         return vswitchd
 
     def restart(self, *, killed: bool = False) -> None:
-        """End vswitchd and start it again. The database stays, so it makes bridges and ports anew; flows are gone.
+        """Restart vswitchd. The database stays, so it makes bridges and ports again; flows are gone.
 
-        ``killed``: by SIGKILL, as in a crash; else it is asked to exit, as the distributions' service does.
+        ``killed``: by SIGKILL, as in a crash; otherwise it is asked to exit, as the distributions' service does.
         """
         vswitchd = self._processes.pop()
         try:
@@ -316,14 +306,13 @@ class OvsInstance:
         self.db.transact(lambda _: None, "its bridges after a restart", _START_DEADLINE_S)
 
     def _vswitchd_cpus(self) -> tuple[int, ...]:
-        """Where nothing but the main thread forwards frames in userspace, it belongs where a PMD would be."""
+        """The CPUs to start on: the PMDs' CPUs if the main thread does all forwarding in userspace."""
         polls = self.options.datapath_type == "netdev" and not self.options.dpdk
         return self.options.pmd_cpus if polls else self.options.housekeeping_cpus
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
-        """Pin vswitchd's main thread to these CPUs, or to those that it started on. No other thread moves."""
         try:
-            # the first thread's id is that of the process
+            # The id of a process is that of its first thread, and no other thread moves.
             os.sched_setaffinity(self.vswitchd.pid, cpus or self._vswitchd_cpus())
         except ProcessLookupError as error:
             raise TestbedError("ovs-vswitchd is gone", evidence=dict(self.logs())) from error
@@ -331,9 +320,9 @@ class OvsInstance:
     def _configured(self) -> bool:
         if not self.db.has_root or self.db.root.cur_cfg < 1:
             return False
-        # A vswitchd that cannot start DPDK ends itself; one that did says so a moment after cur_cfg.
-        tells = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
-        return not tells or bool(self.db.root.dpdk_initialized)
+        # A vswitchd that cannot start DPDK ends itself; one that has started it says so a moment after cur_cfg.
+        reports = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
+        return not reports or bool(self.db.root.dpdk_initialized)
 
     @property
     def home(self) -> LiveNamespace:
@@ -362,24 +351,22 @@ class OvsInstance:
         return self.vswitchd.pid
 
     def note_bridges(self, bridges: tuple[str, ...]) -> None:
-        """Bridges go with the instance."""
+        """Do nothing, as ``forget_bridges``: bridges go with the private OVS."""
 
-    def forget_bridges(self, bridges: tuple[str, ...]) -> None:
-        """Bridges were not noted."""
+    def forget_bridges(self, bridges: tuple[str, ...]) -> None: ...
 
     def check_alive(self) -> None:
-        """TestbedError with the exit status and the end of the log when a daemon has ended, or somebody stopped it."""
+        """TestbedError with the exit status and the end of the log if a daemon has ended, or somebody stopped it."""
         self.check_running()
         if not self._frozen:
             for process in self._processes:
-                _check_goes_on(process)
+                _check_not_stopped(process)
 
     def check_running(self) -> None:
         for process in self._processes:
             process.check()
 
     def freeze(self) -> None:
-        """Stop vswitchd where it is, its PMDs too, until ``thaw``: it takes no CPU, and answers nobody."""
         self._frozen = True
         self.vswitchd.freeze()
 
@@ -398,10 +385,14 @@ class OvsInstance:
         return {process.log.name: process.log_tail() for process in self._processes}
 
     def close(self, *, keep_namespace: bool = False) -> None:
-        """Stop the daemons and remove directory and namespace, unless somebody's interface is still in it."""
+        """Stop the daemons and remove the directory; and the namespace, unless a borrowed interface is still in it."""
         if len(self._processes) == 2 and self._processes[1].running():
             self._processes[1].thaw()
-            self._ask_to_exit()
+            # Taps are persistent: only ``exit --cleanup`` removes them, and returns ports that were moved in. If
+            # vswitchd hangs or dies, ``stop`` ends it, and the namespace takes its taps along.
+            with suppress(TestbedError, subprocess.TimeoutExpired):
+                self.ctl.call("exit", "--cleanup", deadline_s=3.0)
+                self._processes[1].popen.wait(3.0)
         self.ctl.close()
         if hasattr(self, "db"):
             self.db.close()
@@ -412,17 +403,9 @@ class OvsInstance:
             self.namespace.close()
         self._journal.discard(self.directory, self._directory_entry)
 
-    def _ask_to_exit(self) -> None:
-        """Taps are persistent: only ``exit --cleanup`` removes them, and returns ports that were moved in."""
-        try:
-            self.ctl.call("exit", "--cleanup", deadline_s=3.0)
-            self._processes[1].popen.wait(3.0)
-        except (TestbedError, subprocess.TimeoutExpired):
-            return  # it hangs or died; stop() ends it, and the namespace takes its taps along
 
-
-def _check_goes_on(process: ManagedProcess) -> None:
-    """TestbedError when somebody keeps it stopped. A short stop, as by a debugger, disturbs a window and no run."""
+def _check_not_stopped(process: ManagedProcess) -> None:
+    """TestbedError if somebody keeps it stopped. A short stop, as by a debugger, disturbs only a window."""
     try:
         wait_until(lambda: process.state()[:1] != "T", f"{process.name} to go on", _STOPPED_FOR_A_MOMENT_S)
     except DeadlineError as error:

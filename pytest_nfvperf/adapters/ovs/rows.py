@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.nics import OvsPort
-from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, Row, Unixctl, UnixctlError, one
+from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, RefusedError, Row, Unixctl, one
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology.ports import Vlan
 from pytest_nfvperf.model.topology.topology import Topology
-
-# Mirrors on a bridge: rows of the Mirror table, output actions more in flows, and what OVS counted of copies.
 
 OFPP_NORMAL = 0xFFFFFFFA
 """OpenFlow 1.4, 7.2.1: forward as an Ethernet switch that learns MAC addresses."""
@@ -23,7 +21,11 @@ _INTERVAL = "stats-update-interval"
 _MIRROR_DEADLINE_S = 10.0
 
 FlowOutputs = tuple[int, tuple[int, ...]]
-"""Frames of this OpenFlow port leave by these."""
+"""An OpenFlow port, and the ports by which its frames leave."""
+
+_PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
+_EXAMPLES = 3
+_TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-offloaded"}
 
 
 def insert_mirrors(
@@ -31,34 +33,26 @@ def insert_mirrors(
 ) -> None:
     """Rows for a bridge's mirrors by OVSDB, in this transaction; ``ports``: rows by the topology's names."""
     for mirror in mirrors:
-        if mirror.by is MirrorMethod.OVSDB:
-            bridge.addvalue("mirrors", _new_mirror(transaction, mirror, ports))
-
-
-def _new_mirror(transaction: ovs.db.idl.Transaction, mirror: Mirror, ports: Mapping[str, Row]) -> Row:
-    row = transaction.insert(transaction.idl.tables["Mirror"])
-    row.name = mirror.name
-    # A VLAN narrows down what is selected: alone it would select nothing.
-    row.select_all = mirror.select_all or not (mirror.select_src or mirror.select_dst)
-    row.select_src_port = [ports[name] for name in mirror.select_src]
-    row.select_dst_port = [ports[name] for name in mirror.select_dst]
-    row.select_vlan = list(mirror.select_vlan)
-    if mirror.output is not None:
-        row.output_port = ports[mirror.output]
-    if mirror.output_vlan is not None:
-        row.output_vlan = mirror.output_vlan
-    if mirror.snaplen is not None:
-        row.snaplen = mirror.snaplen
-    return row
+        if mirror.by is not MirrorMethod.OVSDB:
+            continue
+        row = transaction.insert(transaction.idl.tables["Mirror"])
+        row.name = mirror.name
+        # A VLAN only narrows the selection: alone it would select nothing.
+        row.select_all = mirror.select_all or not (mirror.select_src or mirror.select_dst)
+        row.select_src_port = [ports[name] for name in mirror.select_src]
+        row.select_dst_port = [ports[name] for name in mirror.select_dst]
+        row.select_vlan = list(mirror.select_vlan)
+        if mirror.output is not None:
+            row.output_port = ports[mirror.output]
+        if mirror.output_vlan is not None:
+            row.output_vlan = mirror.output_vlan
+        if mirror.snaplen is not None:
+            row.snaplen = mirror.snaplen
+        bridge.addvalue("mirrors", row)
 
 
 def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Mapping[str, str]) -> None:
-    """Replace the mirrors of running bridges, and drop the megaflows.
-
-    OVS 3.1 keeps using megaflows that it made before there was a mirror, so they are purged.
-
-    ``interfaces``: OVS's interface names by the topology's port names.
-    """
+    """Replace the mirrors of running bridges. ``interfaces``: OVS's interface names by the topology's port names."""
 
     def change(transaction: ovs.db.idl.Transaction) -> None:
         rows, bridges = db.rows("Port"), db.rows("Bridge")
@@ -68,33 +62,33 @@ def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Map
             insert_mirrors(transaction, bridges[name], topology.bridge_mirrors(name), ports)
 
     db.transact(change, f"mirrors of topology {topology.name}", _MIRROR_DEADLINE_S)
-    ctl.call("revalidator/purge")
+    ctl.call("revalidator/purge")  # OVS 3.1 keeps using megaflows from before there was a mirror
 
 
 def flow_outputs(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> Iterator[FlowOutputs]:
-    """The flows of a bridge: its crossings, or NORMAL where mirrors by flows copy on a bridge without crossings."""
+    """The flows of a bridge: its crossings; or NORMAL, if mirrors by flows copy on a bridge without crossings."""
     mirrors = [mirror for mirror in topology.bridge_mirrors(bridge) if mirror.by is MirrorMethod.FLOW]
+
+    def copies(in_port: str, out_port: str) -> list[int]:
+        outputs = [mirror.output for mirror in mirrors if mirror.copies(in_port, out_port)]
+        return [ofports[name] for name in outputs if name is not None]
+
     crossings = [crossing for crossing in topology.crossings if crossing.bridge == bridge]
     for crossing in crossings:
-        copies = (m.output for m in mirrors if m.copies(crossing.in_port, crossing.out_port))
-        yield ofports[crossing.in_port], (ofports[crossing.out_port], *_numbers(copies, ofports))
+        outputs = (ofports[crossing.out_port], *copies(crossing.in_port, crossing.out_port))
+        yield ofports[crossing.in_port], outputs
     if crossings or not mirrors:
         return
     for port in topology.bridge_ports(bridge):
-        copies = (m.output for m in mirrors if m.copies(port, ""))
         if port not in {mirror.output for mirror in mirrors}:
-            yield ofports[port], (OFPP_NORMAL, *_numbers(copies, ofports))
-
-
-def _numbers(names: Iterable[str | None], ofports: Mapping[str, int]) -> Iterator[int]:
-    return (ofports[name] for name in names if name is not None)
+            yield ofports[port], (OFPP_NORMAL, *copies(port, ""))
 
 
 def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[str, MirrorCounts]:
-    """Copies that OVS counted so far, by mirror; mirrors by flows have no counters.
+    """OVS's counts of copies so far, by mirror; mirrors by flows have no counters.
 
     OVS reads the datapath's counts twice a second and writes them into the database once per
-    ``stats-update-interval``. Both are forced to happen now, which takes up to a second.
+    ``stats-update-interval``. This function forces both, which takes up to a second.
     """
     names = [mirror.name for mirror in mirrors if mirror.by is MirrorMethod.OVSDB]
     if not names:
@@ -105,7 +99,7 @@ def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[st
         known = int(db.root.other_config.get(_INTERVAL, "5000"))
         db.root.setkey("other_config", _INTERVAL, str(known + 1 if known % 2 == 0 else known - 1))
 
-    # A changed interval begins at once; what it writes is there when a second change was taken, on the same connection.
+    # A changed interval begins at once. Its values have arrived when OVS has applied a second change.
     for _ in range(2):
         db.transact(change_interval, "a reading of mirrors' statistics", _MIRROR_DEADLINE_S)
     rows = db.rows("Mirror")
@@ -114,11 +108,6 @@ def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[st
         for name in names
         if {"tx_packets", "tx_bytes"} <= rows[name].statistics.keys()
     }
-
-
-# A topology as rows of the OVS database, and what the rows say back.
-
-_PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
 
 
 def insert(
@@ -131,9 +120,9 @@ def insert(
     crossed: Collection[str],
     tag: str,
 ) -> None:
-    """All bridges of a topology with their ports and mirrors, in this transaction.
+    """Insert all bridges of a topology with their ports and mirrors, in this transaction.
 
-    ``crossed``: bridges that forward by flows of ours. ``tag``: of the run, by which its bridges are known.
+    ``crossed``: bridges that forward by our flows. ``tag``: of the run, to mark its bridges.
     """
     bridges = {name: _new_bridge(transaction, name, datapath_type, secure=name in crossed) for name in topology.bridges}
     ports = {port.port: _new_port(transaction, port) for port in wired}
@@ -150,8 +139,8 @@ def _new_bridge(transaction: ovs.db.idl.Transaction, name: str, datapath_type: s
     bridge = transaction.insert(transaction.idl.tables["Bridge"])
     bridge.name = name
     bridge.datapath_type = datapath_type
-    # Secure: nothing passes but by our flows, so nothing does before they are there.
-    # Standalone: OVS itself puts in the flow that does MAC learning (NORMAL).
+    # Secure: frames pass only by our flows, so none passes before these are there.
+    # Standalone: OVS itself adds the flow for MAC learning (NORMAL).
     bridge.fail_mode = "secure" if secure else "standalone"
     bridge.protocols = _PROTOCOLS
     bridge.addvalue("ports", _new_port(transaction, OvsPort(name, name, name, "internal")))
@@ -166,7 +155,7 @@ def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
         setattr(port, column, value)
     vlan = wired.vlan
     if vlan is not None:
-        # An access port has a tag, a trunk a list of VLANs, or both: then the tag is the VLAN of untagged frames.
+        # An access port has a tag, a trunk a list of VLANs. With both, the tag is the VLAN of untagged frames.
         if vlan.tag is not None:
             port.tag = vlan.tag
         if vlan.trunks:
@@ -195,7 +184,7 @@ def vlan_mode(vlan: Vlan) -> str:
 
 
 def interface_error(row: Row | None) -> str | None:
-    """Why an interface is not usable; None when it is."""
+    """The reason why an interface is not usable; None if it is."""
     if row is None:
         return "not in the database"
     error = one(row.error)
@@ -205,25 +194,24 @@ def interface_error(row: Row | None) -> str | None:
 
 
 def port_text(port: Row) -> list[str]:
-    """A port's interfaces and VLANs as text, a line each."""
+    """A port's interfaces with their VLANs, one line each."""
     tag = one(port.tag)
     vlan = "" if tag is None and not port.trunks else f" vlan_mode={one(port.vlan_mode)}"
     vlan += "" if tag is None else f" tag={tag}"
-    vlan += f" trunks={','.join(str(number) for number in sorted(port.trunks))}" if port.trunks else ""
-    return [f"{_interface_text(row)}{vlan}" for row in port.interfaces]
-
-
-def _interface_text(row: Row) -> str:
-    options = " ".join(f"{key}={value}" for key, value in sorted(row.options.items()))
-    affinity = "".join(f" {key}={value}" for key, value in sorted(row.other_config.items()))
-    return (
-        f"port {row.name}: type={row.type or 'system'} ofport={one(row.ofport)} mtu={one(row.mtu)} "
-        f"link={one(row.link_state)} {options}{affinity}".rstrip()
-    )
+    vlan += f" trunks={','.join(map(str, sorted(port.trunks)))}" if port.trunks else ""
+    lines = []
+    for row in port.interfaces:
+        options = " ".join(f"{key}={value}" for key, value in sorted(row.options.items()))
+        affinity = "".join(f" {key}={value}" for key, value in sorted(row.other_config.items()))
+        line = (
+            f"port {row.name}: type={row.type or 'system'} ofport={one(row.ofport)} mtu={one(row.mtu)} "
+            f"link={one(row.link_state)} {options}{affinity}"
+        )
+        lines.append(line.rstrip() + vlan)
+    return lines
 
 
 def mirror_text(mirror: Row) -> str:
-    """A mirror in one line."""
     selects = ["select_all"] if mirror.select_all else []
     for column in ("select_src_port", "select_dst_port"):
         names = sorted(port.name for port in getattr(mirror, column))
@@ -234,19 +222,14 @@ def mirror_text(mirror: Row) -> str:
     return " ".join([f"mirror {mirror.name}:", *selects, *([] if snaplen is None else [f"snaplen={snaplen}"])])
 
 
-# Hardware offload: the switch, and whether flows really are in hardware.
-#
-# ``other_config:hw-offload`` (ovs-vswitchd.conf.db(5)) only allows OVS to try; a NIC, a driver or an action
-# that cannot leaves the flow in software without a word. So the flows are asked: ``dpctl/dump-flows type=...``
+# Hardware offload. ``other_config:hw-offload`` (ovs-vswitchd.conf.db(5)) only allows OVS to try it. If a NIC, a driver
+# or an action cannot, the flow silently stays in software. So we ask for the flows: ``dpctl/dump-flows type=...``
 # (ovs-dpctl(8)).
-
-_EXAMPLES = 3
-_TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-offloaded"}
 
 
 @dataclass(frozen=True, slots=True)
 class OffloadedFlows:
-    """Flows of one kind: how many, and a few of them as OVS writes them."""
+    """Flows of one kind: their number, and a few of them in OVS's words."""
 
     count: int
     examples: tuple[str, ...] = ()
@@ -254,10 +237,10 @@ class OffloadedFlows:
 
 @dataclass(frozen=True, slots=True)
 class OffloadState:
-    """Where the flows of the datapath are handled.
+    """The flows of the datapath by the place that handles them.
 
     Attributes:
-        full: in hardware, actions and all.
+        full: matched and acted on in hardware.
         partial: matched in hardware, acted on in software.
         none: in software.
     """
@@ -277,12 +260,12 @@ class OffloadState:
 
 
 def offloaded_flows(ctl: Unixctl) -> OffloadState:
-    """The datapath's flows by where they are handled now; a flow appears with its first frame."""
+    """The datapath's flows now; a flow appears with its first frame."""
     return OffloadState(**{kind: _flows(ctl, text) for kind, text in _TYPES.items()})
 
 
 def offload_share(state: OffloadState, problems: str) -> OffloadShare:
-    """The result of a measurement; ``problems``: vswitchd's warnings, of which those about offload are kept."""
+    """The result of a measurement; ``problems``: vswitchd's warnings, filtered for those about offload."""
     complaints = [line for line in problems.splitlines() if "offload" in line or "flow api" in line.lower()]
     return OffloadShare(
         state.full.count,
@@ -296,7 +279,7 @@ def offload_share(state: OffloadState, problems: str) -> OffloadShare:
 def _flows(ctl: Unixctl, kind: str) -> OffloadedFlows:
     try:
         text = ctl.call("dpctl/dump-flows", f"type={kind}")
-    except UnixctlError:  # there is no datapath, or several of which none is named: no flows of ours
+    except RefusedError:  # there is no datapath, or several unnamed ones: no flows of ours
         return OffloadedFlows(0)
     flows = [line for line in text.splitlines() if "actions:" in line]
     return OffloadedFlows(len(flows), tuple(flows[:_EXAMPLES]))

@@ -7,15 +7,17 @@ import os
 import re
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.counters import LOOKUP_ENDS, OvsCollector
+from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
 from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlow, asking
-from pytest_nfvperf.adapters.ovs.ovsdb import UnixctlError
+from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
@@ -23,25 +25,34 @@ from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import SamplerReading
 
-# How the kernel, and the host below it, scheduled the PMD threads: source "pmd-sched".
-#
-# ============================= ================================================================== ``pmd-
-# sched.kept_off_ns`` PMD threads were kept off their CPU, by waiting for it or by the host, summed ``pmd-
-# sched.run_delay_ns`` they were runnable and waited for a CPU: the kernel's part of it ``pmd-
-# sched.beside_run_ns`` vswitchd's main thread ran, where it may run on a PMD's CPU; else absent ``pmd-
-# sched.run_ns`` they ran ``pmd-sched.involuntary_switches`` they were preempted ``pmd-
-# sched.voluntary_switches`` they slept ``pmd-sched.c01.<name>`` the same of one PMD
-# ============================= ==================================================================
-
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")
 _SWITCHES = {
     "nonvoluntary_ctxt_switches:": "involuntary_switches",
     "voluntary_ctxt_switches:": "voluntary_switches",
 }
 
+_PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
+_PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
+_AGGREGATE = MultipartRequest(2, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
+_RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
+_RXQ = re.compile(r"port:\s*(?P<port>\S+)\s+queue-id:\s*(?P<queue>\d+).*?pmd usage:\s*(?:(?P<usage>\d+)\s*%|NOT AVAIL)")
+
 
 class PmdSchedCollector:
-    """Was a PMD robbed of its CPU? Looks for some milliseconds at each, until a tick of its CPU."""
+    """How the kernel, and the host below it, scheduled the PMD threads. Source "pmd-sched".
+
+    ==================================  ==================================================================
+    ``pmd-sched.kept_off_ns``           PMD threads were off their CPU, waiting for it or because of the host
+    ``pmd-sched.run_delay_ns``          they were runnable and waited for a CPU: the kernel's part of it
+    ``pmd-sched.beside_run_ns``         vswitchd's main thread ran, if it may run on a PMD's CPU; else absent
+    ``pmd-sched.run_ns``                they ran
+    ``pmd-sched.involuntary_switches``  they were preempted
+    ``pmd-sched.voluntary_switches``    they slept
+    ``pmd-sched.c01.<name>``            the same of one PMD
+    ==================================  ==================================================================
+
+    A snapshot watches each PMD for some milliseconds, until a tick of its CPU.
+    """
 
     def __init__(self, vswitchd_pid: int) -> None:
         self._tasks = Path(f"/proc/{vswitchd_pid}/task")
@@ -49,24 +60,25 @@ class PmdSchedCollector:
         self._kept_off: dict[Path, _KeptOff] = {}
 
     def snapshot(self) -> CounterSnapshot:
-        """All counters now; none when there is no PMD thread. TestbedError when vswitchd is gone."""
-        counters: dict[str, int] = {}
-        tasks = self._pmd_tasks()
-        for core, figures in tasks:
-            for name, value in figures.items():
-                counters[f"pmd-sched.c{core:02d}.{name}"] = value
-                counters[f"pmd-sched.{name}"] = counters.get(f"pmd-sched.{name}", 0) + value
-        beside = self._main_thread_beside({core for core, _ in tasks})
-        if beside is not None:
-            counters["pmd-sched.beside_run_ns"] = beside
+        """All counters now; none without PMD threads. TestbedError if vswitchd is gone."""
+        counters: Counter[str] = Counter()
+        cpus = set()
+        for cpu, task in self._pmd_tasks():
+            with suppress(FileNotFoundError, ProcessLookupError):  # PMD threads come and go
+                for name, value in self._figures(task).items():
+                    counters[f"pmd-sched.c{cpu:02d}.{name}"] = value
+                    counters[f"pmd-sched.{name}"] += value
+                cpus.add(cpu)
+        companion_ns = self._main_thread_run_ns(cpus)
+        if companion_ns is not None:
+            counters["pmd-sched.beside_run_ns"] = companion_ns
         return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def pollers(self) -> tuple[Poller, ...]:
-        found = ((_pmd_cpu(task), task) for task in self._all_tasks())
-        return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in found if cpu is not None)
+        return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in self._pmd_tasks())
 
-    def _main_thread_beside(self, pmd_cpus: Set[int]) -> int | None:
-        """How long the main thread ran so far, ns; None where it has no business on a PMD's CPU."""
+    def _main_thread_run_ns(self, pmd_cpus: Set[int]) -> int | None:
+        """Run time of the main thread so far, in ns; None if it may not run on a PMD's CPU."""
         try:
             if not os.sched_getaffinity(self._main) & pmd_cpus:
                 return None
@@ -74,22 +86,19 @@ class PmdSchedCollector:
             raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
         return _scheduling(self._tasks / str(self._main)).get("run_ns")
 
-    def _pmd_tasks(self) -> list[tuple[int, dict[str, int]]]:
-        return [found for task in self._all_tasks() if (found := self._pmd(task)) is not None]
-
-    def _all_tasks(self) -> list[Path]:
+    def _pmd_tasks(self) -> list[tuple[int, Path]]:
+        """Each PMD thread with the CPU in its name."""
         try:
-            return list(self._tasks.iterdir())
+            tasks = list(self._tasks.iterdir())
         except FileNotFoundError as error:
             raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
-
-    def _pmd(self, task: Path) -> tuple[int, dict[str, int]] | None:
-        """CPU and figures of a PMD thread; None of another one, or of one that ended meanwhile: they come and go."""
-        cpu = _pmd_cpu(task)
-        try:
-            return (cpu, self._figures(task)) if cpu is not None else None
-        except (FileNotFoundError, ProcessLookupError):
-            return None
+        found = []
+        for task in tasks:
+            with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+                match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
+                if match is not None:
+                    found.append((int(match[1]), task))
+        return found
 
     def _figures(self, task: Path) -> dict[str, int]:
         off_ns = off_cpu_ns(task)
@@ -102,14 +111,14 @@ class PmdSchedCollector:
 
 @dataclass
 class _KeptOff:
-    """How long one thread was kept off its CPU so far. ``off_ns``: the last ``off_cpu_ns``; None if unknown."""
+    """Total time that a thread was kept off its CPU. ``off_ns``: the last ``off_cpu_ns``; None if unknown."""
 
     last: Mapping[str, int]
     total_ns: int
-    off_ns: int | None = field(default=None)
+    off_ns: int | None = None
 
     def now(self, figures: Mapping[str, int], off_ns: int | None) -> int:
-        """The total now. Where the thread slept in between, or no tick was seen, its waiting alone counts."""
+        """The total now. If the thread slept in between, or without a tick, only its waiting counts."""
         kept_ns = max(0, figures["run_delay_ns"] - self.last["run_delay_ns"])
         slept = figures.get("voluntary_switches") != self.last.get("voluntary_switches")
         if off_ns is not None and self.off_ns is not None and not slept:
@@ -117,15 +126,6 @@ class _KeptOff:
         self.last, self.off_ns = figures, off_ns
         self.total_ns += kept_ns
         return self.total_ns
-
-
-def _pmd_cpu(task: Path) -> int | None:
-    """The CPU in a PMD thread's name; None of another thread, or of one that ended meanwhile."""
-    try:
-        match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(match[1]) if match is not None else None
 
 
 def _scheduling(task: Path) -> dict[str, int]:
@@ -142,32 +142,19 @@ def _scheduling(task: Path) -> dict[str, int]:
     return figures
 
 
-# OVS seen once a second while a trial runs: what of its counters a soak keeps, and what it costs.
-#
-# A subset of the collector's counters, by name; beside them
-#
-# ========================= ================================================================
-# ``<bridge>.openflow_packets`` packets that the bridge's OpenFlow flows matched (OFPMP_AGGREGATE)
-# ``<port>.q<n>.rxq_busy_5s`` share of its PMD's cycles that a receive queue took in the last 5 s (OVS 3.1 and
-# later) ``<port>.q<n>.rxq_busy`` the same of an older OVS: the mean of its last minute, which rises from 0 with
-# a new port ``vswitchd.rss`` resident memory of ovs-vswitchd, bytes ``drops`` frames dropped by the datapath,
-# all reasons together =========================
-# ================================================================
-
-_PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
-_PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
-_DROPS = ("coverage.datapath_drop_", "coverage.drop_action_")
-_AGGREGATE = MultipartRequest(2, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
-_AGGREGATED = struct.Struct("!Q")  # packets come first
-_RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
-_RxqQuestion = tuple[str, tuple[str, ...]]
-"""The column, and the arguments of the question."""
-
-_RXQ = re.compile(r"port:\s*(?P<port>\S+)\s+queue-id:\s*(?P<queue>\d+).*?pmd usage:\s*(?:(?P<usage>\d+)\s*%|NOT AVAIL)")
-
-
 class OvsSampler:
-    """Fulfils ports.datapath.Sampler. ``collector``: of the same instance."""
+    """Samples OVS once a second while a trial runs. ``collector``: of the same OVS.
+
+    A subset of the collector's counters, and
+
+    =============================  ================================================================
+    ``<bridge>.openflow_packets``  packets that the bridge's OpenFlow flows matched (OFPMP_AGGREGATE)
+    ``<port>.q<n>.rxq_busy_5s``    share of its PMD's cycles that a receive queue took in the last 5 s (from OVS 3.1)
+    ``<port>.q<n>.rxq_busy``       the same of an older OVS: its last minute's mean, rising from 0 for a new port
+    ``vswitchd.rss``               resident memory of ovs-vswitchd, bytes
+    ``drops``                      frames dropped by the datapath, for all reasons
+    =============================  ================================================================
+    """
 
     name = "ovs"
 
@@ -178,8 +165,8 @@ class OvsSampler:
         self._collector = collector
         self._topologies = topologies
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
-        self._rxqs_of: _RxqQuestion | None = None
-        self._tells_rxqs = True
+        self._rxqs_of: tuple[str, tuple[str, ...]] | None = None
+        self._has_rxqs = True
 
     @property
     def pid(self) -> int:
@@ -188,34 +175,28 @@ class OvsSampler:
     def read(self) -> SamplerReading:
         counted = self._collector.snapshot().as_dict()
         counters = {name: count for name, count in counted.items() if _kept(name)}
-        counters["drops"] = sum(count for name, count in counted.items() if name.startswith(_DROPS))
-        for built in self._topologies():
-            counters |= self._openflow_packets(built.topology.bridges)
+        counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
+        for bridge in (bridge for built in self._topologies() for bridge in built.topology.bridges):
+            with asking(self._openflow.socket(bridge)) as connection:
+                (packets,) = struct.unpack_from("!Q", connection.ask(_AGGREGATE))  # packets come first
+            counters[f"{bridge}.openflow_packets"] = packets
         return SamplerReading(counters, {"vswitchd.rss": resident_bytes(self.pid), **self._rxqs()})
 
-    def _openflow_packets(self, bridges: Sequence[str]) -> dict[str, int]:
-        found = {}
-        for bridge in bridges:
-            with asking(self._openflow.socket(bridge)) as connection:
-                (packets,) = _AGGREGATED.unpack_from(connection.ask(_AGGREGATE))
-            found[f"{bridge}.openflow_packets"] = packets
-        return found
-
     def _rxqs(self) -> Mapping[str, float]:
-        if not self._tells_rxqs:
+        if not self._has_rxqs:
             return {}
         if self._rxqs_of is None:
             self._rxqs_of = rxq_question(self._instance.ctl.usage(_RXQ_SHOW))
         column, arguments = self._rxqs_of
         try:
             return dict(parse_rxqs(self._instance.ctl.call(_RXQ_SHOW, *arguments), column))
-        except UnixctlError:  # the kernel's datapath has none
-            self._tells_rxqs = False
+        except RefusedError:  # the kernel's datapath has no such queues
+            self._has_rxqs = False
             return {}
 
 
 class PmdSampler:
-    """How long PMD threads were kept off their CPU by anybody but the DUT's own main thread."""
+    """Time that PMD threads were kept off their CPU, except by the DUT's own main thread."""
 
     name = "pmd-sched"
 
@@ -223,7 +204,7 @@ class PmdSampler:
         self._collector = collector
 
     def read(self) -> SamplerReading:
-        """Absent without PMD threads, or where the kernel does not tell."""
+        # Nothing without PMD threads, or on a kernel that does not count it.
         counted = self._collector.snapshot().as_dict()
         waited = counted.get("pmd-sched.kept_off_ns")
         if waited is None:
@@ -238,7 +219,7 @@ def _kept(name: str) -> bool:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process (proc(5), statm); TestbedError when it is gone."""
+    """Resident memory of a process (proc(5), statm); TestbedError if it is gone."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     except OSError as error:
@@ -246,8 +227,8 @@ def resident_bytes(pid: int) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def rxq_question(usage: str | None) -> _RxqQuestion:
-    """How this OVS is asked for the shortest time that it knows a queue's share of: 5 s, or else a minute."""
+def rxq_question(usage: str | None) -> tuple[str, tuple[str, ...]]:
+    """The name and arguments for the shortest period of queues' shares that this OVS knows: 5 s, or a minute."""
     return ("rxq_busy_5s", ("-secs", "5")) if usage is not None and "-secs" in usage else ("rxq_busy", ())
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,18 +25,51 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
-# What a topology needs of a running OVS, whether it is ours or the system's.
+RUN_DIRECTORY = Path("/run/openvswitch")
+_DATABASE = "Open_vSwitch"
+
+_APPLY = {"op": "mutate", "table": _DATABASE, "where": [], "mutations": [["next_cfg", "+=", 1]]}
+"""Asks vswitchd to apply the change: it counts cur_cfg up to next_cfg."""
+
+AT_START_ONLY = frozenset(
+    [
+        "dpdk-alloc-mem",
+        "dpdk-extra",
+        "dpdk-hugepage-dir",
+        "dpdk-init",
+        "dpdk-lcore-mask",
+        "dpdk-probe-at-init",
+        "dpdk-socket-limit",
+        "dpdk-socket-mem",
+        "hw-offload",
+        "n-offload-threads",
+        "per-port-memory",
+        "userspace-tso-enable",
+        "vhost-iommu-support",
+        "vhost-postcopy-support",
+        "vhost-sock-dir",
+    ]
+)
+"""Keys that OVS reads only at its start (ovs-vswitchd.conf.db(5)), or cannot undo, such as hw-offload."""
+
+_DEADLINE_S = 10.0
+_LOG_BYTES = 1 << 16
+_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 
 
 class RunningOvs(Protocol):
-    """A running OVS. ``close()`` gives it back as it was found; one of our own ends.
+    """A running OVS, private or the system's. ``close()`` ends a private one and restores the system's.
 
     Attributes:
-        name: tells the instances of a run apart.
+        name: unique among the OVS of a run.
         tag: of the run.
-        owned: it is ours alone: nobody else has bridges on it.
-        options: how it runs.
-        directory: of ours, where far ends of vhost-user ports listen.
+        owned: only this run has bridges on it.
+        options: its configuration.
+        directory: of this run, where far ends of vhost-user ports listen.
+        home: the network namespace of vswitchd.
+        ofctl: command line of the ovs-ofctl for its bridges.
+        sockets: directory of its bridges' management sockets.
+        dpdk_version: of the DPDK that it was built with; None without.
     """
 
     name: str
@@ -47,45 +81,37 @@ class RunningOvs(Protocol):
     db: Ovsdb
 
     @property
-    def home(self) -> Home:
-        """The network namespace that vswitchd runs in."""
-        ...
+    def home(self) -> Home: ...
 
     @property
-    def ofctl(self) -> Sequence[str | Path]:
-        """The words that start the ovs-ofctl that speaks to its bridges."""
-        ...
+    def ofctl(self) -> Sequence[str | Path]: ...
 
     @property
-    def sockets(self) -> Path:
-        """The directory of its bridges' management sockets."""
-        ...
+    def sockets(self) -> Path: ...
 
     @property
     def database(self) -> Path: ...
 
     @property
-    def dpdk_version(self) -> str | None:
-        """Of the DPDK that it was built with; None where it was built without."""
-        ...
+    def dpdk_version(self) -> str | None: ...
 
     @property
     def pid(self) -> int: ...
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
-        """Let vswitchd's main thread run on these CPUs only, or on those that it started on, if it is ours."""
+        """Pin a private vswitchd's main thread to these CPUs, or to those that it started on."""
         ...
 
     def check_alive(self) -> None: ...
 
     def thaw(self) -> None:
-        """Let vswitchd go on where somebody stopped it, if it is ours."""
+        """Continue a private vswitchd that was stopped."""
         ...
 
     def running(self) -> bool: ...
 
     def problems(self) -> str:
-        """What vswitchd has complained of: its last warnings and errors."""
+        """The last warnings and errors of vswitchd."""
         ...
 
     def logs(self) -> dict[str, str]:
@@ -93,26 +119,19 @@ class RunningOvs(Protocol):
         ...
 
     def note_bridges(self, bridges: tuple[str, ...]) -> None:
-        """Bridges of the run are about to be made: what of them would outlive the run is journaled."""
+        """Journal bridges before they are made, if they could outlive the run."""
         ...
 
-    def forget_bridges(self, bridges: tuple[str, ...]) -> None:
-        """They are gone."""
-        ...
+    def forget_bridges(self, bridges: tuple[str, ...]) -> None: ...
 
     def close(self, *, keep_namespace: bool = False) -> None:
-        """Give it back. Can be called twice."""
+        """Can be called twice."""
         ...
-
-
-# Finding the system's OVS by the files in its run directory (ovs-vswitchd(8), ovs-appctl(8)).
-
-RUN_DIRECTORY = Path("/run/openvswitch")
 
 
 @dataclass(frozen=True, slots=True)
 class SystemSockets:
-    """Where a running OVS is spoken to. ``log``: vswitchd's log file; None where it has none."""
+    """Sockets of a running OVS. ``log``: vswitchd's log file, if any."""
 
     directory: Path
     database: Path
@@ -121,27 +140,25 @@ class SystemSockets:
     log: Path | None
 
     def schema(self) -> str:
-        """The database's own schema, as JSON; TestbedError when it does not answer."""
-        rpc = JsonRpc(self.database, "ovsdb-server")
-        try:
-            return json.dumps(rpc.request("get_schema", ["Open_vSwitch"]))
-        finally:
-            rpc.close()
+        """The database's own schema, as JSON; TestbedError if it does not answer."""
+        with closing(JsonRpc(self.database, "ovsdb-server")) as rpc:
+            return json.dumps(rpc.request("get_schema", [_DATABASE]))
 
 
 def find_system(run_dir: str | None = None) -> SystemSockets:
-    """The OVS whose sockets are in this directory.
+    """Find the system's OVS by the files in its run directory (ovs-vswitchd(8), ovs-appctl(8)).
 
     Raises:
-        TestbedError: none runs there; says what was looked for, and how to start one.
+        TestbedError: none runs there; with instructions to start one.
     """
     directory = Path(run_dir) if run_dir is not None else RUN_DIRECTORY
     pid_file, database = directory / "ovs-vswitchd.pid", directory / "db.sock"
     try:
         pid = int(pid_file.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else "holds no process id"
         raise TestbedError(
-            f"no Open vSwitch runs in {directory}: {pid_file}: {_reason(error)}; start it "
+            f"no Open vSwitch runs in {directory}: {pid_file}: {reason}; start it "
             "(systemctl start openvswitch-switch), name its directory by dut.ovs.run_dir, or write 'instance: private'"
         ) from error
     process = ProcessId.of(pid)
@@ -153,10 +170,6 @@ def find_system(run_dir: str | None = None) -> SystemSockets:
     return SystemSockets(directory, database, control, process, _log_file(pid))
 
 
-def _reason(error: OSError | ValueError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "holds no process id"
-
-
 def _log_file(pid: int) -> Path | None:
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     named = [argument.partition("=")[2] for argument in arguments if argument.startswith("--log-file")]
@@ -164,18 +177,12 @@ def _log_file(pid: int) -> Path | None:
     return log if log is not None and log.is_file() else None
 
 
-# Giving the system's OVS back as it was: bridges of ours go, keys that were changed get their old value.
-#
-# By the entries of the journal, and so after kill -9 too. What somebody else changed meanwhile is theirs, and
-# is left.
-
-_DATABASE = "Open_vSwitch"
-_APPLY = {"op": "mutate", "table": _DATABASE, "where": [], "mutations": [["next_cfg", "+=", 1]]}
-"""vswitchd counts up to it when it has taken the change."""
+# Restoring the system's OVS: our bridges are removed, changed keys get their old value. This works from entries of the
+# journal, and so after kill -9, too. What somebody else has changed meanwhile is left.
 
 
 def remove_bridge(entry: Entry) -> bool:
-    """Remove a bridge of the run; False when there is none, or another run's, or no such database any more."""
+    """Remove a bridge of the run; False if there is none, it is another run's, or its database is gone."""
     database = Path(entry.details["database"])
     if not database.parent.is_dir():
         return False
@@ -190,7 +197,7 @@ def remove_bridge(entry: Entry) -> bool:
 
 
 def restore_setting(entry: Entry) -> bool:
-    """Restore the old value of an other_config key; False when somebody else has changed it since."""
+    """Restore the old value of an other_config key; False if somebody else has changed it since."""
     database, key = Path(entry.details["database"]), entry.name
     was, wrote = entry.details["was"], entry.details["wrote"]
     if not database.parent.is_dir():
@@ -207,11 +214,8 @@ def restore_setting(entry: Entry) -> bool:
 
 
 def _transact(database: Path, *operations: Mapping[str, Any]) -> dict[str, Any]:
-    rpc = JsonRpc(database, "ovsdb-server")
-    try:
+    with closing(JsonRpc(database, "ovsdb-server")) as rpc:
         results = rpc.request("transact", [_DATABASE, *operations])
-    finally:
-        rpc.close()
     for result in results:
         if result is not None and "error" in result:
             raise TestbedError(f"the OVS database {database} refused: {result['error']} {result.get('details', '')}")
@@ -219,40 +223,13 @@ def _transact(database: Path, *operations: Mapping[str, Any]) -> dict[str, Any]:
     return first
 
 
-# The system's OVS, used as it runs: through its sockets, and without touching what is not ours.
-#
-# Ours are bridges of topologies, marked by external_ids, and the keys of other_config that the testbed file
-# asks for. Both are journaled before they are made, and undone when the run ends; after kill -9 by the reaper.
-# Its daemons are neither started, stopped nor pinned, its log levels not changed.
-
-AT_START_ONLY = frozenset(
-    {
-        "dpdk-alloc-mem",
-        "dpdk-extra",
-        "dpdk-hugepage-dir",
-        "dpdk-init",
-        "dpdk-lcore-mask",
-        "dpdk-probe-at-init",
-        "dpdk-socket-limit",
-        "dpdk-socket-mem",
-        "hw-offload",
-        "n-offload-threads",
-        "per-port-memory",
-        "userspace-tso-enable",
-        "vhost-iommu-support",
-        "vhost-postcopy-support",
-        "vhost-sock-dir",
-    }
-)
-"""Keys that OVS reads when it starts (ovs-vswitchd.conf.db(5)), or does not go back from, as with hw-offload."""
-
-_DEADLINE_S = 10.0
-_LOG_BYTES = 1 << 16
-_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
-
-
 class SystemOvs:
-    """Fulfils ``running.RunningOvs``."""
+    """The system's OVS as a RunningOvs, used as it runs, through its sockets.
+
+    The run makes bridges of topologies, marked by external_ids, and sets the keys of other_config that the testbed
+    file asks for. Both are journaled before, and undone at the end of the run or, after kill -9, by the reaper. The
+    run does not start, stop or pin the daemons, nor change their log levels.
+    """
 
     def __init__(
         self,
@@ -263,11 +240,11 @@ class SystemOvs:
         ofctl: Sequence[str | Path],
         name: str = "ovs",
     ) -> None:
-        """Connect, and write what the options' other_config asks for.
+        """Connect, and set the options' other_config.
 
         Raises:
-            ConfigError: a key that OVS reads at its start only.
-            TestbedError: OVS does not answer, or has no DPDK where the testbed asks for it.
+            ConfigError: OVS reads a key only at its start.
+            TestbedError: OVS does not answer, or has no DPDK although the testbed asks for it.
         """
         self.name = name
         self.tag = journal.tag
@@ -284,27 +261,24 @@ class SystemOvs:
         self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
         try:
             self.directory.mkdir()
-            self.db = self._connect()
-            self.version = _version(self.ctl.call("version"))
-            self._check_dpdk()
+            schema = self.directory / "vswitch.ovsschema"
+            schema.write_text(sockets.schema(), encoding="utf-8")
+            database = Ovsdb(sockets.database, schema, self.check_alive)
+            database.connect(_DEADLINE_S)
+            self.db = database
+            text = self.ctl.call("version")
+            found = _VERSION.search(text)
+            self.version = found[1] if found else text.strip()
+            if options.dpdk and not self.db.root.dpdk_initialized:
+                raise TestbedError(
+                    f"the testbed asks for the DPDK datapath, and the OVS in {self.sockets} has not started DPDK: "
+                    "ovs-vsctl set Open_vSwitch . other_config:dpdk-init=true, and restart it; or write "
+                    "'datapath: netdev'"
+                )
             self._set(options.other_config)
         except BaseException:
             self.close()
             raise
-
-    def _connect(self) -> Ovsdb:
-        schema = self.directory / "vswitch.ovsschema"
-        schema.write_text(self._where.schema(), encoding="utf-8")
-        database = Ovsdb(self._where.database, schema, self.check_alive)
-        database.connect(_DEADLINE_S)
-        return database
-
-    def _check_dpdk(self) -> None:
-        if self.options.dpdk and not self.db.root.dpdk_initialized:
-            raise TestbedError(
-                f"the testbed asks for the DPDK datapath, and the OVS in {self.sockets} has not started DPDK: "
-                "ovs-vsctl set Open_vSwitch . other_config:dpdk-init=true, and restart it; or write 'datapath: netdev'"
-            )
 
     @property
     def dpdk_version(self) -> str | None:
@@ -354,10 +328,9 @@ class SystemOvs:
         return self._where.process.pid
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
-        """It stays where the system has put it."""
+        """Do nothing: the system has placed it."""
 
     def check_alive(self) -> None:
-        """TestbedError when vswitchd is another process by now, or gone."""
         if not self.running():
             raise TestbedError(
                 f"the system's ovs-vswitchd (pid {self.pid}) has ended or was restarted during the test",
@@ -365,7 +338,7 @@ class SystemOvs:
             )
 
     def thaw(self) -> None:
-        """It is not ours to let go on."""
+        """Do nothing: the run never stops it."""
 
     def running(self) -> bool:
         return self._where.process.alive()
@@ -384,14 +357,14 @@ class SystemOvs:
         try:
             with self._where.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
-                # rotated meanwhile, it is shorter than it was
+                # a log that was rotated meanwhile is shorter than at the start
                 log.seek(max(self._log_start if size >= self._log_start else 0, size - _LOG_BYTES))
                 return log.read().decode(errors="replace")
         except OSError as error:
             return f"{self._where.log} cannot be read: {error}"
 
     def note_bridges(self, bridges: tuple[str, ...]) -> None:
-        """They would outlive the run, and a restart of OVS."""
+        # They would outlive the run, and a restart of OVS.
         details = {"database": str(self.database), "tag": self.tag}
         entries = self._journal.note_all(Kind.OVS_BRIDGE, bridges, **details)
         self._bridges.update(zip(bridges, entries, strict=True))
@@ -400,7 +373,7 @@ class SystemOvs:
         self._journal.forget_all([self._bridges.pop(name) for name in bridges if name in self._bridges])
 
     def close(self, *, keep_namespace: bool = False) -> None:  # noqa: ARG002 - it has none of its own
-        """Restore the changed keys, and disconnect. The journal keeps what OVS did not take back."""
+        """Restore the changed keys, and disconnect. Keys that could not be restored stay in the journal."""
         try:
             while self._settings:
                 restore_setting(self._settings[-1])
@@ -412,42 +385,29 @@ class SystemOvs:
             self._journal.discard(self.directory, self._entry)
 
 
-def _version(text: str) -> str:
-    found = _VERSION.search(text)
-    return found[1] if found else text.strip()
-
-
-# What is known of an installation beside its versions: where it is from, and how it was built.
-
-_TYPES = (("port types", "iface_types"), ("datapath types", "datapath_types"))
-
-
 def installation_facts(spec: OvsSpec, binaries: OvsBinaries, instance: RunningOvs) -> dict[str, Any]:
-    """Fields of a DatapathInfo: ``installation``, ``origin`` and ``build``."""
+    """The fields ``installation``, ``origin`` and ``build`` of a DatapathInfo."""
     named = next((version for version in spec.versions if version.prefix == spec.prefix), None)
     origin = named.origin if named is not None else ""
-    build = named.build if named is not None else ()
+    build = list(named.build) if named is not None else []
     if spec.prefix is None:
         build += _package(str(binaries.vswitchd))
     if named is not None and named.checksum:
-        build += (("checksum", named.checksum),)
+        build.append(("checksum", named.checksum))
+    for name, column in (("port types", "iface_types"), ("datapath types", "datapath_types")):
+        types = sorted(getattr(instance.db.root, column)) if instance.db.has_column(_DATABASE, column) else []
+        if types:
+            build.append((name, ", ".join(map(str, types))))
     return {
         "installation": str(binaries.vswitchd),
         "origin": origin or ("prefix" if spec.prefix is not None else INSTALLED),
-        "build": (*build, *_compiled_in(instance)),
+        "build": tuple(build),
     }
-
-
-def _compiled_in(instance: RunningOvs) -> tuple[tuple[str, str], ...]:
-    """What vswitchd says that it was built with: kinds of ports, such as dpdk and afxdp, and of datapaths."""
-    columns = [(name, column) for name, column in _TYPES if instance.db.has_column("Open_vSwitch", column)]
-    known = ((name, sorted(getattr(instance.db.root, column))) for name, column in columns)
-    return tuple((name, ", ".join(map(str, types))) for name, types in known if types)
 
 
 @cache
 def _package(vswitchd: str) -> tuple[tuple[str, str], ...]:
-    """Debian's package that an installed vswitchd is of, and its version; empty where dpkg does not know the file."""
+    """Debian's package of an installed vswitchd, and its version; empty if dpkg does not know the file."""
     try:
         owner, _, _ = run(["dpkg-query", "--search", str(Path(vswitchd).resolve())]).partition(": ")
         return ((owner, run(["dpkg-query", "--show", "--showformat=${Version}", owner])),)
