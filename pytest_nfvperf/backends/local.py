@@ -14,8 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pytest_nfvperf.adapters.bridge.datapath import KIND as LINUX_BRIDGE
-from pytest_nfvperf.adapters.bridge.datapath import BridgeDatapath
 from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
@@ -28,6 +26,8 @@ from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
+from pytest_nfvperf.adapters.net.linux_bridge import KIND as LINUX_BRIDGE
+from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
 from pytest_nfvperf.adapters.ovs.installation import MEMORY_MIB, locate
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS, NodesDatapath, check_node_programs

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.guest.kernel_image import kernel_of, prepare_kernel
+from pytest_nfvperf.adapters.vnf.guest_kernel import kernel_of, prepare_kernel
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, VIRTUAL_TIME, GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import NfvperfError
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.ovn.bgp_agent import VARIABLE, find_agent
 from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn
 from pytest_nfvperf.features.virtual_time.guest_run import GuestMachine, run_in_guest

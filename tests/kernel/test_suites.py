@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
+from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, run_in_guest
 from tests.functional.ovs_support import clean_run
 from tests.kernel.inner_tests import InnerTest, check, pytest_command, results

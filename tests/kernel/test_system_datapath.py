@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
+from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_time.guest_run import run_in_guest
 from tests.contract import test_datapath as contract
 from tests.functional import test_kernel_datapath as functional

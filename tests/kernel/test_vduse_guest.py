@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, kernel_of, need
+from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, kernel_of, need
 from pytest_nfvperf.features.versions.adding import Asked, add
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestMachine, run_in_guest

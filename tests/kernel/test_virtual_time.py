@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
+from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.model.measure.outcome import Outcome
 from tests.kernel.inner_tests import ROOT
 

@@ -17,7 +17,7 @@ from compare_project import SUITE as COMPARED
 from toy_ovs import buildable, commit, prefix
 from user_project import CONFTEST, make_project
 
-from pytest_nfvperf.adapters.guest import kernel_image as tools
+from pytest_nfvperf.adapters.vnf import guest_kernel as tools
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.features.bisect import trials
 from pytest_nfvperf.features.bisect.trials import ComparisonAnswer, compare, run_tests

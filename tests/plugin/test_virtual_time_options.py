@@ -9,8 +9,8 @@ import pytest
 from user_project import CONFTEST, make_project
 from user_project import SUITE as SEARCHES
 
-from pytest_nfvperf.adapters.guest import kernel_image as tools
 from pytest_nfvperf.adapters.report import html  # noqa: F401 - numpy cannot be loaded again after a run in-process
+from pytest_nfvperf.adapters.vnf import guest_kernel as tools
 from pytest_nfvperf.plugin.options import read_options
 from pytest_nfvperf.plugin.report_later import NOTE, write_noted
 

@@ -77,13 +77,13 @@ def test_a_file_system_without_links(user: pytest.Pytester, error: str) -> None:
 FETCH = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.guest import kernel_image
+from pytest_nfvperf.adapters.vnf import guest_kernel
 from pytest_nfvperf.model.errors import TestbedError
 
-kernel_image.need = lambda *names: None
-kernel_image._fetch_of = lambda release, cache, scratch: "6.1.0"
+guest_kernel.need = lambda *names: None
+guest_kernel._fetch_of = lambda release, cache, scratch: "6.1.0"
 try:
-    kernel_image.kernel_of("trixie", Path(sys.argv[1]))
+    guest_kernel.kernel_of("trixie", Path(sys.argv[1]))
 except TestbedError as error:
     print(error)
 """

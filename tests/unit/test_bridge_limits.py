@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.bridge.datapath import refuse_impossible, vlan_entries
+from pytest_nfvperf.adapters.net.linux_bridge import refuse_impossible, vlan_entries
 from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.rows import vlan_mode
 from pytest_nfvperf.model.errors import ConfigError

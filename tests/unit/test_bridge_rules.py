@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.adapters.bridge.datapath import refuse_impossible
+from pytest_nfvperf.adapters.net.linux_bridge import refuse_impossible
 from pytest_nfvperf.adapters.ovs.openflow import pipeline, without_access_list
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm

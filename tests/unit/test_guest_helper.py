@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.guest import kernel_image
-from pytest_nfvperf.adapters.guest import kernel_image as tools
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel, extract_vmlinux, prepare_kernel, read_module
 from pytest_nfvperf.adapters.host import apt as private_apt
 from pytest_nfvperf.adapters.host.apt import Archive
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process import programs
+from pytest_nfvperf.adapters.vnf import guest_kernel
+from pytest_nfvperf.adapters.vnf import guest_kernel as tools
+from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel, extract_vmlinux, prepare_kernel, read_module
 from pytest_nfvperf.features.virtual_time.guest_run import (
     VIRTUAL_TIME,
     GuestMachine,
@@ -95,7 +95,7 @@ def test_an_apt_without_debians_kernel_is_told_what_to_do(monkeypatch, tmp_path)
     def unknown(argv, **_):
         raise TestbedError(f"{argv[0]} failed", evidence={"stderr": "E: No packages found"})
 
-    monkeypatch.setattr(kernel_image, "run", unknown)
+    monkeypatch.setattr(guest_kernel, "run", unknown)
     with pytest.raises(
         ConfigError, match=r"apt knows no package linux-image-amd64: .* run apt-get update(?s:.*)No packages"
     ):
@@ -111,7 +111,7 @@ def test_a_download_that_fails_leaves_no_kernel(monkeypatch, tmp_path):
             return "linux-image-amd64\n  Depends: linux-image-6.1-amd64\n"
         raise TestbedError("apt-get download failed", evidence={"stderr": "404  Not Found"})
 
-    monkeypatch.setattr(kernel_image, "run", offline)
+    monkeypatch.setattr(guest_kernel, "run", offline)
     with pytest.raises(TestbedError, match=r"cannot download the guest's kernel: (?s:.*)run apt-get update(?s:.*)404"):
         prepare_kernel(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
@@ -130,18 +130,18 @@ def test_a_releases_kernel_is_fetched_once_and_found_again(monkeypatch, tmp_path
             (Path(argv[-1]) / f"boot/vmlinuz-{release}").write_bytes(b"packed")
         return f"linux-image-amd64\n  Depends: linux-image-{release}\n" if argv[0] == "apt-cache" else ""
 
-    for module in (kernel_image, private_apt):
+    for module in (guest_kernel, private_apt):
         monkeypatch.setattr(module, "run", fake)
     monkeypatch.setattr(private_apt.PrivateApt, "download_only", lambda _, what, where, *names: [where / "status"])
-    monkeypatch.setattr(kernel_image, "debian_archive", lambda: Archive("http://archive"))
-    monkeypatch.setattr(kernel_image, "extract_vmlinux", lambda _: ELF)
-    made = kernel_image.kernel_of("trixie", tmp_path)
+    monkeypatch.setattr(guest_kernel, "debian_archive", lambda: Archive("http://archive"))
+    monkeypatch.setattr(guest_kernel, "extract_vmlinux", lambda _: ELF)
+    made = guest_kernel.kernel_of("trixie", tmp_path)
     assert (made.release, made.directory) == (release, tmp_path / release)
     assert made.modules.is_dir()
     assert made.busybox.parent.is_dir()
     assert made.vmlinux.read_bytes() == ELF
     calls.clear()
-    assert kernel_image.kernel_of("trixie", tmp_path) == made
+    assert guest_kernel.kernel_of("trixie", tmp_path) == made
     assert calls == []
 
 

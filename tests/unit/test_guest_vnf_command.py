@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.guest.kernel_image import Kernel
 from pytest_nfvperf.adapters.vnf.guest import devices, has_kvm, qemu_command, testpmd_command
+from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.ports import VnfMode
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec

@@ -28,7 +28,7 @@ FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 FOLDERS = {
     "model": ("", "traffic", "topology", "testbed", "ledger", "sla", "measure", "evidence", "scenarios"),
     "adapters": (
-        *("journal", "process", "net", "host", "generators", "bridge", "ovs", "guest", "evidence", "vnf"),
+        *("journal", "process", "net", "host", "generators", "ovs", "evidence", "vnf"),
         *("fingerprint", "report", "cleanup", "doctor"),
     ),
     "adapters.generators": ("", "embedded", "iperf3", "pairs"),

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import pytest_nfvperf
-from pytest_nfvperf.adapters.guest.kernel_image import newest_package
 from pytest_nfvperf.adapters.process.process import plain_environment, run, spawn
+from pytest_nfvperf.adapters.vnf.guest_kernel import newest_package
 from tests.functional.ovs_support import clean_run
 
 PACKAGE = Path(pytest_nfvperf.__file__).parent
@@ -54,7 +54,7 @@ def test_what_is_no_utf_8_is_read_all_the_same() -> None:
 
 NEWEST = """
 import sys
-from pytest_nfvperf.adapters.guest.kernel_image import newest_package
+from pytest_nfvperf.adapters.vnf.guest_kernel import newest_package
 print(newest_package())
 """
 

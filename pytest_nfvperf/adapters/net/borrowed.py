@@ -14,16 +14,18 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.ends import OURS, exists
+from pytest_nfvperf.adapters.net.ends import OURS, exists, move_links
 from pytest_nfvperf.adapters.net.netlink import Netlink
-from pytest_nfvperf.adapters.net.threads import Handles, inside
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
-# Interfaces in the namespace that we run in.
+_IPV6 = Path("/proc/sys/net/ipv6/conf")
+_KEPT_FLAGS = 0x1 | 0x100  # IFF_UP, IFF_PROMISC, linux/if.h
+_LINK_LOCAL = 253  # RT_SCOPE_LINK, linux/rtnetlink.h
 
 
 def remove_link(name: str) -> bool:
-    """Remove an interface; False when it is not there, or goes away with its peer's namespace meanwhile."""
+    """Remove an interface of our own namespace; False if it is missing, or goes with its peer's namespace meanwhile."""
     with IPRoute() as host:
         for index in host.link_lookup(ifname=name):
             try:
@@ -36,20 +38,9 @@ def remove_link(name: str) -> bool:
     return False
 
 
-# Kernel interfaces of the host that a run borrows: a lab's ports, and the generator's.
-#
-# What is changed on one (namespace, up or down, promiscuous mode, MTU, IPv6) is journaled before it is changed,
-# and put back when the run ends, by the reaper when it was killed. An interface in use is refused: one that has
-# an address may be the one by which the machine is reached.
-
-_IPV6 = Path("/proc/sys/net/ipv6/conf")
-_KEPT_FLAGS = 0x1 | 0x100  # IFF_UP, IFF_PROMISC, linux/if.h
-_LINK_LOCAL = 253  # RT_SCOPE_LINK, linux/rtnetlink.h
-
-
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """An interface as it was found. ``ipv6``: what disable_ipv6 says; None without IPv6. ``users``: who needs it."""
+    """The original state of an interface. ``ipv6``: its disable_ipv6; None without IPv6. ``users``: who needs it."""
 
     flags: int
     mtu: int
@@ -58,16 +49,21 @@ class Usage:
 
 
 class Borrowed:
-    """The interfaces that a run has borrowed. ``close()`` gives them back."""
+    """Interfaces of the host that a run borrows: a lab's ports, and the generator's. ``close()`` restores them.
+
+    The namespace, up or down, promiscuous mode, MTU and IPv6 are journaled before they change, and restored at the end
+    of the run, or by the reaper if it was killed. An interface in use is refused: one with an address may be the one by
+    which the machine is reached.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._entries: dict[str, Entry] = {}
 
     def take(self, interface: str, who: str, *, key: str, namespace: Path = OURS, mtu: int | None = None) -> None:
-        """Bring an interface up, quiet, and in this namespace. One that is borrowed already is left as it is.
+        """Move an interface into this namespace and bring it up without IPv6. A borrowed one stays as it is.
 
-        ``who``: wants it, for messages: "port 'dpdk0'". ``key``: where the testbed file names it: "dut.ports".
+        ``who``: the user, for messages: "port 'dpdk0'". ``key``: of the testbed file: "dut.ports".
         ``mtu``: bytes without Ethernet header and FCS; None leaves it.
 
         Raises:
@@ -83,13 +79,13 @@ class Borrowed:
         self._entries[interface] = self._journal.note(Kind.BORROWED, interface, **details)
         try:
             if namespace != OURS:
-                _move(interface, OURS, namespace)
+                inside(OURS, partial(move_links, [(interface, namespace, interface)]))
             inside(namespace, partial(_prepare, interface, mtu))
         except OSError as error:
             raise TestbedError(f"{who}: cannot take interface {interface!r}: {error}") from error
 
     def close(self) -> None:
-        """Give all back; TestbedError names an interface that could not be restored."""
+        """TestbedError names an interface that could not be restored."""
         for name, entry in reversed(tuple(self._entries.items())):
             try:
                 give_back(entry)
@@ -104,10 +100,7 @@ class Borrowed:
 
 
 def give_back(entry: Entry) -> bool:
-    """Restore an interface as journaled; False when it is gone, or was not changed yet.
-
-    TestbedError when another interface has its name by now.
-    """
+    """Restore an interface as journaled; False if it is gone. TestbedError if another one has its name now."""
     namespace = Path(entry.details["namespace"])
     if namespace != OURS and namespace.exists() and inside(namespace, partial(exists, entry.name)):
         if exists(entry.name):
@@ -115,7 +108,7 @@ def give_back(entry: Entry) -> bool:
                 f"there is another interface of this name by now; the borrowed one is in {namespace}: rename or remove "
                 "the new one, then run `nfvperf clean`"
             )
-        _move(entry.name, namespace, OURS)
+        inside(namespace, partial(move_links, [(entry.name, OURS, entry.name)]))
     if not exists(entry.name):
         return False
     details = entry.details
@@ -129,7 +122,7 @@ def give_back(entry: Entry) -> bool:
 
 
 def check_free(interface: str, who: str, key: str) -> Usage:
-    """An interface as it is; ConfigError when there is none of this name, or somebody needs it."""
+    """The state of an interface; ConfigError if there is none of this name, or somebody needs it."""
     if not exists(interface):
         names = ", ".join(name for _, name in socket.if_nameindex() if name != "lo")
         raise ConfigError(f"{who}: this machine has no interface {interface!r} (there are: {names or 'none'})", key=key)
@@ -144,7 +137,7 @@ def check_free(interface: str, who: str, key: str) -> Usage:
 
 
 def read_usage(interface: str) -> Usage:
-    """An interface of the namespace that we run in; OSError when it is not there."""
+    """The state of an interface of our own namespace; OSError if it is missing."""
     index = socket.if_nametoindex(interface)
     switch = _IPV6 / interface / "disable_ipv6"
     with IPRoute() as host:
@@ -166,7 +159,7 @@ def read_usage(interface: str) -> Usage:
 
 
 def _prepare(interface: str, mtu: int | None) -> None:
-    """Up, and without IPv6, whose solicitations and reports would turn up as foreign frames in a trial."""
+    # IPv6's solicitations and reports would be foreign frames in a trial.
     _write_ipv6(interface, "1")
     changes: dict[str, Any] = {} if mtu is None else {"mtu": mtu}
     with Netlink() as netlink:
@@ -177,18 +170,3 @@ def _write_ipv6(interface: str, value: str) -> None:
     switch = _IPV6 / interface / "disable_ipv6"
     if switch.exists():
         switch.write_text(value, encoding="utf-8")
-
-
-def _move(interface: str, source: Path, target: Path) -> None:
-    handles = Handles()
-    try:
-        handle = handles.of(target)
-        inside(source, partial(_move_here, interface, handle))
-    finally:
-        handles.close()
-
-
-def _move_here(interface: str, handle: int) -> None:
-    index = socket.if_nametoindex(interface)
-    with Netlink() as netlink:
-        netlink.send([rtnetlink.move(index=index, name=interface, namespace=handle, new_name=interface)])

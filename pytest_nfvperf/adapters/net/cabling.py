@@ -1,11 +1,11 @@
-"""Cables of a topology's namespaces: veth pairs, addresses, routes, and the firewall's hooks that would cost time."""
+"""Namespaces and veth pairs of a topology, with addresses and routes, and a check for firewall rules in them."""
 
 from __future__ import annotations
 
 import errno
 import socket
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,23 +24,40 @@ from pytest_nfvperf.adapters.net.ends import (
     Routes,
     configure,
     exists,
+    move_links,
     not_running,
     offload_lines,
     read_links,
 )
 from pytest_nfvperf.adapters.net.namespaces import Home, LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
-from pytest_nfvperf.adapters.net.threads import PROC_NET, Handles, enter_new, in_own_thread, inside, inside_named
+from pytest_nfvperf.adapters.net.threads import (
+    PROC_NET,
+    enter_new,
+    in_own_thread,
+    inside,
+    inside_named,
+    open_namespaces,
+)
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import VethLink
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, LONGEST_KERNEL_NAME, Nic, Offloads, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
-# What of a topology is namespaces and veth pairs, on whatever datapath.
+MONITOR_RING = 4096
+"""Frames that can wait at the far end of a monitor: 7 ms of 580,000 copies/s. The default of DPDK's af_packet driver is
+512 (DPDK NIC guide, "AF_PACKET Poll Mode Driver", framecnt)."""
+
+_LEGACY = {"ip_tables_names": "iptables", "ip6_tables_names": "ip6tables", "arp_tables_names": "arptables"}
+_WITHOUT_NFTABLES = {errno.EINVAL, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.ENOENT}
+_EVERY_FAMILY = 0  # NFPROTO_UNSPEC
+
+_PAIRS_AT_ONCE = 100  # each needs two open files while it is made
+_INDICES = 0x10000
+"""Interface numbers for each topology of a run, far above those that the kernel gives."""
 
 
 def namespace_plans(topology: Topology, prefix: str) -> dict[str, NamespacePlan]:
-    """The namespaces of a topology by their names; ``prefix`` tells those of one datapath from another's."""
     ipv6 = {nic.namespace for nic in topology.interfaces if any(":" in address for address in nic.addresses)}
     return {
         spec.name: NamespacePlan(f"{prefix}-{spec.name}", spec.routing, spec.name in ipv6)
@@ -60,56 +77,44 @@ def link_pair(link: VethLink, home: Path) -> Pair:
     return Pair(near, far, link.mtu)
 
 
-MONITOR_RING = 4096
-"""Frames that wait at the far end of a monitor while the generator does not read: 7 ms of 580,000 copies/s. DPDK's
-af_packet driver has 512 where nobody says (DPDK NIC guide, "AF_PACKET Poll Mode Driver", framecnt)."""
-
-
 def packet_device(port: Port, far: str) -> str:
-    """The DPDK device by which the generator takes a kernel interface."""
+    """The DPDK device for the generator on a kernel interface."""
     room = f",framecnt={MONITOR_RING}" if port.role is PortRole.MONITOR else ""
     return f"net_af_packet,iface={far}{room}"
 
 
 def interface_of(device: str) -> str:
-    """The kernel interface that a DPDK device takes (``net_af_packet``, ``net_af_xdp``)."""
+    """The kernel interface of a DPDK device (``net_af_packet``, ``net_af_xdp``)."""
     return device.partition("iface=")[2].partition(",")[0]
 
 
 def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
-    """A generator's port by a veth pair, and the DPDK device by which the generator takes the far end."""
+    """A veth pair for a generator's port, and the DPDK device for the generator on its far end."""
     if len(port.name.encode()) > LONGEST_KERNEL_NAME:
         raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
     pair = Pair(End(port.name, home), End(far, OURS, mac=port.mac), port.mtu, port.queues)
     return pair, packet_device(port, far)
 
 
-# Which firewall rules the kernel applies in a namespace, asked of the kernel itself: no nft or iptables is
-# needed.
+# Firewall rules: with veth between bridges no iptables rule may be active (S2), because each veth end is a device whose
+# frames the kernel would run through it. We ask the kernel itself, without nft or iptables:
 #
-# S2: with veth between bridges no iptables rule may be active, for each veth end is a device whose frames the
-# kernel would run through it. What is looked at:
-#
-# - nftables (and iptables-nft, which is nftables): every rule, and every chain that hangs on a hook, by netlink;
+# - nftables (and iptables-nft, which is nftables): every rule, and every chain on a hook, by netlink;
 # - legacy iptables, ip6tables, arptables: tables that exist in the namespace (``/proc/net/ip_tables_names``, ...). A
-#   table exists once it was used, and from then on its hooks are passed, rules or not.
-
-_LEGACY = {"ip_tables_names": "iptables", "ip6_tables_names": "ip6tables", "arp_tables_names": "arptables"}
-_WITHOUT_NFTABLES = {errno.EINVAL, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.ENOENT}
-_EVERY_FAMILY = 0  # NFPROTO_UNSPEC
+#   table exists after its first use, and then frames pass its hooks even without rules.
 
 
 def active_firewall(namespace: str) -> list[str]:
-    """What filters frames in a network namespace, a line each; empty where nothing does."""
-    return inside_named(namespace, lambda: [*_legacy(), *_nftables()])
+    """The rules, chains and tables that filter frames in a network namespace."""
+    return inside_named(namespace, lambda: [*_legacy_tables(), *_nftables()])
 
 
 def active_in(namespaces: Iterable[str]) -> dict[str, list[str]]:
-    """The same of several, by namespace; those where nothing filters are left out."""
+    """The same for several namespaces, without those where nothing filters."""
     return {namespace: found for namespace in namespaces if (found := active_firewall(namespace))}
 
 
-def _legacy() -> list[str]:
+def _legacy_tables() -> list[str]:
     found = []
     for file, program in _LEGACY.items():
         path = PROC_NET / file
@@ -119,46 +124,33 @@ def _legacy() -> list[str]:
 
 
 def _nftables() -> list[str]:
+    found = []
     try:
         with NFTables(nfgen_family=_EVERY_FAMILY) as kernel:
-            chains = [chain for chain in kernel.get_chains() if chain.get_attr("NFTA_CHAIN_HOOK") is not None]
-            return [*map(_chain, chains), *map(_rule, kernel.get_rules())]
+            for chain in kernel.get_chains():
+                if chain.get_attr("NFTA_CHAIN_HOOK") is not None:
+                    name, table = chain.get_attr("NFTA_CHAIN_NAME"), chain.get_attr("NFTA_CHAIN_TABLE")
+                    found.append(f"nftables chain {name} of table {table} is on a hook")
+            for rule in kernel.get_rules():
+                place = f"chain {rule.get_attr('NFTA_RULE_CHAIN')} of table {rule.get_attr('NFTA_RULE_TABLE')}"
+                found.append(f"nftables rule {rule.get_attr('NFTA_RULE_HANDLE')} in {place}")
     except NetlinkError as error:
         if error.code in _WITHOUT_NFTABLES:
             return []  # a kernel without nf_tables has no rule of it
         raise
-
-
-def _chain(chain: object) -> str:
-    return f"nftables chain {_attr(chain, 'NFTA_CHAIN_NAME')} of table {_attr(chain, 'NFTA_CHAIN_TABLE')} is on a hook"
-
-
-def _rule(rule: object) -> str:
-    place = f"chain {_attr(rule, 'NFTA_RULE_CHAIN')} of table {_attr(rule, 'NFTA_RULE_TABLE')}"
-    return f"nftables rule {_attr(rule, 'NFTA_RULE_HANDLE')} in {place}"
-
-
-def _attr(message: object, name: str) -> object:
-    return message.get_attr(name)  # type: ignore[attr-defined]
-
-
-# The namespaces and veth pairs of one topology: made together, looked at together, removed together.
-#
-# One end of every pair is in a namespace that all have in common, *home*: that of the private datapath. An
-# interface group marks these ends, so that one request removes them all. Pairs are made from a nameless
-# namespace of the moment: kernels before 6.14 look for a new interface's name in the namespace of who asks, and
-# would find another's ``eth0`` there.
-
-_PAIRS_AT_ONCE = 100  # each needs two open files while it is made
-_INDICES = 0x10000
-"""Interface numbers for each topology of a run, far above those that the kernel gives."""
+    return found
 
 
 class Cabling:
-    """Namespaces and veth pairs with one end at home. ``close()`` removes them."""
+    """A topology's namespaces and veth pairs, each pair with one end in *home*. ``close()`` removes them.
+
+    Home is the namespace of the private datapath. An interface group marks the ends there, so that one request removes
+    them all. Pairs are made from a temporary namespace without a name: kernels before 6.14 look for a new interface's
+    name in the namespace of the requester, and would find another's ``eth0`` there.
+    """
 
     def __init__(self, journal: Journal, home: Home, *, owns_home: bool = False) -> None:
-        """``owns_home``: home is removed, too, and what is in it with it."""
+        """``owns_home``: ``close`` removes home, too, and all in it."""
         self._journal = journal
         self._home = home
         self._owns_home = owns_home
@@ -171,7 +163,7 @@ class Cabling:
         self._links: dict[str, LinkState] = {}
 
     def make_namespaces(self, plans: Mapping[str, NamespacePlan]) -> None:
-        """Make namespaces, by the names that ``namespace`` knows them by; TestbedError when the kernel refuses."""
+        """Make namespaces by the topology's names; TestbedError if the kernel refuses."""
         made = LiveNamespace.several(self._journal, list(plans.values()))
         self._namespaces.update(zip(plans, made, strict=True))
 
@@ -179,7 +171,7 @@ class Cabling:
         return self._namespaces[name]
 
     def name_in_ours(self) -> str:
-        """A name for an interface in our own namespace that nobody there has; journaled, so make it next."""
+        """A free name for an interface in our own namespace. It is journaled already, so make it next."""
         name = self._journal.link_name()
         while exists(name):
             name = self._journal.link_name()
@@ -189,26 +181,30 @@ class Cabling:
     def join(self, pairs: Sequence[Pair], routes: Routes | None = None) -> None:
         """Make pairs and bring both ends up, with addresses, offloads and the namespaces' routes."""
         try:
-            if self._home.journaled:  # in a namespace that stays, a killed run's pairs would stay, too
+            if self._home.journaled:  # in a namespace that stays, a killed run's pairs would stay
                 names = [pair.near.name for pair in pairs]
                 self._near += self._journal.note_all(Kind.LINK, names, namespace=str(self._home.path))
             in_own_thread(partial(self._make, pairs))
             self._pairs += pairs
-            every = self._home.journaled
-            ends = [
-                end for pair in pairs for end in (pair.far, pair.near) if end is pair.far or end.needs_more or every
-            ]
+            ends = []
+            for pair in pairs:
+                near = pair.near
+                ends.append(pair.far)
+                # A near end is up from the start, which is enough unless it has addresses or offloads.
+                if self._home.journaled or near.addresses or near.offloads != AS_IT_IS:
+                    ends.append(near)
             configure(ends, routes)
         except OSError as error:
             raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
         self._links.update(self.states())
 
     def move_out(self, moved: Sequence[Moved], ours: Sequence[Moved] = (), routes: Routes | None = None) -> None:
-        """Move interfaces, from home and from our own namespace, to where they belong, and bring them up there."""
+        """Move interfaces from home and from our own namespace to their ends, and bring them up there."""
         try:
             for namespace, those in ((self._home.path, moved), (OURS, ours)):
                 if those:
-                    inside(namespace, partial(_move_from_here, those))
+                    moves = [(one.name, one.end.namespace, one.end.name) for one in those]
+                    inside(namespace, partial(move_links, moves))
             every = (*moved, *ours)
             configure([one.end for one in every], routes, {one.end: one.mtu for one in every})
         except OSError as error:
@@ -219,27 +215,25 @@ class Cabling:
         with Netlink() as netlink:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                 some = pairs[start : start + _PAIRS_AT_ONCE]
-                handles = Handles()
                 try:
-                    netlink.send([self._request(pair, handles) for pair in some])
+                    with open_namespaces() as handle:
+                        netlink.send([self._request(pair, handle) for pair in some])
                 except KernelRefusedError as error:
                     if error.code != errno.EEXIST:
                         raise
                     raise TestbedError(_collision(some[error.index])) from error
-                finally:
-                    handles.close()
 
-    def _request(self, pair: Pair, handles: Handles) -> Request:
-        near, far = (rtnetlink.VethEnd(end.name, handles.of(end.namespace), end.mac) for end in (pair.near, pair.far))
+    def _request(self, pair: Pair, handle: Callable[[Path], int]) -> Request:
+        near, far = (rtnetlink.VethEnd(end.name, handle(end.namespace), end.mac) for end in (pair.near, pair.far))
         return rtnetlink.veth(
             near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=self._indices(pair)
         )
 
     def _indices(self, pair: Pair) -> tuple[int, int] | None:
-        """Numbers for the two interfaces that differ; the kernel's own are the same where both are a namespace's first.
+        """Different numbers for the two interfaces. The kernel gives the same to two that are their namespaces' first.
 
-        It takes an interface whose number is that of its peer for one that has none (dev_get_iflink), and
-        lets it wait up to a second before it sends (linkwatch_urgent_event). Where we run the kernel numbers.
+        It takes an interface whose number equals its peer's for one without a peer (dev_get_iflink), and then lets it
+        wait up to a second before it sends (linkwatch_urgent_event). In our own namespace the kernel chooses.
         """
         if pair.far.namespace == OURS:
             return None
@@ -247,7 +241,7 @@ class Cabling:
         return self._index, self._index + 1
 
     def check(self) -> None:
-        """TestbedError names the namespace or interface that is gone, has no link, or another MTU."""
+        """TestbedError names a missing namespace or interface, or an interface without link or with another MTU."""
         for name, namespace in self._namespaces.items():
             if not namespace.is_there():
                 raise TestbedError(
@@ -273,7 +267,7 @@ class Cabling:
                 )
 
     def not_running(self) -> list[str]:
-        """Ends, here or there, that the kernel still drops what is sent on; it takes note of a link a little later."""
+        """Near and far ends on which the kernel still drops sent frames: it notices a link a little later."""
         by_namespace: dict[Path, list[str]] = defaultdict(list)
         for pair in self._pairs:
             for end in (pair.near, pair.far):
@@ -281,7 +275,7 @@ class Cabling:
         return in_own_thread(partial(not_running, by_namespace))
 
     def states(self) -> dict[str, LinkState]:
-        """The state of every end at home now, by name; those that are gone are absent."""
+        """The state of every existing end at home, by name."""
         names = {end.name for pair in self._pairs for end in (pair.near, pair.far) if end.namespace == self._home.path}
         if not names:
             return {}
@@ -292,11 +286,10 @@ class Cabling:
         return {name: now[name] for name in now if name in names}
 
     def losses(self) -> dict[str, int]:
-        """How often each end at home lost its link since it was made, by name."""
         return {name: state.losses for name, state in self.states().items()}
 
     def offload_lines(self) -> list[str]:
-        """The offloads of every end that some were set of, read back now, as text."""
+        """The current offloads of every end for which some were set, as text."""
         changed: dict[Path, list[str]] = defaultdict(list)
         for pair in self._pairs:
             for end in (pair.near, pair.far):
@@ -305,17 +298,17 @@ class Cabling:
         return in_own_thread(partial(offload_lines, changed))
 
     def close(self) -> None:
-        """Remove all of it. The names are free again when it returns."""
+        """Remove everything. The names are free again on return."""
         if self._owns_home:
-            # Two hundred bridges' ports leave one after the other, each waiting for RCU; a namespace goes at once.
+            # Two hundred bridges' ports would go one after the other, each waiting for RCU; a namespace goes at once.
             self._delete_ours()
             self._home.close()
         else:
             try:
-                inside(self._home.path, self._delete_group)
-            except FileNotFoundError:  # somebody removed home; its interfaces go with it, a little later
+                inside(self._home.path, partial(_send_unless_gone, [rtnetlink.delete_group(self.group)]))
+            except FileNotFoundError:  # somebody removed home; its interfaces go a little later
                 self._delete_ours()
-            if any(exists(entry.name) for entry in self._ours):  # one that was moved out is not in the group
+            if any(exists(entry.name) for entry in self._ours):  # a moved one is not in the group
                 self._delete_ours()
         self._links.clear()
         self._pairs.clear()
@@ -327,53 +320,31 @@ class Cabling:
 
     def remove(self, interfaces: Sequence[str]) -> None:
         """Remove interfaces at home, whoever made them, with one request that waits for RCU once."""
+        group = self._journal.link_group()
+
+        def remove_here() -> None:
+            present = [(index, name) for index, name in socket.if_nameindex() if name in interfaces]
+            _send_unless_gone([rtnetlink.join_group(index, name, group) for index, name in present])
+            _send_unless_gone([rtnetlink.delete_group(group)])
+
         try:
-            inside(self._home.path, partial(self._remove_here, interfaces))
+            inside(self._home.path, remove_here)
         except OSError as error:
             raise TestbedError(f"cannot remove interfaces of {self._home.name}: {error}") from error
-
-    def _remove_here(self, interfaces: Sequence[str]) -> None:
-        group = self._journal.link_group()
-        there = {name: index for index, name in socket.if_nameindex() if name in interfaces}
-        with Netlink() as netlink:
-            _send_to_whom_is_left(netlink, [rtnetlink.join_group(index, name, group) for name, index in there.items()])
-            _send_to_whom_is_left(netlink, [rtnetlink.delete_group(group)])
 
     def _delete_ours(self) -> None:
         for entry in self._ours:
             remove_link(entry.name)
 
-    def _delete_group(self) -> None:
-        with Netlink() as netlink:
-            _send_to_whom_is_left(netlink, [rtnetlink.delete_group(self.group)])
 
-
-def _send_to_whom_is_left(netlink: Netlink, requests: Sequence[Request]) -> None:
-    """Interfaces may go by themselves meanwhile: with their other end, or by whoever made them."""
+def _send_unless_gone(requests: Sequence[Request]) -> None:
+    """Send requests about interfaces that may go meanwhile, with their other end or by their maker."""
     try:
-        netlink.send(requests)
+        with Netlink() as netlink:
+            netlink.send(requests)
     except KernelRefusedError as error:
         if error.code != errno.ENODEV:
             raise
-
-
-def _move_from_here(moved: Sequence[Moved]) -> None:
-    handles = Handles()
-    try:
-        with Netlink() as netlink:
-            netlink.send(
-                [
-                    rtnetlink.move(
-                        index=socket.if_nametoindex(one.name),
-                        name=one.name,
-                        namespace=handles.of(one.end.namespace),
-                        new_name=one.end.name,
-                    )
-                    for one in moved
-                ]
-            )
-    finally:
-        handles.close()
 
 
 def _collision(pair: Pair) -> str:

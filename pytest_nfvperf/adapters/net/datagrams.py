@@ -1,6 +1,6 @@
 """Datagrams from one namespace to another at a steady pace, by two threads of this process.
 
-They tell when two namespaces reach each other, to a millisecond or so; they are no load, and no figure of the datapath.
+They show when two namespaces reach each other, to about a millisecond. They are no load and measure no figure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOK_S = 0.1
 
 
 class Datagrams:
-    """Fulfils ports.streams.Reachability."""
+    """A ports.streams.Reachability."""
 
     @contextmanager
     def watch(self, client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
@@ -33,33 +33,27 @@ class Datagrams:
             there.settimeout(_LOOK_S)
             _at(here.connect, client, there.getsockname())
             watch = _Watch(here, there)
-            watch.start()
+            threads = [threading.Thread(target=work, daemon=True) for work in (watch.send, watch.receive)]
+            for thread in threads:
+                thread.start()
             try:
                 yield watch
             finally:
-                watch.stop()
+                watch.stop.set()
+                for thread in threads:
+                    thread.join()
 
 
 class _Watch:
-    """The two threads, and what arrived."""
+    """The work of the two threads, and the datagrams that arrived."""
 
     interval_ns = INTERVAL_NS
 
     def __init__(self, here: socket.socket, there: socket.socket) -> None:
         self._here, self._there = here, there
-        self._stop = threading.Event()
+        self.stop = threading.Event()
         self._arrived: list[Datagram] = []
         self.sent = 0
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._receive)]
-
-    def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     def arrived(self) -> Sequence[Datagram]:
         return tuple(self._arrived)
@@ -72,14 +66,14 @@ class _Watch:
             return False
         return True
 
-    def _send(self) -> None:
-        while not self._stop.wait(INTERVAL_NS / 1e9):
-            with suppress(OSError):  # no way there at the moment: that is what is to be seen
+    def send(self) -> None:
+        while not self.stop.wait(INTERVAL_NS / 1e9):
+            with suppress(OSError):  # the other namespace is unreachable now, which this watch shows
                 self._here.send(_TIME.pack(time.monotonic_ns()))
             self.sent += 1
 
-    def _receive(self) -> None:
-        while not self._stop.is_set():
+    def receive(self) -> None:
+        while not self.stop.is_set():
             with suppress(TimeoutError):
                 text = self._there.recv(_TIME.size)
                 (sent_ns,) = _TIME.unpack(text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,60 +33,13 @@ from pytest_nfvperf.adapters.net.netlink import (
     attributes,
     family_number,
 )
-from pytest_nfvperf.adapters.net.threads import enter, in_own_thread, inside
+from pytest_nfvperf.adapters.net.threads import enter, in_own_thread, inside, open_namespaces
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, Offloads
-
-# Link of the interfaces of a namespace, in one request: is it there, has it link, how often did it lose it.
 
 _INTERFACE = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 _RUNNING, _LOWER_UP = 0x40, 0x10000  # IFF_RUNNING, IFF_LOWER_UP
 _NAME, _MTU, _CARRIER_DOWN = 3, 4, 48  # IFLA_IFNAME, IFLA_MTU, IFLA_CARRIER_DOWN_COUNT
-
-
-@dataclass(frozen=True, slots=True)
-class LinkState:
-    """An interface.
-
-    Attributes:
-        carrier: its other end is there and up.
-        running: the kernel has noticed the carrier too, so it no longer drops what is sent.
-        losses: how often its link went away since it was made.
-    """
-
-    index: int
-    mtu: int
-    carrier: bool
-    running: bool
-    losses: int
-
-    def __str__(self) -> str:
-        link = "up" if self.carrier else "down"
-        return f"mtu={self.mtu} link={link}" + ("" if self.running == self.carrier else " (not yet sent on)")
-
-
-def read_links() -> dict[str, LinkState]:
-    """All interfaces of the calling thread's namespace, by name.
-
-    pyroute2's decoder takes a millisecond for each; this one a few microseconds.
-    """
-    with Netlink() as netlink:
-        answers = netlink.ask(rtnetlink.list_links(), dump=True)
-    return dict(_parse(answer) for answer in answers)
-
-
-def _parse(answer: bytes) -> tuple[str, LinkState]:
-    _, _, index, flags, _ = _INTERFACE.unpack_from(answer)
-    found = dict(attributes(answer[_INTERFACE.size :]))
-    name = found[_NAME].rstrip(b"\0").decode()
-    mtu, losses = (int.from_bytes(found.get(key, b""), "little") for key in (_MTU, _CARRIER_DOWN))
-    return name, LinkState(index, mtu, bool(flags & _LOWER_UP), bool(flags & _RUNNING), losses)
-
-
-# Offloads of interfaces by ethtool netlink (Documentation/networking/ethtool-netlink.rst, ethtool(8) -K).
-#
-# pyroute2 has the family's header and bitsets, not its feature messages: its ``Ethtool.set_features`` is the
-# older ioctl, which does not say what did not take.
 
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "tso": (
@@ -114,6 +67,53 @@ _HW, _ACTIVE = 2, 4  # ETHTOOL_A_FEATURES_*, linux/ethtool_netlink.h
 _BITSET_BITS, _BIT_NAME, _BIT_VALUE = 3, 2, 3
 _BITSET_NOMASK = 1
 
+OURS = Path("/proc/self/ns/net")
+"""The namespace of this process and of generators."""
+
+Routes = Mapping[Path, Sequence[tuple[str, str]]]
+"""(destination, gateway) pairs such as ("10.2.0.0/24", "10.1.0.254"), by the files of namespaces."""
+
+_IPV6 = Path("/proc/sys/net/ipv6/conf")
+_KEPT_FLAGS = 0x100 | 0x200  # IFF_PROMISC, IFF_ALLMULTI, linux/if.h
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """The state of an interface.
+
+    Attributes:
+        index: the kernel's number.
+        mtu: bytes without Ethernet header and FCS.
+        carrier: its other end exists and is up.
+        running: the kernel has noticed the carrier, too, and no longer drops sent frames.
+        losses: how often it lost its link since it was made.
+    """
+
+    index: int
+    mtu: int
+    carrier: bool
+    running: bool
+    losses: int
+
+    def __str__(self) -> str:
+        link = "up" if self.carrier else "down"
+        return f"mtu={self.mtu} link={link}" + ("" if self.running == self.carrier else " (not yet sent on)")
+
+
+def read_links() -> dict[str, LinkState]:
+    """All interfaces of the calling thread's namespace, by name."""
+    # pyroute2's decoder takes a millisecond for each interface; this one a few microseconds.
+    with Netlink() as netlink:
+        answers = netlink.ask(rtnetlink.list_links(), dump=True)
+    links = {}
+    for answer in answers:
+        _, _, index, flags, _ = _INTERFACE.unpack_from(answer)
+        found = dict(attributes(answer[_INTERFACE.size :]))
+        name = found[_NAME].rstrip(b"\0").decode()
+        mtu, losses = (int.from_bytes(found.get(key, b""), "little") for key in (_MTU, _CARRIER_DOWN))
+        links[name] = LinkState(index, mtu, bool(flags & _LOWER_UP), bool(flags & _RUNNING), losses)
+    return links
+
 
 @dataclass(frozen=True, slots=True)
 class Feature:
@@ -137,7 +137,12 @@ class _FeaturesMessage(genlmsg):  # type: ignore[misc]
 
 
 class Ethtool:
-    """Features of the interfaces of the namespace that the opening thread is in."""
+    """Offloads of interfaces in the opening thread's namespace.
+
+    By ethtool netlink (Documentation/networking/ethtool-netlink.rst, ethtool(8) -K). pyroute2 has the family's header
+    and bitsets, but not its feature messages: its ``Ethtool.set_features`` is the older ioctl, which does not report
+    what could not be changed.
+    """
 
     def __init__(self) -> None:
         self._netlink = Netlink(NETLINK_GENERIC)
@@ -151,9 +156,8 @@ class Ethtool:
         self._netlink.close()
 
     def apply(self, interface: str, wanted: Offloads) -> None:
-        """Set what is not None, and check it; TestbedError names the offload that did not change, and why."""
-        switches = {field.name: getattr(wanted, field.name) for field in fields(wanted)}
-        switches = {name: on for name, on in switches.items() if on is not None}
+        """Set what is not None, and check it; TestbedError names the offload that did not change, and the reason."""
+        switches: dict[str, bool] = {name: on for name, on in asdict(wanted).items() if on is not None}
         if not switches:
             return
         known = self.features(interface)
@@ -162,21 +166,30 @@ class Ethtool:
         now = self.read(interface)
         for name, on in switches.items():
             if getattr(now, name) is not on:
-                raise TestbedError(_did_not_change(interface, name, on, self.features(interface)))
+                raise TestbedError(_not_changed(interface, name, on, self.features(interface)))
 
     def _switch(self, interface: str, name: str, on: bool, known: Mapping[str, Feature]) -> None:
         changeable = [feature for feature in FEATURES[name] if feature in known and not known[feature].fixed]
         if not changeable:
             return
+        value: list[Any] = [["ETHTOOL_A_BITSET_BIT_VALUE", True]] if on else []
+        bits = [
+            ["ETHTOOL_A_BITSET_BITS_BIT", {"attrs": [["ETHTOOL_A_BITSET_BIT_NAME", feature], *value]}]
+            for feature in changeable
+        ]
         request = self._message(ETHTOOL_MSG_FEATURES_SET, interface)
-        bits = [_bit(feature, on) for feature in changeable]
         request["attrs"].append(["ETHTOOL_A_FEATURES_WANTED", {"attrs": [["ETHTOOL_A_BITSET_BITS", {"attrs": bits}]]}])
         self._netlink.ask(Request(f"switch {name} of {interface} {_on_off(on)}", request))
 
     def read(self, interface: str) -> Offloads:
-        """What is active now; None for an offload that the interface does not know."""
+        """The active offloads; None for one that the interface does not know."""
         known = self.features(interface)
-        return Offloads(**{name: _active(known, names) for name, names in FEATURES.items()})
+        offloads: dict[str, bool | None] = {}
+        for offload, names in FEATURES.items():
+            present = [known[name].active for name in names if name in known]
+            # as ethtool -k shows it: on if any of a group is on
+            offloads[offload] = any(present) if present else None
+        return Offloads(**offloads)
 
     def features(self, interface: str) -> dict[str, Feature]:
         """Every feature of an interface by the kernel's name."""
@@ -195,31 +208,15 @@ class Ethtool:
         return message
 
 
-def _bit(feature: str, on: bool) -> list[Any]:
-    attrs: list[Any] = [["ETHTOOL_A_BITSET_BIT_NAME", feature]]
-    if on:
-        attrs.append(["ETHTOOL_A_BITSET_BIT_VALUE", True])
-    return ["ETHTOOL_A_BITSET_BITS_BIT", {"attrs": attrs}]
-
-
 def _names(bitset: bytes, *, unset_too: bool = False) -> set[str]:
-    """Names of the bits that are set. A bitset without a mask lists these alone, one with a mask marks them."""
+    """Names of the bits that are set. A bitset without a mask lists only these; one with a mask marks them."""
     parts = dict(attributes(bitset))
-    names = set()
-    for _, bit in attributes(parts.get(_BITSET_BITS, b"")):
-        inside = dict(attributes(bit))
-        if _BITSET_NOMASK in parts or _BIT_VALUE in inside or unset_too:
-            names.add(inside[_BIT_NAME].rstrip(b"\0").decode())
-    return names
+    bits = [dict(attributes(bit)) for _, bit in attributes(parts.get(_BITSET_BITS, b""))]
+    every = unset_too or _BITSET_NOMASK in parts
+    return {bit[_BIT_NAME].rstrip(b"\0").decode() for bit in bits if every or _BIT_VALUE in bit}
 
 
-def _active(known: Mapping[str, Feature], names: Sequence[str]) -> bool | None:
-    """On when any of a group is on, as ethtool -k shows it; None when there is none."""
-    present = [known[name].active for name in names if name in known]
-    return any(present) if present else None
-
-
-def _did_not_change(interface: str, offload: str, on: bool, known: Mapping[str, Feature]) -> str:
+def _not_changed(interface: str, offload: str, on: bool, known: Mapping[str, Feature]) -> str:
     members = [name for name in FEATURES[offload] if name in known]
     seen = ", ".join(
         f"{name}: {_on_off(known[name].active)}{' [fixed]' if known[name].fixed else ''}" for name in members
@@ -236,22 +233,9 @@ def _on_off(on: bool) -> str:
     return "on" if on else "off"
 
 
-# Interfaces where they belong: brought up, with their addresses, offloads and routes, and looked at.
-#
-# All of a step is done by one thread, which enters one namespace after the other.
-
-OURS = Path("/proc/self/ns/net")
-"""The namespace that this process runs in, where generators are."""
-
-Routes = Mapping[Path, Sequence[tuple[str, str]]]
-"""(destination, gateway) pairs such as ("10.2.0.0/24", "10.1.0.254"), by the namespaces' files."""
-
-_IPV6 = Path("/proc/sys/net/ipv6/conf")
-
-
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of a veth pair, in the namespace of this file, with addresses such as "10.1.0.1/24"."""
+    """One end of a veth pair, in the namespace of this file; addresses such as "10.1.0.1/24"."""
 
     name: str
     namespace: Path
@@ -259,18 +243,10 @@ class End:
     addresses: tuple[str, ...] = ()
     offloads: Offloads = AS_IT_IS
 
-    @property
-    def needs_more(self) -> bool:
-        """False for a local end that being up is enough for, which it is from the start."""
-        return bool(self.addresses) or self.offloads != AS_IT_IS
-
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """An interface that a datapath made at home and that is moved to where ``end`` says, with its name there.
-
-    ``mtu``: bytes without Ethernet header and FCS.
-    """
+    """An interface ``name`` made by a datapath that moves to ``end``. ``mtu``: without Ethernet header and FCS."""
 
     name: str
     end: End
@@ -279,7 +255,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A veth pair. ``near`` is at home. ``mtu``: bytes without Ethernet header and FCS, of both ends."""
+    """A veth pair; ``near`` is in the datapath's namespace. ``mtu``: without Ethernet header and FCS, of both ends."""
 
     near: End
     far: End
@@ -288,26 +264,26 @@ class Pair:
 
 
 def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[End, int] | None = None) -> None:
-    """Bring interfaces up, give them addresses and offloads, then make routes, by the namespaces' files.
+    """Bring interfaces up, set their addresses and offloads, then add routes.
 
-    ``mtus``: of interfaces that did not get their MTU and MAC when they were made.
+    ``mtus``: of interfaces that were made without their MTU and MAC.
     """
     by_namespace: dict[Path, list[End]] = defaultdict(list)
     for end in ends:
         by_namespace[end.namespace].append(end)
 
-    def all_of_them() -> None:
-        for namespace, inside_it in by_namespace.items():
+    def configure_all() -> None:
+        for namespace, own in by_namespace.items():
             enter(namespace)
-            _configure_here(inside_it, (routes or {}).get(namespace, ()), mtus or {})
+            _configure_here(own, (routes or {}).get(namespace, ()), mtus or {})
 
-    in_own_thread(all_of_them)
+    in_own_thread(configure_all)
 
 
 def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus: Mapping[End, int]) -> None:
     requests = []
     for end in ends:
-        # IPv6 is on only where it has an address: else the kernel's own MLD and RS frames are in the trial.
+        # IPv6 is on only for an address: otherwise the kernel's own MLD and RS frames would be in the trial.
         switch = _IPV6 / end.name / "disable_ipv6"
         if switch.exists():
             switch.write_text("0" if any(":" in address for address in end.addresses) else "1", encoding="utf-8")
@@ -328,7 +304,7 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
 
 
 def exists(name: str) -> bool:
-    """True when the namespace of the calling thread has an interface of this name."""
+    """True if the calling thread's namespace has an interface of this name."""
     try:
         socket.if_nametoindex(name)
     except OSError:
@@ -337,7 +313,7 @@ def exists(name: str) -> bool:
 
 
 def not_running(by_namespace: Mapping[Path, Sequence[str]]) -> list[str]:
-    """Interfaces that the kernel still drops what is sent on. Enters namespaces: for a thread of its own."""
+    """Interfaces on which the kernel still drops sent frames. Enters namespaces: for a thread of its own."""
     waiting = []
     for namespace, names in by_namespace.items():
         enter(namespace)
@@ -352,25 +328,28 @@ def offload_lines(changed: Mapping[Path, Sequence[str]]) -> list[str]:
     for namespace, names in changed.items():
         enter(namespace)
         with closing(Ethtool()) as ethtool:
-            lines += [f"offloads of {name} in {namespace.name}: {_offload_text(ethtool.read(name))}" for name in names]
+            for name in names:
+                values = {key: on for key, on in asdict(ethtool.read(name)).items() if on is not None}
+                text = " ".join(f"{key}={_on_off(on)}" for key, on in values.items())
+                lines.append(f"offloads of {name} in {namespace.name}: {text}")
     return lines
 
 
-def _offload_text(offloads: Offloads) -> str:
-    values = asdict(offloads)
-    return " ".join(f"{name}={'on' if on else 'off'}" for name, on in values.items() if on is not None)
+def move_links(moves: Iterable[tuple[str, Path, str]]) -> None:
+    """Move interfaces of the calling thread's namespace: each one's name, its new namespace, and its name there."""
+    with open_namespaces() as handle, Netlink() as netlink:
+        netlink.send(
+            [rtnetlink.move(socket.if_nametoindex(name), name, handle(target), new) for name, target, new in moves]
+        )
 
 
-# Interfaces that a program of ours changes where they are, such as TRex, which makes its own promiscuous.
-#
-# How they were is journaled before the program starts, and put back after it: at the end of the run, or by the
-# reaper when it was killed. They stay in their namespace, and up or down as they are.
-
-_KEPT_FLAGS = 0x100 | 0x200  # IFF_PROMISC, IFF_ALLMULTI, linux/if.h
+# Interfaces that one of our programs changes in place, such as TRex, which makes its own promiscuous. Their settings
+# are journaled before the program starts, and restored at the end of the run, or by the reaper if it was killed. They
+# stay in their namespace, and up or down as they are.
 
 
 def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) -> list[Entry]:
-    """Journal how interfaces are. OSError when one is not there."""
+    """Journal the settings of interfaces. OSError if one does not exist."""
     settings = inside(namespace, lambda: {name: _read(name) for name in interfaces})
     return [
         journal.note(Kind.SETTINGS, name, namespace=str(namespace), flags=flags, mtu=mtu)
@@ -379,13 +358,12 @@ def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) ->
 
 
 def put_back(entry: Entry) -> bool:
-    """Restore an interface as journaled; False when nothing differs, or it is gone."""
+    """Restore an interface as journaled; False if nothing differs, or it is gone."""
     namespace = Path(entry.details["namespace"])
     return namespace.exists() and inside(namespace, partial(_restore, entry))
 
 
 def _read(interface: str) -> tuple[int, int]:
-    """The flags that we keep, and the MTU."""
     with IPRoute() as links:
         (link,) = links.get_links(socket.if_nametoindex(interface))
         return int(link["flags"]) & _KEPT_FLAGS, int(link.get_attr("IFLA_MTU"))

@@ -23,7 +23,7 @@ _DRAINED_MS = 50
 
 
 class HostCapture:
-    """Receives what comes to an interface. ``keep``: frames kept whole; all are counted."""
+    """Receives frames on an interface and counts them. ``keep``: how many to store whole."""
 
     def __init__(self, namespace: str, interface: str, *, keep: int = 100_000) -> None:
         self._namespace = Path("/run/netns") / namespace

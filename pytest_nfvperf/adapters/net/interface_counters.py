@@ -15,10 +15,9 @@ from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, RawMessage, Request, attributes
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 
-# What the kernel counts of interfaces: frames, drops of queues (tc -s qdisc), of sockets (ss -0 -m), of the
-# backlog.
-#
-# Asked for by netlink in three requests for all interfaces of a namespace, about a millisecond.
+SOURCE = "links"
+LOSSES = "link_losses"
+"""``<port>.link_losses``: how often the port lost its link since it was made (IFLA_CARRIER_DOWN_COUNT)."""
 
 _NETLINK_SOCK_DIAG = 4
 _RTM_GETQDISC = 38
@@ -44,31 +43,29 @@ Counters = dict[str, dict[str, int]]
 
 
 def read_interfaces() -> Counters:
-    """Counters of all interfaces of the calling thread's namespace, by name and counter.
+    """Counters of all interfaces of the calling thread's namespace, by name and counter; takes about a millisecond.
 
-    ``qdisc_drops`` and ``socket_drops`` are there where there is such a queue or packet socket; both are 32 bits wide.
+    Frames, drops of queues (``qdisc_drops``, tc -s qdisc) and of packet sockets (``socket_drops``, ss -0 -m). These two
+    exist only for an interface with such a queue or socket, and are 32 bits wide.
     """
     with Netlink() as netlink:
         names, counters = link_counters(netlink)
-        for index, drops in _qdiscs(netlink):
-            _add(counters, names.get(index), "qdisc_drops", drops)
-    for index, drops in _packet_sockets():
-        _add(counters, names.get(index), "socket_drops", drops)
+        drops = [(index, "qdisc_drops", dropped) for index, dropped in _qdiscs(netlink)]
+    drops += [(index, "socket_drops", dropped) for index, dropped in _packet_sockets()]
+    for index, counter, dropped in drops:
+        own = counters.get(names.get(index, ""))
+        if own is not None:
+            own[counter] = own.get(counter, 0) + dropped
     return counters
 
 
 def read_softnet(path: Path = Path("/proc/net/softnet_stat")) -> dict[str, int]:
-    """Of all CPUs: ``dropped`` (backlog full, net.core.netdev_max_backlog), ``time_squeeze`` (ran out of budget)."""
+    """Sums of all CPUs: ``dropped`` (backlog full, net.core.netdev_max_backlog), ``time_squeeze`` (budget used up)."""
     try:
         lines = [line.split() for line in path.read_text(encoding="ascii").splitlines()]
     except OSError:
         return {}
     return {name: sum(int(line[at], 16) for line in lines) for at, name in ((1, "dropped"), (2, "time_squeeze"))}
-
-
-def _add(counters: Counters, name: str | None, counter: str, drops: int) -> None:
-    if name in counters:
-        counters[name][counter] = counters[name].get(counter, 0) + drops
 
 
 def link_counters(netlink: Netlink) -> tuple[dict[int, str], Counters]:
@@ -85,7 +82,7 @@ def link_counters(netlink: Netlink) -> tuple[dict[int, str], Counters]:
 
 
 def _qdiscs(netlink: Netlink) -> Iterator[tuple[int, int]]:
-    """Drops of each interface's root queue, which counts those of the queues below it, too."""
+    """Drops of each interface's root queue, which includes those of the queues below it."""
     message: Any = tcmsg()
     message["header"]["type"] = _RTM_GETQDISC
     for answer in netlink.ask(Request("list queueing disciplines", message), dump=True):
@@ -114,21 +111,13 @@ def _packet_sockets() -> Iterator[tuple[int, int]]:
             yield index, _MEMORY.unpack_from(found[_PACKET_MEMORY])[8]
 
 
-# How often links were lost, as a collector: a veth pair that is pulled during a trial spoils it. Source
-# "links".
-
-SOURCE = "links"
-LOSSES = "link_losses"
-"""``<port>.link_losses``: how often the port lost its link since it was made (IFLA_CARRIER_DOWN_COUNT)."""
-
-
 class LinkCollector:
-    """Losses of link of every veth port."""
+    """Losses of link of every veth port: a lost link makes a trial invalid. Source "links"."""
 
     def __init__(self, losses: Callable[[], Sequence[Mapping[str, int]]]) -> None:
-        """``losses``: of each deployed topology, by its ports' names."""
+        """``losses``: returns those of each deployed topology, by port."""
         self._losses = losses
 
     def snapshot(self) -> CounterSnapshot:
-        counters = {f"{port}.{LOSSES}": count for of_one in self._losses() for port, count in of_one.items()}
+        counters = {f"{port}.{LOSSES}": count for losses in self._losses() for port, count in losses.items()}
         return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))

@@ -17,16 +17,9 @@ from pyroute2 import netns
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
-from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, name_own
+from pytest_nfvperf.adapters.net.threads import checked, enter_new, in_own_thread, libc, name_own
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import TestbedError
-
-# Takes a namespace's name away from /run/netns, though another mount hides it there.
-#
-# The first ``ip netns add`` on a machine mounts /run/netns over itself (ip-netns(8)). A namespace that had a
-# name before is then mounted below, where no path leads: its file cannot be removed (EBUSY), and cannot be
-# unmounted either (EINVAL). So the mounts above are taken off for a moment, with what is mounted on them, and
-# put back.
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _MNT_DETACH = 2  # sys/mount.h
@@ -34,12 +27,19 @@ _MS_REC, _MS_PRIVATE, _MS_SHARED = 0x4000, 1 << 18, 1 << 20  # linux/mount.h
 _OPEN_TREE, _MOVE_MOUNT = 428, 429  # the same on every architecture (open_tree(2), move_mount(2), Linux 5.2)
 _OPEN_TREE_CLONE, _AT_RECURSIVE, _AT_FDCWD, _FROM_EMPTY_PATH = 1, 0x8000, -100, 4
 
+_SYSCTL = Path("/proc/sys/net")
+
+_IPV4 = {"rp_filter": "0", "arp_ignore": "0", "arp_announce": "0", "arp_filter": "0", "proxy_arp": "0"}
+"""The kernel's own defaults (Documentation/networking/ip-sysctl.rst)."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
-    """A line of /proc/self/mountinfo (proc_pid_mountinfo(5)). ``root``: of a namespace ``net:[its inode]``.
+    """A line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 
-    ``shared``: what is mounted on it is seen in other mount namespaces (mount_namespaces(7)).
+    Attributes:
+        root: ``net:[its inode]`` for a namespace.
+        shared: other mount namespaces see what is mounted on it (mount_namespaces(7)).
     """
 
     number: int
@@ -50,9 +50,13 @@ class _Mount:
 
 
 def remove_name(name: str) -> bool:
-    """Remove a namespace's name, and the namespace unless somebody else holds it; False when it was gone.
+    """Remove a namespace's name, and the namespace unless somebody else holds it; False if it was gone.
 
-    TestbedError when something else than /run/netns itself hides it.
+    The first ``ip netns add`` on a machine mounts /run/netns over itself (ip-netns(8)). A namespace that had a name
+    before is then mounted below, where no path leads: its file can neither be removed (EBUSY) nor unmounted (EINVAL).
+    So the mounts above, with all that is mounted on them, are removed for a moment and put back.
+
+    TestbedError if something other than /run/netns itself hides it.
     """
     path = NETNS_DIRECTORY / name
     if not path.exists() and not _mounts_at(path):
@@ -66,48 +70,51 @@ def remove_name(name: str) -> bool:
             raise
         with _uncovered(path):
             while _mounts_at(path):
-                _unmount(path)
+                checked(libc().umount2(os.fsencode(path), _MNT_DETACH), path)
             path.unlink()
     return True
 
 
 def is_named(name: str, inode: int) -> bool:
-    """True while this very namespace has the name, hidden or not."""
+    """True while the namespace with this inode has the name, hidden or not."""
     return any(mount.root == f"net:[{inode}]" for mount in _mounts_at(NETNS_DIRECTORY / name))
 
 
 @contextmanager
 def _uncovered(path: Path) -> Iterator[None]:
-    """Within this context the lowest mount of a name is what its path leads to.
+    """Let the path of a name lead to its lowest mount.
 
-    The mounts above its folder are taken off, and a copy of the upper one, with all that is mounted on it, is put back.
+    This removes the mounts above its folder, and puts back a copy of the upper one with all that is mounted on it.
     """
     folder = path.parent
     hidden_by = [mount.number for mount in _mounts_at(folder)]
     below = {mount.parent for mount in _mounts_at(path)}
-    covers = list(takewhile(lambda number: number not in below, _from_the_top(folder)))
+    covers = list(takewhile(lambda number: number not in below, _from_top(folder)))
     if not covers or not below:
         mounted = f"mounts at {folder}: {hidden_by or 'none'}, parents of those at {path}: {sorted(below) or 'none'}"
         raise TestbedError(f"{path} is busy, and no mount at {folder} hides it ({mounted}); see {_MOUNTS}")
     shared = next(mount.shared for mount in _mounts_at(folder) if mount.number == covers[0])
-    _propagate(folder, _MS_PRIVATE | _MS_REC)  # else what is mounted on it would go from the copy, too
-    copy = _checked(_call(_OPEN_TREE, _AT_FDCWD, os.fsencode(folder), _OPEN_TREE_CLONE | _AT_RECURSIVE), folder)
+    target = os.fsencode(folder)
+    _propagate(folder, _MS_PRIVATE | _MS_REC)  # otherwise the copy would lose what is mounted on it, too
+    # libc has no functions for these two system calls on older systems.
+    cloned = libc().syscall(ctypes.c_long(_OPEN_TREE), _AT_FDCWD, target, _OPEN_TREE_CLONE | _AT_RECURSIVE)
+    copy = checked(cloned, folder)
     try:
         for _ in covers:
-            _unmount(folder)
+            checked(libc().umount2(target, _MNT_DETACH), folder)
         try:
             yield
         finally:
-            target = os.fsencode(folder)
-            _checked(_call(_MOVE_MOUNT, copy, b"", _AT_FDCWD, target, _FROM_EMPTY_PATH), folder)
+            number = ctypes.c_long(_MOVE_MOUNT)
+            checked(libc().syscall(number, copy, b"", _AT_FDCWD, target, _FROM_EMPTY_PATH), folder)
             if shared:
                 _propagate(folder, _MS_SHARED | _MS_REC)
     finally:
         os.close(copy)
 
 
-def _from_the_top(folder: Path) -> Iterator[int]:
-    """The mounts at a folder, each the parent of the one before."""
+def _from_top(folder: Path) -> Iterator[int]:
+    """The mounts at a folder, from the top one down."""
     mounts = {mount.number: mount for mount in _mounts_at(folder)}
     parents = {mount.parent for mount in mounts.values()}
     number = next((number for number in mounts if number not in parents), None)
@@ -125,44 +132,15 @@ def _mounts_at(path: Path) -> list[_Mount]:
     ]
 
 
-def _unmount(path: Path) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    _checked(libc.umount2(os.fsencode(path), _MNT_DETACH), path)
-
-
 def _propagate(path: Path, flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    _checked(libc.mount(None, os.fsencode(path), None, ctypes.c_ulong(flags), None), path)
-
-
-def _call(number: int, *arguments: int | bytes) -> int:
-    """A system call for which older libraries have no function."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    result: int = libc.syscall(ctypes.c_long(number), *arguments)
-    return result
-
-
-def _checked(result: int, path: Path) -> int:
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
-    return result
-
-
-# Named network namespaces that the run owns (ip-netns(8)'s, under /run/netns).
-#
-# Several are made by one thread, which does in each what must be done before there is an interface; one that
-# was a process's own would cost 5 ms each.
-
-_SYSCTL = Path("/proc/sys/net")
-_IPV4 = {"rp_filter": "0", "arp_ignore": "0", "arp_announce": "0", "arp_filter": "0", "proxy_arp": "0"}
-"""The kernel's own defaults (Documentation/networking/ip-sysctl.rst)."""
+    checked(libc().mount(None, os.fsencode(path), None, ctypes.c_ulong(flags), None), path)
 
 
 @dataclass(frozen=True, slots=True)
 class NamespacePlan:
-    """A namespace to be made, named ``nfv-<tag>-<role>``.
+    """A future namespace, named ``nfv-<tag>-<role>``.
 
-    ``routing``: it forwards between its interfaces. ``ipv6``: it has IPv6 addresses; else IPv6 is off in it.
+    ``routing``: it forwards between its interfaces. ``ipv6``: it has IPv6 addresses; otherwise IPv6 is off.
     """
 
     role: str
@@ -171,7 +149,7 @@ class NamespacePlan:
 
 
 class Home(Protocol):
-    """The namespace that a datapath is in: one that the run owns, or somebody else's."""
+    """A datapath's namespace: the run's own, or somebody else's."""
 
     @property
     def name(self) -> str: ...
@@ -181,34 +159,37 @@ class Home(Protocol):
 
     @property
     def journaled(self) -> bool:
-        """True where what is made in it is not removed with it, and so has to be journaled."""
+        """True if links in it must be journaled, because the run does not remove the namespace."""
         ...
 
     def close(self) -> None:
-        """Remove it, if it is ours."""
+        """Remove it if the run owns it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignNamespace:
-    """Somebody else's namespace: nothing but what the run made in it is touched."""
+    """Somebody else's namespace: the run changes only what it has made there."""
 
     name: str
     path: Path
     journaled: bool = True
 
     def close(self) -> None:
-        """It stays."""
+        """Do nothing: it stays."""
 
 
 class LiveNamespace:
-    """A network namespace with loopback up. ``close()`` removes it and all links in it."""
+    """A namespace of the run under /run/netns (ip-netns(8)), with loopback up. ``close()`` removes it and its links."""
+
+    name: str
+    journaled = False
 
     def __init__(self, journal: Journal, role: str) -> None:
-        """Make one, with IPv6 off; TestbedError when not root, or the kernel refused."""
+        """Make one, with IPv6 off; TestbedError if not root, or the kernel refused."""
         plan = NamespacePlan(role)
         (entry,) = _noted(journal, [plan])
-        self._take(journal, entry)
+        self._set(journal, entry)
         _make_all([self], [plan])
 
     @classmethod
@@ -217,30 +198,27 @@ class LiveNamespace:
         made = []
         for entry in _noted(journal, plans):
             namespace = cls.__new__(cls)
-            namespace._take(journal, entry)
+            namespace._set(journal, entry)
             made.append(namespace)
         _make_all(made, plans)
         return made
 
-    def _take(self, journal: Journal, entry: Entry) -> None:
+    def _set(self, journal: Journal, entry: Entry) -> None:
         self.name = entry.name
         self._journal = journal
         self._entry = entry
         self._inode: int | None = None
-
-    name: str
-    journaled = False
 
     @property
     def path(self) -> Path:
         return NETNS_DIRECTORY / self.name
 
     def run(self, argv: list[str], *, deadline_s: float = 10.0) -> str:
-        """Run a short command inside and return its standard output; TestbedError when it fails."""
+        """Run a short command inside and return its standard output; TestbedError if it fails."""
         return run(["nsenter", f"--net={self.path}", *argv], deadline_s=deadline_s)
 
     def is_there(self) -> bool:
-        """False once somebody removed it, or put another one in its place."""
+        """False after somebody removed it, or put another one in its place."""
         if self._inode is None:
             return False
         try:
@@ -253,14 +231,14 @@ class LiveNamespace:
 
     @staticmethod
     def close_all(journal: Journal, namespaces: Sequence[LiveNamespace]) -> None:
-        """Remove many. The kernel takes what is in them apart a little later."""
+        """Remove many. The kernel removes their contents a little later."""
         for namespace in namespaces:
             if namespace.is_there():
                 remove_name(namespace.name)
         journal.forget_all([namespace._entry for namespace in namespaces])
 
     def make(self, plan: NamespacePlan) -> None:
-        """Make it where the calling thread is, which ends up inside; for ``_make_all``."""
+        """Make it, and leave the calling thread inside; for ``_make_all``."""
         self.path.touch(mode=0o444, exist_ok=False)
         self._inode = self.path.stat().st_ino  # from here on it is ours to remove
         enter_new()
@@ -275,19 +253,18 @@ def _noted(journal: Journal, plans: Sequence[NamespacePlan]) -> list[Entry]:
 
 def _make_all(namespaces: Sequence[LiveNamespace], plans: Sequence[NamespacePlan]) -> None:
     def make_each() -> None:
+        # One thread for all, which also sets what must precede interfaces: a process for each would cost 5 ms.
         for namespace, plan in zip(namespaces, plans, strict=True):
             namespace.make(plan)
 
     try:
         NETNS_DIRECTORY.mkdir(mode=0o755, exist_ok=True)
         in_own_thread(make_each)
-    except (OSError, KernelRefusedError) as error:
+    except BaseException as error:
         for namespace in namespaces:
             namespace.close()
-        raise TestbedError(_why_not(namespaces, error)) from error
-    except BaseException:
-        for namespace in namespaces:
-            namespace.close()
+        if isinstance(error, (OSError, KernelRefusedError)):
+            raise TestbedError(_why_not(namespaces, error)) from error
         raise
 
 
@@ -304,9 +281,9 @@ def _why_not(namespaces: Sequence[LiveNamespace], error: OSError | KernelRefused
 
 
 def _prepare(plan: NamespacePlan) -> None:
-    """What is set in the calling thread's namespace before it has an interface but loopback.
+    """Set up the calling thread's namespace before it has an interface other than loopback.
 
-    Which namespace /proc/sys/net means is decided by the thread that opens a file there.
+    /proc/sys/net means the namespace of the thread that opens a file there.
     """
     if (_SYSCTL / "ipv6").is_dir():
         _prepare_ipv6(plan)
@@ -320,10 +297,8 @@ def _prepare(plan: NamespacePlan) -> None:
 
 
 def _prepare_ipv4(plan: NamespacePlan) -> None:
-    """A new namespace begins with the host's settings (net.core.devconf_inherit_init_net, 0 by default).
-
-    So Docker's ip_forward=1 would make routers of all ends, systemd's rp_filter would drop what comes by another way.
-    """
+    # A new namespace begins with the host's settings (net.core.devconf_inherit_init_net, 0 by default). Docker's
+    # ip_forward=1 would turn all ends into routers, and systemd's rp_filter would drop frames from another direction.
     (_SYSCTL / "ipv4/ip_forward").write_text("1" if plan.routing else "0", encoding="utf-8")
     for which in ("all", "default"):
         for name, value in _IPV4.items():
@@ -331,7 +306,7 @@ def _prepare_ipv4(plan: NamespacePlan) -> None:
 
 
 def _prepare_ipv6(plan: NamespacePlan) -> None:
-    """The kernel's own router solicitations and MLD reports would turn up as foreign frames in a trial."""
+    # IPv6 is off unless needed: the kernel's router solicitations and MLD reports would be foreign frames in a trial.
     for which in ("all", "default"):
         conf = _SYSCTL / "ipv6/conf" / which
         (conf / "disable_ipv6").write_text("0" if plan.ipv6 else "1", encoding="utf-8")

@@ -1,4 +1,9 @@
-"""Netlink, as pyroute2 does not offer it: requests with deadlines, routes and links, generic families."""
+"""Netlink requests in batches, with a deadline and the kernel's own words for a refusal.
+
+pyroute2 encodes the messages (rtnetlink(7)). They are sent from here, because pyroute2's sockets enter another
+namespace by a forked child and send one request at a time: two hundred namespaces would take seconds. A socket belongs
+to the namespace of its opening *thread* (see ``threads``).
+"""
 
 from __future__ import annotations
 
@@ -22,12 +27,6 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from pytest_nfvperf.model.errors import TestbedError
 
-# Netlink requests in batches, each with the kernel's own words when it is refused.
-#
-# pyroute2 encodes the messages. They are sent from here, because its sockets enter another namespace by a
-# forked child and ask one request at a time: two hundred namespaces take seconds so. A socket belongs to the
-# namespace that its *thread* is in when it is opened (see ``threads``).
-
 NETLINK_ROUTE, NETLINK_GENERIC = 0, 16  # linux/netlink.h
 REQUEST, ACK, EXCL, CREATE, DUMP = 0x1, 0x4, 0x200, 0x400, 0x300
 
@@ -39,14 +38,25 @@ _ERROR, _DONE = 2, 3
 _ACK_ATTRIBUTES = 0x200  # NLM_F_ACK_TLVS
 _MESSAGE_ATTRIBUTE = 1  # NLMSGERR_ATTR_MSG
 _AT_ONCE = 64
-"""Requests in one send: their answers together must fit into the socket's receive buffer (netlink(7))."""
+"""Requests in one send: all their answers must fit into the socket's receive buffer (netlink(7))."""
 
 _ANSWER_WITHIN_S = 30.0
 _RECEIVE_BYTES = 1 << 16
 
+_UP = 0x1  # IFF_UP
+_NO_STATISTICS = 8  # RTEXT_FILTER_SKIP_STATS
+_NODAD = 0x2  # IFA_F_NODAD
+_REPLACE, _PERMANENT = 0x100, 0x80  # NLM_F_REPLACE, NUD_PERMANENT
+_TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_UNIVERSE, _UNICAST = 254, 4, 0, 1
+
+HEADER_BYTES = 4
+"""Of a generic netlink message, before its attributes."""
+
+_FAMILY_ID = 1  # CTRL_ATTR_FAMILY_ID
+
 
 class KernelRefusedError(TestbedError):
-    """The kernel refused a request. ``code``: its errno. ``index``: which of the requests."""
+    """The kernel refused a request. ``code``: errno. ``index``: of the request in its batch."""
 
     def __init__(self, message: str, code: int, index: int) -> None:
         super().__init__(message)
@@ -56,7 +66,7 @@ class KernelRefusedError(TestbedError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message: pyroute2's with type and flags set, or raw. ``what``, as a person says it: "make veth a - b"."""
+    """A message: pyroute2's with type and flags, or raw. ``what``: for messages: "make the veth pair a - b"."""
 
     what: str
     message: Any
@@ -64,14 +74,14 @@ class Request:
 
 @dataclass(slots=True)
 class RawMessage:
-    """A message that pyroute2 has no class for: its type and what follows the header."""
+    """A message without a class in pyroute2: its type, and the data after the header."""
 
     kind: int
     data: bytes
 
 
 class Netlink:
-    """A netlink socket of the namespace that the opening thread is in."""
+    """A netlink socket of the opening thread's namespace."""
 
     def __init__(self, family: int = NETLINK_ROUTE) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, family)
@@ -90,7 +100,7 @@ class Netlink:
         self._socket.close()
 
     def send(self, requests: Sequence[Request]) -> None:
-        """Send all and await each answer. A refused request does not stop the others; the first refusal is raised."""
+        """Send all and wait for each answer. After a refusal the rest of a batch goes on; the first one is raised."""
         for start in range(0, len(requests), _AT_ONCE):
             self._send_some(requests[start : start + _AT_ONCE], start)
 
@@ -153,17 +163,12 @@ def _refusal(what: str, flags: int, payload: bytes, index: int) -> KernelRefused
     (code,) = _ERROR_CODE.unpack_from(payload)
     if code == 0:
         return None
-    text = _kernel_text(flags, payload)
-    said = f"{os.strerror(-code)}: {text}" if text else os.strerror(-code)
-    return KernelRefusedError(f"the kernel refused to {what}: {said}", -code, index)
-
-
-def _kernel_text(flags: int, payload: bytes) -> str:
-    """What the kernel adds to an errno, if it does ("extended ack", netlink(7))."""
-    if not flags & _ACK_ATTRIBUTES:
-        return ""
-    found = dict(attributes(payload[_ERROR_CODE.size + _HEADER.size :]))
-    return found.get(_MESSAGE_ATTRIBUTE, b"").rstrip(b"\0").decode(errors="replace")
+    text = os.strerror(-code)
+    if flags & _ACK_ATTRIBUTES:  # the kernel may explain its errno ("extended ack", netlink(7))
+        found = dict(attributes(payload[_ERROR_CODE.size + _HEADER.size :]))
+        explanation = found.get(_MESSAGE_ATTRIBUTE, b"").rstrip(b"\0").decode(errors="replace")
+        text += f": {explanation}" if explanation else ""
+    return KernelRefusedError(f"the kernel refused to {what}: {text}", -code, index)
 
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -176,18 +181,9 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         data = data[(length + 3) & ~3 :]
 
 
-# The rtnetlink requests that we make (rtnetlink(7)), encoded by pyroute2.
-
-_UP = 0x1  # IFF_UP
-_NO_STATISTICS = 8  # RTEXT_FILTER_SKIP_STATS
-_NODAD = 0x2  # IFA_F_NODAD
-_REPLACE, _PERMANENT = 0x100, 0x80  # NLM_F_REPLACE, NUD_PERMANENT
-_TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_UNIVERSE, _UNICAST = 254, 4, 0, 1
-
-
 @dataclass(frozen=True, slots=True)
 class VethEnd:
-    """One end of a veth pair. ``namespace``: an open handle of the namespace that it shall be in."""
+    """One end of a veth pair. ``namespace``: an open handle."""
 
     name: str
     namespace: int
@@ -195,173 +191,131 @@ class VethEnd:
 
 
 def veth(near: VethEnd, far: VethEnd, *, mtu: int, queues: int, group: int, indices: tuple[int, int] | None) -> Request:
-    """Make a pair, each end where it belongs; the near end is up at once and in an interface group.
+    """Make a pair, each end in its namespace; the near end is up at once and in an interface group.
 
-    ``indices``: numbers of the two interfaces; None: the kernel's.
+    ``indices``: numbers of the two interfaces; None: the kernel chooses.
     """
-    of_near, of_far = indices or (0, 0)
-    message = _link(RTM_NEWLINK, CREATE | EXCL, of_near)
-    message["flags"] = message["change"] = _UP
-    message["attrs"] = [
-        *_end(near, mtu, queues),
-        ["IFLA_GROUP", group],
-        [
-            "IFLA_LINKINFO",
-            {
-                "attrs": [
-                    ["IFLA_INFO_KIND", "veth"],
-                    [
-                        "IFLA_INFO_DATA",
-                        {"attrs": [["VETH_INFO_PEER", {"index": of_far, "attrs": _end(far, mtu, queues)}]]},
-                    ],
-                ]
-            },
-        ],
-    ]
-    return Request(f"make the veth pair {near.name} - {far.name}", message)
+    near_index, far_index = indices or (0, 0)
+    peer = ["VETH_INFO_PEER", {"index": far_index, "attrs": _end(far, mtu, queues)}]
+    attrs = [*_end(near, mtu, queues), ["IFLA_GROUP", group], _link_info("veth", [peer])]
+    what = f"make the veth pair {near.name} - {far.name}"
+    return _link(what, attrs, header_flags=CREATE | EXCL, index=near_index, flags=_UP, change=_UP)
 
 
 def _end(end: VethEnd, mtu: int, queues: int) -> list[list[Any]]:
-    attributes: list[list[Any]] = [["IFLA_IFNAME", end.name], ["IFLA_MTU", mtu], ["IFLA_NET_NS_FD", end.namespace]]
+    attrs: list[list[Any]] = [["IFLA_IFNAME", end.name], ["IFLA_MTU", mtu], ["IFLA_NET_NS_FD", end.namespace]]
     if end.mac is not None:
-        attributes.append(["IFLA_ADDRESS", end.mac])
+        attrs.append(["IFLA_ADDRESS", end.mac])
     if queues > 1:
-        attributes += [["IFLA_NUM_TX_QUEUES", queues], ["IFLA_NUM_RX_QUEUES", queues]]
-    return attributes
+        attrs += [["IFLA_NUM_TX_QUEUES", queues], ["IFLA_NUM_RX_QUEUES", queues]]
+    return attrs
 
 
 def set_up(*, index: int, name: str, **changes: Any) -> Request:
     """Bring an interface up, and change it: ``mtu``, ``address``, ``ifname``, ``master``."""
-    message = _link(RTM_NEWLINK, 0, index)
-    message["flags"] = message["change"] = _UP
-    message["attrs"] = [[f"IFLA_{key.upper()}", value] for key, value in changes.items()]
-    return Request(f"bring {name} up", message)
+    return _link(f"bring {name} up", _attrs(changes), index=index, flags=_UP, change=_UP)
 
 
 def set_down(*, index: int, name: str) -> Request:
-    """Take an interface down."""
-    message = _link(RTM_NEWLINK, 0, index)
-    message["flags"], message["change"] = 0, _UP
-    return Request(f"take {name} down", message)
+    return _link(f"take {name} down", [], index=index, flags=0, change=_UP)
 
 
 def set_flags(index: int, name: str, flags: int, mask: int, **changes: Any) -> Request:
     """Set those flags of an interface that are in the mask (netdevice(7)), and change it as ``set_up`` does."""
-    message = _link(RTM_NEWLINK, 0, index)
-    message["flags"], message["change"] = flags & mask, mask
-    message["attrs"] = [[f"IFLA_{key.upper()}", value] for key, value in changes.items()]
-    return Request(f"put {name} back as it was", message)
+    return _link(f"put {name} back as it was", _attrs(changes), index=index, flags=flags & mask, change=mask)
 
 
-def move(*, index: int, name: str, namespace: int, new_name: str) -> Request:
+def move(index: int, name: str, namespace: int, new_name: str) -> Request:
     """Move an interface into the namespace of this open handle, under another name there."""
-    message = _link(RTM_NEWLINK, 0, index)
-    message["attrs"] = [["IFLA_NET_NS_FD", namespace], ["IFLA_IFNAME", new_name]]
-    return Request(f"move {name} into its namespace as {new_name}", message)
+    attrs = [["IFLA_NET_NS_FD", namespace], ["IFLA_IFNAME", new_name]]
+    return _link(f"move {name} into its namespace as {new_name}", attrs, index=index)
 
 
 def bridge(name: str, *, vlan_filtering: bool) -> Request:
-    """A kernel bridge without spanning tree and multicast snooping, which send and hold back frames of their own."""
-    message = _link(RTM_NEWLINK, CREATE | EXCL)
-    message["flags"] = message["change"] = _UP
-    data = [
-        ["IFLA_BR_STP_STATE", 0],
-        ["IFLA_BR_FORWARD_DELAY", 0],
-        ["IFLA_BR_MCAST_SNOOPING", 0],
-    ]
-    if vlan_filtering:  # a kernel without it refuses the very word
+    """A kernel bridge without spanning tree and multicast snooping, which send and delay frames by themselves."""
+    data = [["IFLA_BR_STP_STATE", 0], ["IFLA_BR_FORWARD_DELAY", 0], ["IFLA_BR_MCAST_SNOOPING", 0]]
+    if vlan_filtering:  # a kernel without it refuses even the attribute
         data.append(["IFLA_BR_VLAN_FILTERING", 1])
-    kind = [["IFLA_INFO_KIND", "bridge"], ["IFLA_INFO_DATA", {"attrs": data}]]
-    message["attrs"] = [["IFLA_IFNAME", name], ["IFLA_LINKINFO", {"attrs": kind}]]
-    return Request(f"make the bridge {name}", message)
+    attrs = [["IFLA_IFNAME", name], _link_info("bridge", data)]
+    return _link(f"make the bridge {name}", attrs, header_flags=CREATE | EXCL, flags=_UP, change=_UP)
 
 
 def join_group(index: int, name: str, group: int) -> Request:
-    """Put an interface into a group."""
-    message = _link(RTM_NEWLINK, 0, index)
-    message["attrs"] = [["IFLA_GROUP", group]]
-    return Request(f"put {name} into group {group}", message)
+    return _link(f"put {name} into group {group}", [["IFLA_GROUP", group]], index=index)
 
 
 def delete_group(group: int) -> Request:
-    """Delete all interfaces of a group in one go; the kernel takes them apart together."""
-    message = _link(RTM_DELLINK, 0)
-    message["attrs"] = [["IFLA_GROUP", group]]
-    return Request(f"delete the interfaces of group {group}", message)
+    """Delete all interfaces of a group together."""
+    return _link(f"delete the interfaces of group {group}", [["IFLA_GROUP", group]], kind=RTM_DELLINK)
 
 
 def list_links(*, statistics: bool = False) -> Request:
-    """All interfaces, as a dump."""
-    message = _link(RTM_GETLINK, 0)
-    message["attrs"] = [["IFLA_EXT_MASK", 0 if statistics else _NO_STATISTICS]]
-    return Request("list the interfaces", message)
+    mask = ["IFLA_EXT_MASK", 0 if statistics else _NO_STATISTICS]
+    return _link("list the interfaces", [mask], kind=RTM_GETLINK)
+
+
+def _attrs(changes: dict[str, Any]) -> list[list[Any]]:
+    return [[f"IFLA_{key.upper()}", value] for key, value in changes.items()]
+
+
+def _link_info(kind: str, data: list[list[Any]]) -> list[Any]:
+    return ["IFLA_LINKINFO", {"attrs": [["IFLA_INFO_KIND", kind], ["IFLA_INFO_DATA", {"attrs": data}]]}]
+
+
+def _link(what: str, attrs: list[Any], kind: int = RTM_NEWLINK, *, header_flags: int = 0, **fields: int) -> Request:
+    """A request about an interface. ``fields``: its index; its flags, and which of them change (netdevice(7))."""
+    return _request(what, ifinfmsg(), kind, header_flags, attrs, **fields)
+
+
+def _request(what: str, message: Any, kind: int, header_flags: int, attrs: list[Any], **fields: int) -> Request:
+    message["header"]["type"], message["header"]["flags"] = kind, header_flags
+    for field, value in fields.items():
+        message[field] = value
+    message["attrs"] = attrs
+    return Request(what, message)
 
 
 def address(index: int, name: str, text: str) -> Request:
     """Give an interface an address such as "10.1.0.1/24"."""
     interface = ipaddress.ip_interface(text)
-    message = ifaddrmsg()
-    message["header"]["type"] = RTM_NEWADDR
-    message["header"]["flags"] = CREATE | EXCL
-    message["family"] = _family(interface)
-    message["prefixlen"] = interface.network.prefixlen
-    message["index"] = index
-    message["attrs"] = [["IFA_LOCAL", str(interface.ip)], ["IFA_ADDRESS", str(interface.ip)]]
+    attrs: list[list[Any]] = [["IFA_LOCAL", str(interface.ip)], ["IFA_ADDRESS", str(interface.ip)]]
     if interface.version == 6:
-        message["attrs"].append(["IFA_FLAGS", _NODAD])
-    return Request(f"give {name} the address {text}", message)
+        attrs.append(["IFA_FLAGS", _NODAD])
+    fields = {"family": _family(interface), "prefixlen": interface.network.prefixlen, "index": index}
+    return _request(f"give {name} the address {text}", ifaddrmsg(), RTM_NEWADDR, CREATE | EXCL, attrs, **fields)
 
 
 def route(destination: str, gateway: str) -> Request:
-    """A route such as "10.2.0.0/24" by "10.1.0.254"; "0.0.0.0/0" or "::/0" is one to everywhere."""
+    """A route such as "10.2.0.0/24" by "10.1.0.254"; the default route is "0.0.0.0/0" or "::/0"."""
     via, network = ipaddress.ip_address(gateway), ipaddress.ip_network(destination)
-    message = rtmsg()
-    message["header"]["type"] = RTM_NEWROUTE
-    message["header"]["flags"] = CREATE | EXCL
-    message["family"] = _family(via)
-    message["dst_len"] = network.prefixlen
-    message["table"], message["proto"] = _TABLE_MAIN, _PROTOCOL_STATIC
-    message["scope"], message["type"] = _SCOPE_UNIVERSE, _UNICAST
-    message["attrs"] = [["RTA_GATEWAY", gateway]]
+    attrs = [["RTA_GATEWAY", gateway]]
     if network.prefixlen:
-        message["attrs"].append(["RTA_DST", str(network.network_address)])
-    return Request(f"make the route to {destination} by {gateway}", message)
+        attrs.append(["RTA_DST", str(network.network_address)])
+    fields = {
+        "family": _family(via),
+        "dst_len": network.prefixlen,
+        "table": _TABLE_MAIN,
+        "proto": _PROTOCOL_STATIC,
+        "scope": _SCOPE_UNIVERSE,
+        "type": _UNICAST,
+    }
+    what = f"make the route to {destination} by {gateway}"
+    return _request(what, rtmsg(), RTM_NEWROUTE, CREATE | EXCL, attrs, **fields)
 
 
 def neighbour(index: int, name: str, far: str, mac: str) -> Request:
-    """The MAC address of what has this address, as if it had been asked for; it stays until the interface goes."""
-    message = ndmsg()
-    message["header"]["type"] = RTM_NEWNEIGH
-    message["header"]["flags"] = CREATE | _REPLACE
-    message["family"] = _family(ipaddress.ip_address(far))
-    message["ifindex"] = index
-    message["state"] = _PERMANENT
-    message["attrs"] = [["NDA_DST", far], ["NDA_LLADDR", mac]]
-    return Request(f"tell {name} that {far} is at {mac}", message)
+    """Set the MAC address for an IP address; it stays until the interface is removed."""
+    fields = {"family": _family(ipaddress.ip_address(far)), "ifindex": index, "state": _PERMANENT}
+    attrs = [["NDA_DST", far], ["NDA_LLADDR", mac]]
+    return _request(f"tell {name} that {far} is at {mac}", ndmsg(), RTM_NEWNEIGH, CREATE | _REPLACE, attrs, **fields)
 
 
 def _family(of: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
     return int(socket.AF_INET if of.version == 4 else socket.AF_INET6)
 
 
-def _link(kind: int, flags: int, index: int = 0) -> Any:
-    message = ifinfmsg()
-    message["header"]["type"] = kind
-    message["header"]["flags"] = flags
-    message["index"] = index
-    return message
-
-
-# Generic netlink families (genetlink): what the kernel, or a module that it loads for it, can be asked.
-
-HEADER_BYTES = 4
-"""Of a generic netlink message, before its attributes."""
-
-_FAMILY_ID = 1  # CTRL_ATTR_FAMILY_ID
-
-
 def family_number(netlink: Netlink, name: str) -> int:
-    """The number of a family; KernelRefusedError with ENOENT when the kernel has none of this name."""
+    """The number of a generic family; KernelRefusedError with ENOENT if the kernel has none of this name."""
     message = ctrlmsg()
     message["header"]["type"] = GENL_ID_CTRL
     message["cmd"], message["version"] = CTRL_CMD_GETFAMILY, 1
@@ -371,7 +325,7 @@ def family_number(netlink: Netlink, name: str) -> int:
 
 
 def has_family(name: str) -> bool:
-    """True when the kernel has the family, or a module for it that it could load."""
+    """True if the kernel has the generic family, or a module for it that it can load."""
     with Netlink(NETLINK_GENERIC) as netlink:
         try:
             family_number(netlink, name)

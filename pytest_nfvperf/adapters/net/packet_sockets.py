@@ -14,73 +14,65 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
-# Packet sockets (packet(7)) of other processes, through duplicates of ours.
-#
-# By pidfd_getfd(2), for those whom we may trace (ptrace(2), access mode).
+from pytest_nfvperf.adapters.net.threads import checked, libc
 
 _PIDFD_GETFD = 438  # asm-generic/unistd.h; the same on every architecture
+_SOL_PACKET, _PACKET_STATISTICS, _PACKET_VERSION = 263, 6, 10  # linux/if_packet.h
+_STATISTICS = struct.Struct("=II")  # struct tpacket_stats: packets, drops
+_CLOSERS = 64
+
+_FILES_LEFT = 256
+"""Open files reserved for the rest of this process; sockets beyond that are left to their owner."""
 
 
 def packet_sockets(pid: int) -> Iterator[socket.socket]:
-    """The packet sockets of a process, each as a duplicate that the caller closes; OSError if we may not look."""
+    """Duplicates of another process's packet sockets (packet(7)), which the caller closes; OSError if not allowed.
+
+    By pidfd_getfd(2), for processes that we may trace (ptrace(2), access mode).
+    """
     handle = os.pidfd_open(pid)
     try:
-        for number in _numbers(pid):
-            found = _duplicate(handle, number)
-            if found is not None:
-                yield found
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                if not entry.readlink().name.startswith("socket:"):
+                    continue
+                found = _duplicate(handle, int(entry.name))
+                if found is not None:
+                    yield found
     finally:
         os.close(handle)
 
 
-def _numbers(pid: int) -> Iterator[int]:
-    """Of the files of a process that are sockets."""
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            if entry.readlink().name.startswith("socket:"):
-                yield int(entry.name)
-
-
 def _duplicate(handle: int, number: int) -> socket.socket | None:
-    """A socket of the process behind a pidfd, for ourselves; None when it is another sort, or was closed meanwhile."""
-    ours = ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, handle, number, 0)
-    if ours >= 0:
-        # Python would ask a socket for its name to know its family, which AF_XDP's do not tell.
-        found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0, ours)
-        if found.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_PACKET:
-            return found
-        found.close()
+    """A duplicate of a packet socket of a pidfd's process; None for another socket, or one closed meanwhile."""
+    own = libc().syscall(_PIDFD_GETFD, handle, number, 0)
+    if own < 0 and ctypes.get_errno() in {errno.EBADF, errno.ESRCH}:
         return None
-    code = ctypes.get_errno()
-    if code in {errno.EBADF, errno.ESRCH}:
-        return None
-    raise OSError(code, os.strerror(code))
-
-
-# Packet sockets of another process, held while it closes them, and closed together afterwards.
-#
-# Whoever closes a packet socket (packet(7)) for good waits until no CPU can still be delivering to it, 10 to 20
-# ms (synchronize_net in the kernel's packet_release). A process that closes a thousand, one after the other,
-# takes 15 s. As long as a duplicate is open elsewhere (pidfd_getfd(2)) its close costs nothing, and many
-# threads that close the duplicates all wait for the same moment: 40 took 0.6 s one after the other, 200
-# together 0.1 s.
-
-_CLOSERS = 64
-_FILES_LEFT = 256
-"""Open files that this process keeps for whatever else it does; sockets beyond that are left to their owner."""
+    # Without a family Python would ask for the socket's name, which AF_XDP's have not.
+    found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0, checked(own, f"file {number}"))
+    if found.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_PACKET:
+        return found
+    found.close()
+    return None
 
 
 class HeldSockets:
-    """Duplicates of the packet sockets that a process has on some interfaces. ``close()`` closes them."""
+    """Duplicates of a process's packet sockets on some interfaces. ``close()`` closes them together.
+
+    The last close of a packet socket (packet(7)) waits until no CPU can still be delivering to it, 10 to 20 ms
+    (synchronize_net in the kernel's packet_release). A process that closes a thousand, one after the other, takes 15 s.
+    While a duplicate is open elsewhere, its close costs nothing, and many threads that close the duplicates all wait
+    for the same moment: 40 took 0.6 s one after the other, 200 together 0.1 s.
+    """
 
     def __init__(self, pid: int, interfaces: Collection[str]) -> None:
-        """Duplicate the process's packet sockets on these interfaces, named as in its own namespace.
+        """Duplicate the process's packet sockets on these interfaces of its own namespace.
 
-        Where the kernel does not let us (ptrace(2), access mode) none is held, which only costs time.
+        If the kernel does not allow it (ptrace(2), access mode) none is held, which only costs time.
         """
         self._held: list[socket.socket] = []
         if interfaces:
-            with suppress(OSError):  # gone, or not ours to look into
+            with suppress(OSError):  # it is gone, or we may not look
                 self._take(pid, interfaces)
 
     def __len__(self) -> int:
@@ -96,7 +88,6 @@ class HeldSockets:
                 found.close()
 
     def close(self) -> None:
-        """Close all at once."""
         if not self._held:
             return
         with ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close") as closers:
@@ -104,54 +95,42 @@ class HeldSockets:
         self._held.clear()
 
 
-# Frames that the receive ring of a packet socket had no room for (packet(7), PACKET_STATISTICS).
-#
-# DPDK's af_packet driver receives by such a ring and does not tell its drops, nor does ``ss -0 -m`` (sk_drops),
-# which counts for sockets without a ring only. The kernel counts from zero after each look, so the sums are
-# kept here: nobody else may look.
-
-_SOL_PACKET, _PACKET_STATISTICS, _PACKET_VERSION = 263, 6, 10  # linux/if_packet.h
-_STATISTICS = struct.Struct("=II")  # struct tpacket_stats: packets, drops
-
-
 class RingDrops:
-    """Of the processes that this one started and that are in its own network namespace: the generator."""
+    """Frames for which the receive ring of a packet socket had no room (packet(7), PACKET_STATISTICS).
+
+    Of our child processes in our own network namespace: the generator. DPDK's af_packet driver receives by such a ring
+    and does not report its drops. Nor does ``ss -0 -m`` (sk_drops), which counts only for sockets without a ring. The
+    kernel restarts its count at each reading, so this class keeps the sums, and must be the only reader.
+    """
 
     def __init__(self) -> None:
         self._sums: Counter[int] = Counter()
 
     def read(self) -> dict[str, int]:
-        """Frames dropped since the sockets were made, by the interface that they are bound to."""
-        found: dict[str, int] = {}
+        """Frames dropped since the sockets were made, by their interface."""
+        found: Counter[str] = Counter()
         for pid in _children_here():
-            with suppress(OSError):  # it ended, or is not ours to look into
+            with suppress(OSError):  # it ended, or we may not look
                 for one in packet_sockets(pid):
                     with closing(one):
-                        self._look(one, found)
-        return found
+                        self._add_drops(one, found)
+        return dict(found)
 
-    def _look(self, one: socket.socket, found: dict[str, int]) -> None:
+    def _add_drops(self, one: socket.socket, found: Counter[str]) -> None:
         if not one.getsockopt(_SOL_PACKET, _PACKET_VERSION):
-            return  # version 0 is a socket without a ring, or one of before Linux 2.6.27
+            return  # version 0 is a socket without a ring, or one from before Linux 2.6.27
         _, dropped = _STATISTICS.unpack(one.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
         inode = os.fstat(one.fileno()).st_ino
         self._sums[inode] += dropped
-        interface = one.getsockname()[0]
-        found[interface] = found.get(interface, 0) + self._sums[inode]
+        found[one.getsockname()[0]] += self._sums[inode]
 
 
 def _children_here() -> Iterator[int]:
-    """Children of all threads of ours; none on a kernel without CONFIG_PROC_CHILDREN."""
+    """Children of all our threads; none on a kernel without CONFIG_PROC_CHILDREN."""
     here = Path("/proc/self/ns/net").readlink()
     for thread in Path("/proc/self/task").iterdir():
-        for pid in _children_of(thread):
-            with suppress(OSError):
-                if Path(f"/proc/{pid}/ns/net").readlink() == here:
-                    yield pid
-
-
-def _children_of(thread: Path) -> list[int]:
-    try:
-        return [int(pid) for pid in (thread / "children").read_text(encoding="ascii").split()]
-    except (FileNotFoundError, ProcessLookupError):  # the thread ended since it was listed, or no such file here
-        return []
+        with suppress(OSError):  # the thread has ended, or there is no such file
+            for pid in (thread / "children").read_text(encoding="ascii").split():
+                with suppress(OSError):
+                    if Path(f"/proc/{pid}/ns/net").readlink() == here:
+                        yield int(pid)

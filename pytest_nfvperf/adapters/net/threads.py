@@ -1,40 +1,62 @@
-"""Work inside a network namespace, by a thread that ends after it."""
+"""Work inside a network namespace, by a thread that ends after it.
+
+unshare(2) and setns(2) move only the calling *thread*. A forked child would do, too, but outlives a killed parent by
+some milliseconds, and made namespaces after the reaper had been there (2 of 50 kills).
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, held
 from pytest_nfvperf.model.errors import TestbedError
 
-# Work in another network namespace, by a thread that ends after it.
-#
-# unshare(2) and setns(2) move the calling *thread* alone. A forked child would do as well, but outlives a
-# killed parent by some milliseconds, and made namespaces after the reaper had been there (2 of 50 kills).
-
 T = TypeVar("T")
+
+PROC_NET = Path("/proc/thread-self/net")
+"""A namespace's own /proc/net for a thread inside it; /proc/net itself would be that of the main thread."""
 
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _MS_BIND = 0x1000  # linux/mount.h
 
 
 def in_own_thread(work: Callable[[], T]) -> T:
-    """Run it in a new thread, which may enter and make namespaces, and return its result or raise its error."""
-    # Held: a thread cannot be interrupted, and one that nobody waits for would go on making things.
+    """Run ``work`` in a new thread, which may enter and make namespaces, and return its result or raise its error."""
+    # Signals wait: a thread cannot be interrupted, and would go on making things if nobody waited for it.
     with held(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as thread:
         return thread.submit(work).result()
 
 
 def inside(namespace: Path, work: Callable[[], T]) -> T:
-    """Run it in a thread that is in this namespace, by its file; OSError when it cannot be entered."""
+    """Run ``work`` in a thread inside the namespace of this file; OSError if that cannot be entered."""
 
     def entered() -> T:
         enter(namespace)
+        return work()
+
+    return in_own_thread(entered)
+
+
+def inside_named(namespace: str, work: Callable[[], T]) -> T:
+    """The same for a namespace by its name; TestbedError if it cannot be entered. Errors of ``work`` pass."""
+    path = NETNS_DIRECTORY / namespace
+
+    def entered() -> T:
+        try:
+            enter(path)
+        except FileNotFoundError as error:
+            raise TestbedError(f"there is no network namespace {namespace!r} ({path})") from error
+        except OSError as error:
+            raise TestbedError(
+                f"cannot enter network namespace {namespace!r}: {error.strerror}; this needs root"
+            ) from error
         return work()
 
     return in_own_thread(entered)
@@ -44,77 +66,49 @@ def enter(namespace: Path) -> None:
     """Move the calling thread into a namespace. Only for threads that end after their work: see ``in_own_thread``."""
     handle = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _libc().setns(handle, _CLONE_NEWNET) != 0:
-            raise _error(str(namespace))
+        checked(libc().setns(handle, _CLONE_NEWNET), namespace)
     finally:
         os.close(handle)
 
 
 def enter_new() -> None:
-    """Move the calling thread into a namespace that is made for it and has no name."""
-    if _libc().unshare(_CLONE_NEWNET) != 0:
-        raise _error("unshare")
+    """Move the calling thread into a new namespace without a name."""
+    checked(libc().unshare(_CLONE_NEWNET), "unshare")
 
 
 def name_own(path: Path) -> None:
-    """Let the namespace that the calling thread is in live as long as this file is mounted."""
-    if _libc().mount(b"/proc/thread-self/ns/net", os.fsencode(path), b"none", ctypes.c_ulong(_MS_BIND), None) != 0:
-        raise _error(str(path))
+    """Keep the calling thread's namespace alive as long as this file is mounted."""
+    source, kind = b"/proc/thread-self/ns/net", b"none"
+    checked(libc().mount(source, os.fsencode(path), kind, ctypes.c_ulong(_MS_BIND), None), path)
 
 
-class Handles:
-    """Open files of namespaces, one each."""
+@contextmanager
+def open_namespaces() -> Iterator[Callable[[Path], int]]:
+    """Returns handles of namespaces by their files, and closes them at the end; OSError if there is no such file."""
+    with ExitStack() as stack:
 
-    def __init__(self) -> None:
-        self._open: dict[Path, int] = {}
+        @cache
+        def handle(namespace: Path) -> int:
+            opened = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, opened)
+            return opened
 
-    def of(self, namespace: Path) -> int:
-        """The handle of a namespace; OSError when there is no such file."""
-        if namespace not in self._open:
-            self._open[namespace] = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-        return self._open[namespace]
-
-    def close(self) -> None:
-        for handle in self._open.values():
-            os.close(handle)
-        self._open.clear()
+        yield handle
 
 
-def _libc() -> ctypes.CDLL:
+def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _error(what: str) -> OSError:
-    return OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), what)
-
-
-# Look at the world from inside a network namespace that is known by its name.
-
-
-PROC_NET = Path("/proc/thread-self/net")
-"""Inside: the namespace's own /proc/net, which would otherwise be that of the main thread."""
-
-
-def inside_named(namespace: str, look: Callable[[], T]) -> T:
-    """What ``look`` returns when called inside the namespace; TestbedError when it cannot be entered."""
-
-    def entered() -> T:
-        path = NETNS_DIRECTORY / namespace
-        try:
-            enter(path)
-        except FileNotFoundError as error:
-            raise TestbedError(f"there is no network namespace {namespace!r} ({path})") from error
-        except OSError as error:
-            raise TestbedError(
-                f"cannot enter network namespace {namespace!r}: {error.strerror}; this needs root"
-            ) from error
-        return look()
-
-    return in_own_thread(entered)
+def checked(result: int, what: str | Path) -> int:
+    """The result of a call of libc; OSError about ``what`` if it failed."""
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(what))
+    return result
 
 
 def namespace_id(namespace: str) -> int | None:
-    """A number that tells the namespace from one of the same name made later; None when there is none."""
+    """The inode of a namespace, which differs for a later one of the same name; None if there is none."""
     try:
         return (NETNS_DIRECTORY / namespace).stat().st_ino
     except FileNotFoundError:

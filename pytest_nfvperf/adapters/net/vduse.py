@@ -1,8 +1,8 @@
-"""VDUSE devices: a virtio device whose device's side is a process, such as vswitchd, and whose driver is the kernel's.
+"""VDUSE devices: virtio devices that a process such as vswitchd serves, with the kernel's driver.
 
-The process makes the device by its name (/dev/vduse/NAME, linux/vduse.h). It becomes a network interface when it is put
-on the vDPA bus (vdpa-dev(8)), where the driver ``virtio_vdpa`` takes it. The interface appears in the machine's first
-network namespace. A device belongs to the machine: it outlives the process that made it, which may come back.
+The process makes the device by its name (/dev/vduse/NAME, linux/vduse.h). It becomes a network interface on the vDPA
+bus (vdpa-dev(8)) by the driver ``virtio_vdpa``, in the machine's first network namespace. A device belongs to the
+machine: it outlives the process that made it, which may come back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KERNEL = "a kernel with VDUSE, as Debian 13's (6.12); Debian 12's has none"
 
 
 def lacks_vduse() -> str | None:
-    """What is lacking for interfaces by VDUSE, and what to do; None when they can be had."""
+    """What this machine lacks for interfaces by VDUSE, and how to provide it; None if nothing is missing."""
     if not _CONTROL.exists():
         return f"no {_CONTROL}: modprobe vduse, which needs {_KERNEL}"
     if not (_BUS / "drivers" / _DRIVER).is_dir():
@@ -43,12 +43,11 @@ def lacks_vduse() -> str | None:
 
 
 def is_there(name: str) -> bool:
-    """Whether some process made a device of this name, and none removed it."""
     return (DEVICES / name).exists()
 
 
 def attach(name: str) -> str:
-    """Put a served device on the vDPA bus; returns the name of the interface that it becomes."""
+    """Put a served device on the vDPA bus; returns the name of its interface."""
     wait_until(
         lambda: is_there(name),
         f"{DEVICES / name}, which OVS makes",
@@ -56,15 +55,15 @@ def attach(name: str) -> str:
         last_seen=lambda: "no such device: OVS and DPDK's own log may say why",
     )
     run(["vdpa", "dev", "add", "name", name, "mgmtdev", "vduse"], deadline_s=_ADD_DEADLINE_S)
+
+    def interface() -> str | None:
+        found = sorted((_BUS / "devices" / name).glob("virtio*/net/*"))
+        return found[0].name if found else None
+
     try:
-        return wait_until(lambda: _interface(name), f"the interface of VDUSE device {name}", _APPEAR_DEADLINE_S)
+        return wait_until(interface, f"the interface of VDUSE device {name}", _APPEAR_DEADLINE_S)
     except DeadlineError as error:
         raise TestbedError(f"VDUSE device {name!r} became no network interface{_why(name)}") from error
-
-
-def _interface(name: str) -> str | None:
-    found = sorted((_BUS / "devices" / name).glob("virtio*/net/*"))
-    return found[0].name if found else None
 
 
 def _why(name: str) -> str:
@@ -82,9 +81,9 @@ def _why(name: str) -> str:
 
 
 def detach(names: Sequence[str]) -> None:
-    """Take devices off the vDPA bus, and their interfaces away, wherever those are; others are passed over.
+    """Remove devices from the vDPA bus, and their interfaces with them; others are skipped.
 
-    While the process that serves a device lives, it must not be frozen: the kernel awaits its answer.
+    The process that serves a device must not be frozen: the kernel waits for its answer.
     """
     for name in names:
         if (_BUS / "devices" / name).exists():
@@ -92,19 +91,19 @@ def detach(names: Sequence[str]) -> None:
 
 
 def wait_gone(names: Sequence[str]) -> None:
-    """Wait until the serving process has let go of devices that are off the bus; DeadlineError names the rest."""
+    """Wait until the serving process has removed devices that are off the bus; DeadlineError names the rest."""
 
-    def there() -> list[str]:
+    def left() -> list[str]:
         return [name for name in names if is_there(name)]
 
-    wait_until(lambda: not there(), "OVS to remove its VDUSE devices", _GONE_DEADLINE_S, last_seen=lambda: f"{there()}")
+    wait_until(lambda: not left(), "OVS to remove its VDUSE devices", _GONE_DEADLINE_S, last_seen=lambda: f"{left()}")
 
 
 def remove(name: str) -> bool:
-    """Remove a device that nobody serves any more, and its interface; False when there is none."""
+    """Remove a device that nobody serves any more, and its interface; False if there is none."""
     if not is_there(name):
         return False
-    # The kernel tells whoever serves the device that it goes. Nobody does: let it not wait for half a minute.
+    # The kernel notifies the serving process, and would wait half a minute for its answer.
     with suppress(OSError):
         (_CLASS / name / "msg_timeout").write_text(f"{_DEAD_ANSWERS_WITHIN_S}\n", encoding="ascii")
     detach([name])
@@ -113,7 +112,7 @@ def remove(name: str) -> bool:
         fcntl.ioctl(control, _SET_API_VERSION, bytes(ctypes.c_uint64(0)))
         fcntl.ioctl(control, _DESTROY_DEV, name.encode().ljust(_NAME_BYTES, b"\0"))
     except OSError as error:
-        if error.errno == errno.EINVAL:  # it went meanwhile
+        if error.errno == errno.EINVAL:  # it is gone meanwhile
             return False
         raise OSError(error.errno, f"{error.strerror}: VDUSE device {name}") from error
     finally:

@@ -1,1 +1,1 @@
-"""VNFs that run as processes of their own."""
+"""VNFs that run as processes of their own, and guests booted by QEMU."""

@@ -1,8 +1,8 @@
 """A VNF that is a QEMU guest (qemu(1)) with vhost-user interfaces, in which testpmd forwards.
 
-A slow guest prints, or uses its CPUs, or waits for the host to give it one. A hung one does none of these. Seen: a QEMU
-to whose vhost-user socket nobody connects, and one whose peer connected and sends nothing. Both sleep for ever before
-the guest's first instruction, and do not answer their monitor.
+A slow guest prints, or uses its CPUs, or waits for the host to give it one. A hung guest does none of these. Seen: a
+QEMU to whose vhost-user socket nobody connects, and one whose peer connected and sends nothing. Both sleep for ever
+before the guest's first instruction, and do not answer their monitor.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pytest_nfvperf.adapters.guest.initramfs import build_initramfs, shared_folder
-from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, need, prepare_kernel
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, read_schedstat, spawn, tail
+from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, build_initramfs, need, prepare_kernel, shared_folder
 from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, PROMPT, Console, forward_counts, forwarding_options, version_in
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
@@ -34,20 +33,20 @@ _FIRST_SLOT = 0x10
 _QUEUE_SIZE = 1024
 _DEVARGS_PATH = "path="
 HUNG_S = 15.0
-"""Silent and idle for so long, a guest hangs: emulated and starting, it is idle for less than a second at a time."""
+"""A guest that is silent and idle for this long hangs: while an emulated one boots, it is idle for less than 1 s."""
 _LOOK_S = 1.0
 _IDLE_SHARE = 0.02
-"""Of one CPU: QEMU's own timers use less."""
+"""Of one CPU; QEMU's own timers use less."""
 _MONITOR_S = 1.0
 _CONNECTED = "03"
 """State of a Unix socket in /proc/net/unix (SS_CONNECTED)."""
 _SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
 _READY_DEADLINE_S, _ANSWER_DEADLINE_S = 120.0, 20.0
-"""Emulated, a boot takes 4 to 10 s on a quiet machine; testpmd's start as long again."""
+"""An emulated boot takes 4 to 10 s on a quiet machine, and the start of testpmd the same time again."""
 
 
 def has_kvm(device: Path = Path("/dev/kvm"), cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """True when this machine virtualises by its own CPU: the device alone is there also where KVM fails in guests."""
+    """True if the CPU virtualises: the device alone also exists where KVM fails in guests."""
     flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     return os.access(device, os.R_OK | os.W_OK) and bool(flags & {"vmx", "svm"})
 
@@ -55,7 +54,7 @@ def has_kvm(device: Path = Path("/dev/kvm"), cpuinfo: Path = Path("/proc/cpuinfo
 def qemu_command(
     spec: VnfSpec, kernel: Kernel, initramfs: Path, shared: Path, console: Path, *, kvm: bool
 ) -> list[str]:
-    """The guest; emulated without KVM. Its second serial port is QEMU's own input and output.
+    """The guest's command; emulated without KVM. Its second serial port is QEMU's own input and output.
 
     The guest's memory is shared, because the DUT reads and writes frames in it (vhost-user).
     """
@@ -71,18 +70,12 @@ def qemu_command(
     arguments += shared_folder("modules", kernel.modules, readonly=True)
     arguments += shared_folder("shared", shared, readonly=False)
     for number, port in enumerate(spec.ports):
-        arguments += _interface(number, port)
+        # QEMU listens and the DUT connects, as with virtio-user's ``server=1``.
+        device = f"virtio-net-pci,netdev=net{number},mac={port.mac},addr={_slot(number)}"
+        arguments += ["-chardev", f"socket,id=char{number},path={vhost_socket(port)},server=on"]
+        arguments += ["-netdev", f"vhost-user,id=net{number},chardev=char{number}"]
+        arguments += ["-device", f"{device},rx_queue_size={_QUEUE_SIZE},tx_queue_size={_QUEUE_SIZE}"]
     return arguments
-
-
-def _interface(number: int, port: VnfPort) -> list[str]:
-    """QEMU listens and the DUT connects, as virtio-user with ``server=1`` does."""
-    device = f"virtio-net-pci,netdev=net{number},mac={port.mac},addr={_slot(number)},rx_queue_size={_QUEUE_SIZE}"
-    return [
-        *("-chardev", f"socket,id=char{number},path={vhost_socket(port)},server=on"),
-        *("-netdev", f"vhost-user,id=net{number},chardev=char{number}"),
-        *("-device", f"{device},tx_queue_size={_QUEUE_SIZE}"),
-    ]
 
 
 def _slot(number: int) -> str:
@@ -90,7 +83,7 @@ def _slot(number: int) -> str:
 
 
 def vhost_socket(port: VnfPort) -> str:
-    """Where the port's far end listens, from its devargs; ConfigError where it is not vhost-user."""
+    """The socket of the port's far end, from its devargs; ConfigError if the port is not vhost-user."""
     for part in port.device.split(","):
         if part.startswith(_DEVARGS_PATH):
             return part.removeprefix(_DEVARGS_PATH)
@@ -103,10 +96,9 @@ def devices(spec: VnfSpec) -> list[str]:
 
 
 def testpmd_command(spec: VnfSpec) -> list[str]:
-    """What forwards in the guest: testpmd with DPDK's virtio driver."""
-    eal = ["--lcores", "0@0,1@1", "--in-memory", "--no-telemetry", "-v"]
-    for device in devices(spec):
-        eal += ["-a", device]
+    """Testpmd with DPDK's virtio driver, which forwards in the guest."""
+    allowed = [word for device in devices(spec) for word in ("-a", device)]
+    eal = ["--lcores", "0@0,1@1", "--in-memory", "--no-telemetry", "-v", *allowed]
     return [PROGRAM, *eal, "--", *forwarding_options(spec)]
 
 
@@ -114,7 +106,7 @@ testpmd_command.__test__ = False  # type: ignore[attr-defined]  # pytest must no
 
 
 class HungGuestError(TestbedError):
-    """The guest hangs. ``printed``: it had said something before."""
+    """The guest hangs. ``printed``: it had printed something before."""
 
     def __init__(self, message: str, evidence: dict[str, str], *, printed: bool) -> None:
         super().__init__(message, evidence=evidence)
@@ -125,9 +117,10 @@ class GuestWatch:
     """Watches one boot; call ``look`` often.
 
     Args:
+        process: QEMU.
         outputs: files that the guest writes to.
         sockets: its vhost-user sockets, on which QEMU listens.
-        monitor: QEMU's own (QMP).
+        monitor: QEMU's own socket (QMP).
         hung_s: seconds without any sign of life.
     """
 
@@ -148,13 +141,10 @@ class GuestWatch:
         self._printed, self._cpu_s = 0, 0.0
 
     def look(self, printed_bytes: int) -> None:
-        """Look for a sign of life.
-
-        Args:
-            printed_bytes: what it has printed elsewhere than in ``outputs`` so far.
+        """Look for a sign of life. ``printed_bytes``: printed so far in addition to ``outputs``.
 
         Raises:
-            HungGuestError: there was none for too long; with what QEMU is doing.
+            HungGuestError: there was none for too long; with QEMU's state.
         """
         now = time.monotonic()
         if now - self._seen_at < _LOOK_S:
@@ -169,19 +159,16 @@ class GuestWatch:
                 f"{self._process.name} hangs: for {self._hung_s:g} s it printed nothing and used no CPU "
                 f"({cpu_s:.1f} s since its start)"
             )
-            raise HungGuestError(message, self._evidence(), printed=printed > 0)
-
-    def _evidence(self) -> dict[str, str]:
-        connections = "\n".join(f"{path}: {connection(path)}" for path in self._sockets)
-        return {
-            "vhost-user": connections,
-            "QEMU's monitor": ask_status(self._monitor),
-            self._process.log.name: self._process.log_tail(),
-        }
+            evidence = {
+                "vhost-user": "\n".join(f"{path}: {connection(path)}" for path in self._sockets),
+                "QEMU's monitor": ask_status(self._monitor),
+                self._process.log.name: self._process.log_tail(),
+            }
+            raise HungGuestError(message, evidence, printed=printed > 0)
 
 
 def wanted_cpu_s(pid: int) -> float:
-    """Seconds that its threads ran on a CPU or waited for one (/proc/PID/task/TID/schedstat); 0 when it is gone."""
+    """Seconds that its threads ran or waited for a CPU (/proc/PID/task/TID/schedstat); 0 if it is gone."""
     total_ns = 0
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -192,7 +179,7 @@ def wanted_cpu_s(pid: int) -> float:
 
 
 def connection(path: Path, table: Path = Path("/proc/net/unix")) -> str:
-    """Who is at the other end of a socket that QEMU listens on, in words."""
+    """The state of a socket on which QEMU listens, in words."""
     states = [
         fields[5]
         for line in table.read_text(encoding="utf-8").splitlines()
@@ -204,7 +191,7 @@ def connection(path: Path, table: Path = Path("/proc/net/unix")) -> str:
 
 
 def ask_status(monitor: Path) -> str:
-    """QEMU's answer to ``query-status``; that it does not answer says that its main loop does not run."""
+    """QEMU's answer to ``query-status``; without an answer its main loop does not run."""
     try:
         with socket.socket(socket.AF_UNIX) as connected:
             connected.settimeout(_MONITOR_S)
@@ -227,22 +214,17 @@ def _size(path: Path) -> int:
 
 
 class GuestStartedAgain(UserWarning):
-    """A guest hung before it had printed anything, and was started once more."""
+    """A guest hung before it had printed anything, and was started again."""
 
 
 class GuestVnf:
-    """Fulfils ports.vnf.Vnf."""
+    """A guest as a ports.vnf.Vnf."""
 
     def __init__(self, journal: Journal, spec: VnfSpec, cpus: Sequence[int]) -> None:
-        """Boot it.
-
-        Args:
-            journal: of this run; the guest's files are in its directory.
-            spec: what it shall be.
-            cpus: of QEMU's threads.
+        """Boot it. ``cpus``: of QEMU's threads.
 
         Raises:
-            TestbedError: QEMU, or what makes a kernel and a first file system for it, is missing; names the package.
+            TestbedError: a program for booting it or for making its kernel is missing; names the package.
         """
         self._spec = spec
         self._directory = journal.directory / f"guest-{spec.name}"
@@ -254,7 +236,18 @@ class GuestVnf:
         command = b"".join(part.encode() + b"\0" for part in testpmd_command(spec))
         (self._shared / "command").write_bytes(command)
         self._cpus = cpus
-        self._command = self._make_command()
+        self._monitor = self._directory / "monitor"
+        self._console_file = self._directory / "console"
+        try:
+            need(QEMU)
+            kernel = prepare_kernel()
+            initramfs = build_initramfs(kernel, self._directory, _SECOND_STAGE)
+        except ConfigError as error:
+            raise TestbedError(
+                f"VNF {spec.name!r} asks for a QEMU guest, which this machine cannot run: {error.message}; "
+                'or use kind="testpmd" or "loop"'
+            ) from error
+        self._command = qemu_command(spec, kernel, initramfs, self._shared, self._console_file, kvm=has_kvm())
         self._boot()
 
     def _boot(self) -> None:
@@ -268,28 +261,11 @@ class GuestVnf:
         )
         self._console = Console(self._process, PROMPT)
 
-    @property
-    def _monitor(self) -> Path:
-        return self._directory / "monitor"
-
-    def _make_command(self) -> list[str]:
-        try:
-            need(QEMU)
-            kernel = prepare_kernel()
-            initramfs = build_initramfs(kernel, self._directory, _SECOND_STAGE)
-        except ConfigError as error:
-            raise TestbedError(
-                f"VNF {self._spec.name!r} asks for a QEMU guest, which this machine cannot run: {error.message}; "
-                'or use kind="testpmd" or "loop"'
-            ) from error
-        return qemu_command(self._spec, kernel, initramfs, self._shared, self._directory / "console", kvm=has_kvm())
-
     def processes(self) -> Mapping[int, CpuRole]:
         return {self._process.pid: CpuRole.VNF}
 
     def wait_ready(self) -> None:
-        """Wait for the prompt of the testpmd in it, and let that forward."""
-        with self._told():
+        with self._with_output():
             try:
                 self._wait_prompt()
             except HungGuestError as error:
@@ -302,13 +278,13 @@ class GuestVnf:
             self._console.ask("start", _ANSWER_DEADLINE_S)
 
     def _wait_prompt(self) -> None:
-        outputs = [self._directory / "console", self._shared / "stderr"]
+        outputs = [self._console_file, self._shared / "stderr"]
         sockets = [Path(vhost_socket(port)) for port in self._spec.ports]
         watch = GuestWatch(self._process, outputs, sockets, self._monitor)
         self._console.wait_prompt("the prompt of the testpmd in the guest", _READY_DEADLINE_S, watch.look)
 
     def counts(self) -> tuple[VnfCounts, ...]:
-        with self._told():
+        with self._with_output():
             answer = self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S)
             return forward_counts(self._spec, answer, version_in(self._shared / "stderr"))
 
@@ -320,11 +296,11 @@ class GuestVnf:
         self._journal.discard(self._directory, self._entry)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What goes wrong meanwhile is told with what the guest said."""
+    def _with_output(self) -> Iterator[None]:
+        """Add the guest's output to errors."""
         try:
             yield
         except TestbedError as error:
-            error.evidence.setdefault("guest's console", tail(self._directory / "console"))
+            error.evidence.setdefault("guest's console", tail(self._console_file))
             error.evidence.setdefault("guest's stderr", tail(self._shared / "stderr"))
             raise

@@ -1,9 +1,8 @@
 """A VNF that is a dpdk-testpmd process on virtio-user ports, driven by its console.
 
-Commands go in, text up to the next prompt comes out, with a deadline on everything. The command line is that of
-testpmd's guide ("Running the Application"). Its forward statistics are read strictly: what is not known is an error,
-never 0. Their lines are those of ``show fwd stats all`` ("Testpmd Runtime Functions"), unchanged from DPDK
-20.11 to 25.11.
+The command line is that of testpmd's guide ("Running the Application"). Its forward statistics are parsed strictly: an
+unknown line is an error, never 0. Their format is that of ``show fwd stats all`` ("Testpmd Runtime Functions"),
+unchanged from DPDK 20.11 to 25.11.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _SHOWN_BYTES = 2000
 _READ_BYTES = 1 << 16
 _LOOK_S = 1.0
 _END_S = 1.0
-"""From its last word to its end, in which the kernel takes back its memory."""
+"""From its last output to its end, while the kernel frees its memory."""
 PROGRAM = "dpdk-testpmd"
 PROMPT = "testpmd> "
 MBUFS = 16384
 _TX_DESCRIPTORS, _RX_DESCRIPTORS = 512, 1024
-"""As the generator's own forwarders: what is in flight fits into the receiver's ring."""
+"""As in the generator's own forwarders: all frames in flight fit into the receiver's ring."""
 _ETHERNET_HEADER_BYTES = 14
 _USUAL_BYTES = 1518
 KNOWN_VERSIONS = "20.11 to 25.11"
@@ -49,19 +48,18 @@ _RULE = re.compile(r"-+|\++")
 _COUNTS = re.compile(r"(RX|TX)-packets: (\d+) +(?:RX|TX)-dropped: (\d+) *(?:RX|TX)-total: (\d+)")
 _ONE = re.compile(r"(RX-error|RX-nombufs): *(\d+)")
 MEMORY_MIB = 128
-"""Hugepages of one testpmd: 16,384 buffers and room to spare."""
+"""Hugepages of one testpmd: 16,384 buffers and a reserve."""
 _VERSION = re.compile(r"RTE Version: 'DPDK ([^']+)'")
 _READY_DEADLINE_S = 20.0
 _ANSWER_DEADLINE_S = 5.0
 
 
 class Console:
-    """The console of a process that was spawned with pipes.
+    """The console of a process that was spawned with pipes. Every error carries the end of the process's log.
 
     Args:
+        process: the process.
         prompt: what it prints when it is ready for a command.
-
-    Every error has the end of the process's log with it.
     """
 
     def __init__(self, process: ManagedProcess, prompt: str) -> None:
@@ -75,21 +73,24 @@ class Console:
         os.set_blocking(self._writer, False)
 
     def wait_prompt(self, awaited: str, deadline_s: float, meanwhile: Callable[[int], None] = lambda _: None) -> str:
-        """What it prints until its next prompt.
+        """The output until the next prompt.
 
         Args:
             awaited: for messages.
-            deadline_s: seconds until it must have come.
+            deadline_s: seconds until the prompt must have come.
             meanwhile: called about once a second with the number of bytes printed so far; it may raise to end the wait.
 
         Raises:
-            DeadlineError: no prompt in time; says what was awaited and what it printed last.
-            TestbedError: it ended.
+            DeadlineError: no prompt in time; with the last output.
+            TestbedError: the process ended.
         """
         end = time.monotonic() + deadline_s
         while self._prompt not in self._pending:
             left_s = end - time.monotonic()
-            if not self._readable(min(left_s, _LOOK_S)):
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._reader, selectors.EVENT_READ)
+                readable = selector.select(max(0.0, min(left_s, _LOOK_S)))
+            if not readable:
                 meanwhile(len(self._pending))
                 if left_s > 0:
                     continue
@@ -97,12 +98,15 @@ class Console:
                 seen = f"{printed!r} (process state: {self._process.state()})"
                 message = f"{self._process.name}: waited {deadline_s:g} s for {awaited}; last seen: {seen}"
                 raise DeadlineError(message, evidence=self._evidence())
-            self._pending += self._read()
+            data = os.read(self._reader, _READ_BYTES)
+            if not data:
+                raise self._ended("closed its console")
+            self._pending += data
         text, _, self._pending = self._pending.partition(self._prompt)
         return text.decode(errors="replace")
 
     def ask(self, command: str, deadline_s: float) -> str:
-        """Give a command; what it prints in answer, without the command's echo."""
+        """The answer to a command, without the command's echo."""
         self._process.check()
         try:
             os.write(self._writer, f"{command}\n".encode())
@@ -111,19 +115,8 @@ class Console:
         answer = self.wait_prompt(f"an answer to {command!r}", deadline_s)
         return answer.replace("\r\n", "\n").removeprefix(command).lstrip("\n")
 
-    def _readable(self, left_s: float) -> bool:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._reader, selectors.EVENT_READ)
-            return bool(selector.select(max(0.0, left_s)))
-
-    def _read(self) -> bytes:
-        data = os.read(self._reader, _READ_BYTES)
-        if not data:
-            raise self._ended("closed its console")
-        return data
-
     def _ended(self, what: str) -> TestbedError:
-        """How the process ended; what it did to its console, where it goes on running."""
+        """The error of a process that ended; if it still runs, ``what`` it did to its console."""
         with suppress(subprocess.TimeoutExpired):
             self._process.popen.wait(_END_S)
         try:
@@ -137,7 +130,7 @@ class Console:
 
 
 def forwarding_options(spec: VnfSpec) -> list[str]:
-    """What follows ``--``: the forwarding mode, the ports' peers and rings."""
+    """The options after ``--``: forwarding mode, peers and rings of the ports."""
     options = [
         "-i",
         f"--forward-mode={spec.mode}",
@@ -154,26 +147,18 @@ def forwarding_options(spec: VnfSpec) -> list[str]:
     return [*options, f"--max-pkt-len={longest}"] if longest > _USUAL_BYTES else options
 
 
-def vdevs(spec: VnfSpec) -> list[str]:
-    """EAL's virtual devices for the ports, in their order."""
-    words: list[str] = []
+def command(eal: Sequence[str], spec: VnfSpec) -> list[str]:
+    """The whole command. Output is line-buffered: a pipe would hold back 4 KiB."""
+    vdevs: list[str] = []
     for number, port in enumerate(spec.ports):
         driver, _, rest = port.device.partition(",")
-        words += ["--vdev", f"{driver}{number},{rest}"]
-    return words
-
-
-def command(eal: Sequence[str], spec: VnfSpec) -> list[str]:
-    """The whole command. Lines are given away as they end: a pipe would keep 4 KiB of them back."""
-    return ["stdbuf", "-oL", PROGRAM, *eal, "-v", *vdevs(spec), "--", *forwarding_options(spec)]
+        vdevs += ["--vdev", f"{driver}{number},{rest}"]
+    return ["stdbuf", "-oL", PROGRAM, *eal, "-v", *vdevs, "--", *forwarding_options(spec)]
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardStats:
-    """What testpmd says of one port since ``start``.
-
-    ``tx_dropped``: frames that it could not send, because the port's ring was full.
-    """
+    """Testpmd's counts of one port since ``start``. ``tx_dropped``: frames that found the port's ring full."""
 
     received: int
     rx_dropped: int
@@ -182,14 +167,14 @@ class ForwardStats:
 
 
 def parse_forward_stats(text: str, version: str) -> dict[int, ForwardStats]:
-    """By testpmd's number of the port.
+    """The counts by testpmd's number of the port.
 
     Args:
         text: the answer to ``show fwd stats all``.
         version: of DPDK, for the error.
 
     Raises:
-        TestbedError: a line of another format, a port twice, or one without both of its lines; names the version.
+        TestbedError: a line of another format, a port twice, or a port without both of its lines.
     """
     found: dict[int, dict[str, tuple[int, int]]] = {}
     port: int | None = None
@@ -207,13 +192,10 @@ def parse_forward_stats(text: str, version: str) -> dict[int, ForwardStats]:
             found[port][counts[1]] = (int(counts[2]), int(counts[3]))
         elif line and not _RULE.fullmatch(line) and not _ONE.fullmatch(line):
             raise _unknown(line, version)
-    return {number: _stats(number, sides, version) for number, sides in found.items()}
-
-
-def _stats(number: int, sides: dict[str, tuple[int, int]], version: str) -> ForwardStats:
-    if sides.keys() != {"RX", "TX"}:
-        raise _unknown(f"port {number} with lines for {', '.join(sides) or 'nothing'}", version)
-    return ForwardStats(*sides["RX"], *sides["TX"])
+    for number, sides in found.items():
+        if sides.keys() != {"RX", "TX"}:
+            raise _unknown(f"port {number} with lines for {', '.join(sides) or 'nothing'}", version)
+    return {number: ForwardStats(*sides["RX"], *sides["TX"]) for number, sides in found.items()}
 
 
 def _unknown(line: str, version: str) -> TestbedError:
@@ -225,7 +207,7 @@ def _unknown(line: str, version: str) -> TestbedError:
 
 @dataclass(frozen=True, slots=True)
 class TestpmdPlace:
-    """Where a testpmd runs. ``cpu``: of the forwarding lcore; ``control_cpus``: of the console's."""
+    """CPUs and memory of a testpmd. ``cpu``: of the forwarding lcore; ``control_cpus``: of the console's."""
 
     __test__ = False
 
@@ -236,23 +218,24 @@ class TestpmdPlace:
 
 
 class TestpmdVnf:
-    """Fulfils ports.vnf.Vnf."""
+    """A testpmd as a ports.vnf.Vnf."""
 
     __test__ = False
 
     def __init__(self, journal: Journal, spec: VnfSpec, place: TestpmdPlace, *, start: str = "start") -> None:
         """Start it.
 
-        Args:
-            journal: of this run; its log is in the run directory.
-            spec: what it shall be.
-            place: where.
-            start: its command that begins to forward, such as "start tx_first 32".
+        ``start``: the command that begins to forward, such as "start tx_first 32".
 
         Raises:
-            TestbedError: there is no dpdk-testpmd here; says what to install.
+            TestbedError: there is no dpdk-testpmd here; names the package to install.
         """
-        _refuse_missing(spec.name)
+        for program in (PROGRAM, "stdbuf"):
+            if shutil.which(program) is None:
+                raise TestbedError(
+                    f"VNF {spec.name!r} asks for a {PROGRAM} process, and this machine has no {program}: "
+                    f'{install_hint(program)}, or use kind="loop"'
+                )
         self._spec = spec
         self._start = start
         prefix = f"nfv-{journal.tag}-{spec.name}"
@@ -275,28 +258,25 @@ class TestpmdVnf:
         return {self.pid: CpuRole.VNF}
 
     def wait_ready(self) -> None:
-        """Wait for its prompt, which comes once its ports are attached, and let it forward."""
         self._console.wait_prompt("its prompt, which comes once its ports are attached", _READY_DEADLINE_S)
         self._console.ask(self._start, _ANSWER_DEADLINE_S)
 
     def counts(self) -> tuple[VnfCounts, ...]:
-        return forward_counts(
-            self._spec, self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S), version_in(self._process.log)
-        )
+        answer = self._console.ask("show fwd stats all", _ANSWER_DEADLINE_S)
+        return forward_counts(self._spec, answer, version_in(self._process.log))
 
     def check_alive(self) -> None:
         self._process.check()
 
     def close(self) -> None:
-        """End it at once: there is nothing that it would save."""
         self._process.kill()
 
 
 def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts, ...]:
-    """Testpmd's statistics as those of frames that come in by each port and leave by the other.
+    """Testpmd's statistics as counts of frames that enter by each port and leave by the other.
 
     Raises:
-        TestbedError: they are not understood, or a port is missing in them.
+        TestbedError: an unknown format, or a missing port.
     """
     stats = parse_forward_stats(answer, version)
     if stats.keys() != set(range(len(spec.ports))):
@@ -320,18 +300,9 @@ def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts,
 
 
 def version_in(log: Path) -> str:
-    """DPDK's version, as EAL says it in its log."""
+    """DPDK's version in EAL's log."""
     try:
         found = _VERSION.search(log.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         found = None
     return found[1] if found else "of an unknown version"
-
-
-def _refuse_missing(vnf: str) -> None:
-    for program in (PROGRAM, "stdbuf"):
-        if shutil.which(program) is None:
-            raise TestbedError(
-                f"VNF {vnf!r} asks for a {PROGRAM} process, and this machine has no {program}: "
-                f'{install_hint(program)}, or use kind="loop"'
-            )

@@ -214,7 +214,7 @@ def _counts(arguments: argparse.Namespace) -> bool:
         return True
     if arguments.by is not By.EITHER or arguments.metric not in {None, INSTRUCTIONS_PER_PACKET}:
         return False
-    from pytest_nfvperf.adapters.guest.kernel_image import can_boot  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.adapters.vnf.guest_kernel import can_boot  # noqa: PLC0415 - each command imports its own
 
     return can_boot()
 

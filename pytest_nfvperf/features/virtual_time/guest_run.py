@@ -20,12 +20,11 @@ import pytest
 
 from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
 from pytest_nfvperf.adapters.generators.embedded import build
-from pytest_nfvperf.adapters.guest.initramfs import build_initramfs, shared_folder
-from pytest_nfvperf.adapters.guest.kernel_image import QEMU, Kernel, need, prepare_kernel
 from pytest_nfvperf.adapters.host.virtual_clock import INSTRUCTION_NS_PARAMETER, is_virtual
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, tail
 from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError
+from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, build_initramfs, need, prepare_kernel, shared_folder
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.plugin.options import read_options

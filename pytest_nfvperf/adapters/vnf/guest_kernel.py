@@ -1,11 +1,12 @@
-"""Debian's kernel, fetched by apt and unpacked into a cache; nothing is installed.
+"""A guest's kernel and first file system: Debian's packages, fetched by apt and unpacked into a cache, not installed.
 
-The package, not an installed kernel: the machine's own may be anything, and the guest's must have the
-openvswitch module and 9p (the cloud flavour has no 9p). apt checks what it downloads against its signed lists.
+The package, not an installed kernel: the guest needs the openvswitch module and 9p (the cloud flavour has no 9p), and
+the machine's own kernel may be any. apt checks its downloads against signed lists.
 
 Layout of the cache: ``6.1.0-56-amd64/`` is a kernel, ``trixie`` a link to the one of that release of Debian.
 
-The uncompressed kernel is taken out of its bzImage: QEMU boots that by PVH, and nothing is unpacked under emulation.
+The kernel is taken out of its bzImage: QEMU boots it by PVH, and nothing is unpacked under emulation. The first file
+system has busybox, two scripts, and the modules that reach the host's root over 9p (qemu(1)).
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ _PARTIAL = ".partial-"
 _DOWNLOAD_DEADLINE_S = 300.0
 _UNPACK_DEADLINE_S = 120.0
 
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+_INIT = Path(__file__).parent / "init.sh"
+_DIRECTORIES = ("bin", "dev", "proc", "sys", "modules", "lower", "upper", "root")
+
 
 def need(*programs: str) -> None:
-    """See that they are here.
-
-    Raises:
-        ConfigError: names each that is not, and the package that has it.
-    """
+    """ConfigError for missing programs; names their packages."""
     if platform.machine() != "x86_64":
         raise ConfigError(f"the guest is an x86_64 machine, this one is {platform.machine()}: no guest here")
     absent = [program for program in programs if shutil.which(program) is None]
@@ -61,15 +62,15 @@ def need(*programs: str) -> None:
 
 
 def can_boot() -> bool:
-    """True where the programs that build and boot a guest are here."""
+    """True if this machine has the programs that build and boot a guest."""
     return platform.machine() == "x86_64" and all(shutil.which(program) for program in (QEMU, "cpio", "modprobe"))
 
 
 def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, deadline_s: float = 60.0) -> bytes:
-    """Run a filter and return what it wrote.
+    """Run a filter and return its output.
 
     Raises:
-        ConfigError: the program is not here; names its package.
+        ConfigError: the program is missing; names its package.
         TestbedError: it failed, with its standard error.
     """
     need(argv[0])
@@ -81,11 +82,7 @@ def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, dea
 
 
 def extract_vmlinux(image: bytes) -> bytes:
-    """The ELF file in a bzImage.
-
-    Raises:
-        TestbedError: it is no bzImage, or is packed in a way that is not known; names what was seen.
-    """
+    """The ELF file in a bzImage; TestbedError if it is no bzImage, or its compression is unknown."""
     if image[_MAGIC : _MAGIC + 4] != b"HdrS":
         raise TestbedError(f"no Linux bzImage: {image[_MAGIC : _MAGIC + 4]!r} where 'HdrS' should be")
     offset, length = struct.unpack_from("<II", image, _PAYLOAD)
@@ -107,12 +104,11 @@ def _unpacked(payload: bytes) -> bytes:
 
 
 def unzstd(packed: bytes) -> bytes:
-    """What ``zstd`` unpacks; Python's own module for it comes with 3.14."""
-    return run_bytes(["zstd", "-qdc"], packed)
+    return run_bytes(["zstd", "-qdc"], packed)  # Python has a module for it from 3.14
 
 
 def read_module(path: Path) -> bytes:
-    """A kernel module's ELF file, whatever the distribution packs it with."""
+    """A kernel module's ELF file, unpacked."""
     packed = path.read_bytes()
     if path.suffix == ".xz":
         return lzma.decompress(packed)
@@ -124,8 +120,8 @@ class Kernel:
     """A kernel that can be booted.
 
     Attributes:
-        directory: where it is unpacked, with the package's own layout and ``vmlinux`` beside.
-        release: as ``uname -r`` says it: "6.1.0-56-amd64".
+        directory: with the package's own layout, and ``vmlinux``.
+        release: as in ``uname -r``: "6.1.0-56-amd64".
     """
 
     directory: Path
@@ -141,19 +137,17 @@ class Kernel:
 
     @property
     def busybox(self) -> Path:
-        """A busybox that needs no library."""
         return self.directory / "bin" / "busybox"
 
 
 def prepare_kernel(cache: Path | None = None) -> Kernel:
-    """The kernel that this machine's apt offers, from the cache or else downloaded.
+    """The kernel that this machine's apt offers, from the cache or downloaded.
 
-    Args:
-        cache: where kernels are kept; ``~/.cache/nfvperf/kernel`` by default.
+    ``cache``: folder of kernels; ``~/.cache/nfvperf/kernel`` by default.
 
     Raises:
-        ConfigError: apt knows no such kernel, or a program is missing; says what to do.
-        TestbedError: download or unpacking failed, with the program's words.
+        ConfigError: apt knows no such kernel, or a program is missing; with instructions.
+        TestbedError: download or unpacking failed, with the program's message.
     """
     need("apt-get", "dpkg-deb", "depmod")
     package = newest_package()
@@ -162,21 +156,17 @@ def prepare_kernel(cache: Path | None = None) -> Kernel:
     kernel = Kernel(cache / release, release)
     if not kernel.directory.is_dir():
         with _only_one(cache):
-            if not kernel.directory.is_dir():  # who held the lock before us may have made it
+            if not kernel.directory.is_dir():  # the previous holder of the lock may have made it
                 _make(kernel, cache, partial(_fetch, [package, _BUSYBOX]))
     return kernel
 
 
 def kernel_of(release: str, cache: Path | None = None) -> Kernel:
-    """The kernel of a release of Debian, from the cache or else downloaded: the newest at that time.
-
-    Args:
-        release: Debian's codename, such as "trixie", whose kernel has VDUSE.
-        cache: where kernels are kept; ``~/.cache/nfvperf/kernel`` by default.
+    """The kernel of a release of Debian ("trixie", whose kernel has VDUSE), from the cache or the newest downloaded.
 
     Raises:
-        ConfigError: the machine's apt knows no archive of Debian, or that has no such release; or a program is missing.
-        TestbedError: download or unpacking failed, with the program's words.
+        ConfigError: apt knows no archive of Debian or no such release, or a program is missing.
+        TestbedError: download or unpacking failed, with the program's message.
     """
     need("apt-get", "dpkg-deb", "depmod")
     cache = cache or default_cache_dir() / "kernel"
@@ -190,9 +180,9 @@ def kernel_of(release: str, cache: Path | None = None) -> Kernel:
 
 
 def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
-    """The name of the release's kernel, which is in the cache by then."""
+    """Fetch the release's kernel into the cache, and return its name."""
     apt = PrivateApt(release, debian_archive(), scratch)
-    package = _needed_by(METAPACKAGE, apt.depends(METAPACKAGE))
+    package = _kernel_package(apt.depends(METAPACKAGE))
     kernel = Kernel(cache / package.removeprefix("linux-image-"), package.removeprefix("linux-image-"))
     if not kernel.directory.is_dir():
         downloaded = apt.download_only("the guest's kernel", scratch, package, _BUSYBOX)
@@ -201,11 +191,7 @@ def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
 
 
 def newest_package() -> str:
-    """The package that the metapackage depends on: "linux-image-6.1.0-56-amd64".
-
-    Raises:
-        ConfigError: apt's lists do not have it.
-    """
+    """The package of the metapackage's kernel: "linux-image-6.1.0-56-amd64"; ConfigError if apt does not list it."""
     try:
         said = run(["apt-cache", "depends", METAPACKAGE], deadline_s=30.0)
     except TestbedError as error:
@@ -213,20 +199,20 @@ def newest_package() -> str:
             f"apt knows no package {METAPACKAGE}: the guest's kernel is Debian's; run apt-get update, or add a Debian "
             f"source to apt's\n{error}"
         ) from error
-    return _needed_by(METAPACKAGE, said)
+    return _kernel_package(said)
 
 
-def _needed_by(metapackage: str, said: str) -> str:
-    """The kernel's package out of what ``apt-cache depends`` says of the metapackage."""
-    names = [line.split()[-1] for line in said.splitlines() if line.strip().startswith("Depends: linux-image-")]
+def _kernel_package(depends: str) -> str:
+    """The kernel's package in ``apt-cache depends`` of the metapackage."""
+    names = [line.split()[-1] for line in depends.splitlines() if line.strip().startswith("Depends: linux-image-")]
     if len(names) != 1:
-        raise ConfigError(f"{metapackage} should depend on one kernel; apt-cache depends says:\n{said}")
+        raise ConfigError(f"{METAPACKAGE} should depend on one kernel; apt-cache depends says:\n{depends}")
     return names[0]
 
 
 @contextmanager
 def _only_one(cache: Path) -> Iterator[None]:
-    """One process fills the cache at a time; what a killed one left half made is removed."""
+    """Lock the cache for this process, and remove what a killed one left incomplete."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / "lock").open("w", encoding="ascii") as lock:
@@ -242,13 +228,15 @@ def _only_one(cache: Path) -> Iterator[None]:
 
 
 def _make(kernel: Kernel, cache: Path, unpack: Callable[[Path], None]) -> None:
-    """Build it aside, then rename: a directory with a release's name is always whole."""
+    """Build a kernel under another name, then rename: a directory with a release's name is always complete."""
     aside = Kernel(cache / f"{_PARTIAL}{kernel.release}", kernel.release)
     aside.directory.mkdir()
     try:
         unpack(aside.directory)
         aside.vmlinux.write_bytes(extract_vmlinux((aside.directory / f"boot/vmlinuz-{kernel.release}").read_bytes()))
-        _merge(aside)
+        for name in ("bin", "lib"):  # packages since Debian 13 have all below usr/; the layout here is Debian 12's
+            if not (aside.directory / name).exists():
+                (aside.directory / name).symlink_to(f"usr/{name}")
         run(["depmod", "-b", aside.directory, kernel.release], deadline_s=_UNPACK_DEADLINE_S)
         aside.directory.rename(kernel.directory)
     except BaseException:
@@ -256,15 +244,7 @@ def _make(kernel: Kernel, cache: Path, unpack: Callable[[Path], None]) -> None:
         raise
 
 
-def _merge(kernel: Kernel) -> None:
-    """Packages since Debian 13 have all below usr/; the layout here is that of Debian 12."""
-    for name in ("bin", "lib"):
-        if not (kernel.directory / name).exists():
-            (kernel.directory / name).symlink_to(f"usr/{name}")
-
-
 def _fetch(packages: list[str], directory: Path) -> None:
-    """Download packages and unpack them here."""
     apt = ["apt-get", "--quiet", "-o", "APT::Sandbox::User=root", "download", *packages]
     try:
         run(["env", "-C", str(directory), *apt], deadline_s=_DOWNLOAD_DEADLINE_S)
@@ -280,3 +260,44 @@ def _unpack(archives: Iterable[Path], directory: Path) -> None:
     for archive in archives:
         run(["dpkg-deb", "--extract", archive, directory], deadline_s=_UNPACK_DEADLINE_S)
         archive.unlink()
+
+
+def shared_folder(tag: str, path: Path, *, readonly: bool) -> list[str]:
+    """QEMU's arguments for a folder under a 9p tag."""
+    access = "on" if readonly else "off"
+    escaped = str(path).replace(",", ",,")  # commas separate QEMU's options
+    # remap: the root spans file systems whose inode numbers collide
+    backend = f"local,id={tag},path={escaped},security_model=none,readonly={access},multidevs=remap"
+    return ["-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+
+def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path:
+    """Build the first file system's tree in an existing directory, and pack it; returns the archive.
+
+    ``second_stage``: a bash script, the first program in a root that looks like the host's.
+    """
+    need("cpio", "modprobe")
+    tree = directory / "tree"
+    for name in _DIRECTORIES:
+        (tree / name).mkdir(parents=True)
+    shutil.copy(kernel.busybox, tree / "bin" / "busybox")
+    for script, name in ((_INIT, "init"), (second_stage, "second_stage")):
+        shutil.copy(script, tree / name)
+        (tree / name).chmod(0o755)
+    # init inserts them in the order of their names
+    for number, module in enumerate(insertion_order(kernel)):
+        (tree / "modules" / f"{number:02}-{module.name.partition('.')[0]}.ko").write_bytes(read_module(module))
+    names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
+    archive = directory / "initramfs"
+    # Not compressed: the guest would unpack it under emulation.
+    archive.write_bytes(run_bytes(["cpio", "--quiet", "-o", "-H", "newc"], "\n".join(names).encode(), cwd=tree))
+    return archive
+
+
+def insertion_order(kernel: Kernel) -> list[Path]:
+    """The files of the modules, each after its dependencies."""
+    files: dict[Path, None] = {}
+    for name in MODULES:
+        said = run(["modprobe", "-d", kernel.directory, "-S", kernel.release, "--show-depends", name])
+        files |= {Path(line.split()[1]): None for line in said.splitlines() if line.startswith("insmod ")}
+    return list(files)

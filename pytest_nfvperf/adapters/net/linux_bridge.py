@@ -29,32 +29,30 @@ from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole, Vla
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from pytest_nfvperf.ports.datapath import Attachment, Collector
 
-# What a Linux bridge cannot do that a topology may ask for. Pure.
+SOURCE = "linux-bridge"
+KIND = "linux-bridge"
+
+_AF_BRIDGE = 7
+_PVID, _UNTAGGED, _RANGE_BEGIN, _RANGE_END = 0x2, 0x4, 0x8, 0x10  # BRIDGE_VLAN_INFO_*, linux/if_bridge.h
+_DEFAULT = 1
+_FIRST, _LAST = 1, 4094
 
 
 def refuse_impossible(topology: Topology) -> None:
-    """ConfigError that names what of the topology a Linux bridge has not, and what to take instead."""
-    checks: tuple[Callable[[Topology], str | None], ...] = (_patches, _tunnels, _rules, _ports, _nics, _crossings)
-    for find in checks:
-        problem = find(topology)
-        if problem is not None:
-            raise ConfigError(f"topology {topology.name!r} cannot be built of Linux bridges: {problem}")
+    """ConfigError that names what a Linux bridge cannot do of the topology, and an alternative."""
+    problem = _ovs_only(topology) or _ports(topology) or _nics(topology) or _crossings(topology)
+    if problem is not None:
+        raise ConfigError(f"topology {topology.name!r} cannot be built of Linux bridges: {problem}")
 
 
-def _patches(topology: Topology) -> str | None:
-    if not topology.patches:
-        return None
-    return f"{topology.patches[0].port_a!r} is a patch port, which only Open vSwitch has; join them by veth"
-
-
-def _tunnels(topology: Topology) -> str | None:
-    return f"{topology.tunnels[0].port!r} is a tunnel; take an OVS datapath" if topology.tunnels else None
-
-
-def _rules(topology: Topology) -> str | None:
-    if not topology.rules:
-        return None
-    return f"{topology.rules[0].bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
+def _ovs_only(topology: Topology) -> str | None:
+    if topology.patches:
+        return f"{topology.patches[0].port_a!r} is a patch port, which only Open vSwitch has; join them by veth"
+    if topology.tunnels:
+        return f"{topology.tunnels[0].port!r} is a tunnel; take an OVS datapath"
+    if topology.rules:
+        return f"{topology.rules[0].bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
+    return None
 
 
 def _ports(topology: Topology) -> str | None:
@@ -74,7 +72,7 @@ def _nics(topology: Topology) -> str | None:
 
 
 def _crossings(topology: Topology) -> str | None:
-    """Learning does what crossings say where they join a bridge's only two ports, both ways; else it does not."""
+    # Learning equals crossings only if these join a bridge's only two ports in both directions.
     said: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for crossing in topology.crossings:
         said[crossing.bridge].add((crossing.in_port, crossing.out_port))
@@ -88,19 +86,11 @@ def _crossings(topology: Topology) -> str | None:
     return None
 
 
-# VLANs of a Linux bridge's ports (bridge-vlan(8)), in the terms of OVS's Port table.
-
-_AF_BRIDGE = 7
-_PVID, _UNTAGGED, _RANGE_BEGIN, _RANGE_END = 0x2, 0x4, 0x8, 0x10  # BRIDGE_VLAN_INFO_*, linux/if_bridge.h
-_DEFAULT = 1
-_FIRST, _LAST = 1, 4094
-
-
 def set_vlans(ports: Mapping[int, Vlan]) -> None:
-    """Set the VLANs of ports, by their interface numbers, in the namespace of the calling thread.
+    """Set the VLANs of ports (bridge-vlan(8)) by interface number, in the calling thread's namespace.
 
-    A port has VLAN 1 untagged when it becomes one of a bridge. An access port has its tag instead, a trunk
-    also carries its list, or every VLAN when that is empty.
+    A new port of a bridge has VLAN 1 untagged. An access port gets its tag instead. A trunk also gets its list, or
+    every VLAN if that is empty.
     """
     with Netlink() as netlink:
         netlink.send([_request(RTM_DELLINK, index, [(_DEFAULT, 0)]) for index in ports])
@@ -108,7 +98,7 @@ def set_vlans(ports: Mapping[int, Vlan]) -> None:
 
 
 def vlan_entries(vlan: Vlan) -> list[tuple[int, int]]:
-    """VLANs of a port with the kernel's flags for each."""
+    """VLANs of a port, each with the kernel's flags."""
     entries = [(number, 0) for number in vlan.trunks]
     if not vlan.trunks and vlan.tag is None:
         entries = [(_FIRST, _RANGE_BEGIN), (_LAST, _RANGE_END)]
@@ -126,14 +116,11 @@ def _request(kind: int, index: int, entries: list[tuple[int, int]]) -> Request:
     return Request(f"set the VLANs of interface {index}", message)
 
 
-# A topology of Linux bridges in a namespace of its own.
-
-
 class BuiltBridgeTopology:
-    """A live topology of Linux bridges. Owns its teardown."""
+    """A live topology of Linux bridges in a namespace of its own. Owns its teardown."""
 
     def __init__(self, journal: Journal, name: str, topology: Topology) -> None:
-        """Build it in a new namespace of this name, which removes it when it goes."""
+        """Build it in a new namespace of this name."""
         refuse_impossible(topology)
         self.topology = topology
         self.closed = False
@@ -144,11 +131,10 @@ class BuiltBridgeTopology:
         try:
             self._make_ports()
             inside(self.home.path, self._make_bridges)
-        except OSError as error:
+        except BaseException as error:
             self.close()
-            raise TestbedError(f"cannot build topology {topology.name!r}: {error}") from error
-        except BaseException:
-            self.close()
+            if isinstance(error, OSError):
+                raise TestbedError(f"cannot build topology {topology.name!r}: {error}") from error
             raise
 
     def _make_ports(self) -> None:
@@ -244,13 +230,8 @@ def _advice(error: KernelRefusedError, filtered: set[str]) -> str:
     return ""
 
 
-# Counters of the ports of Linux bridges, as the kernel keeps them for each interface. Source "linux-bridge".
-
-SOURCE = "linux-bridge"
-
-
 class BridgeCollector:
-    """``<port>.rx_packets`` and the others of every port; rx is what came in to the bridge by it."""
+    """The kernel's ``<port>.rx_packets`` ... of every port; rx counts frames into the bridge. Source "linux-bridge"."""
 
     def __init__(self, topologies: Callable[[], Sequence[BuiltBridgeTopology]]) -> None:
         self._topologies = topologies
@@ -272,16 +253,11 @@ def _read(wanted: set[str]) -> dict[str, int]:
     return {f"{port}.{name}": value for port in wanted & set(counters) for name, value in counters[port].items()}
 
 
-# Linux bridges as a ports.Datapath.
-
-KIND = "linux-bridge"
-
-
 class BridgeDatapath:
-    """Topologies of the kernel's bridges and veth pairs, each in a namespace of its own."""
+    """The Linux bridge as a ports.Datapath: bridges and veth pairs, each topology in a namespace of its own."""
 
     def __init__(self, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "bridge") -> None:
-        """Start nothing; two in one run need two names."""
+        """Starts nothing. ``name``: two in one run need two names."""
         if dut.userspace_tso:
             raise ConfigError("userspace TSO is a setting of OVS's userspace datapath: a Linux bridge has none")
         self._journal = journal
@@ -297,16 +273,21 @@ class BridgeDatapath:
     def lacks(dut: Dut) -> str | None:
         if dut.userspace_tso:
             return "a Linux bridge has no userspace TSO: leave it out for this datapath"
+
+        def try_bridge() -> None:
+            enter_new()
+            with Netlink() as netlink:
+                netlink.send([rtnetlink.bridge("probe", vlan_filtering=False)])
+
         try:
-            in_own_thread(partial(_try_bridge))
+            in_own_thread(try_bridge)
         except (OSError, KernelRefusedError) as error:
             return f"no Linux bridge can be made: {error}; run as root, on a kernel with the bridge module"
         return None
 
     def info(self) -> DatapathInfo:
-        """The kernel's release is its version."""
         detail = "the kernel's bridge in a namespace of its own, ports are veth pairs"
-        return DatapathInfo(KIND, os.uname().release, None, detail)
+        return DatapathInfo(KIND, os.uname().release, None, detail)  # the kernel's release is its version
 
     def build(self, topology: Topology) -> BuiltBridgeTopology:
         built = BuiltBridgeTopology(self._journal, f"{self._name}{next(self._numbers)}", topology)
@@ -333,9 +314,3 @@ class BridgeDatapath:
     def _live_topologies(self) -> list[BuiltBridgeTopology]:
         self._built = [built for built in self._built if not built.closed]
         return self._built
-
-
-def _try_bridge() -> None:
-    enter_new()
-    with Netlink() as netlink:
-        netlink.send([rtnetlink.bridge("probe", vlan_filtering=False)])
