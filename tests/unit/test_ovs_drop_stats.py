@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.counters import MOST_FLOWS, parse_drop_flows, parse_meters, read_drops
-from pytest_nfvperf.adapters.ovs.openflow import Multipart, MultipartRequest, OpenFlowRefusedError
+from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError
 
 APPLY_OUTPUT = struct.pack("!HH4xHHIH6x", 4, 24, 0, 16, 2, 0)
 GOTO = struct.pack("!HHB3x", 1, 8, 3)
@@ -73,7 +73,7 @@ def test_matches_are_written_as_ovs_ofctl_writes_them() -> None:
     )
 
 
-class Answers(Multipart):
+class Answers(OpenFlowConnection):
     """A bridge that answers from a table."""
 
     def __init__(self, answers: dict[int, bytes]) -> None:

@@ -66,13 +66,11 @@ def namespace_plans(topology: Topology, prefix: str) -> dict[str, NamespacePlan]
 
 
 def nic_pair(nic: Nic, home: Path, namespace: Path, offloads: Offloads) -> Pair:
-    """A namespace's interface, whose other end is a port of a bridge at home."""
     far = End(nic.name, namespace, nic.mac, nic.addresses, offloads)
     return Pair(End(nic.port, home), far, nic.mtu, nic.queues)
 
 
 def link_pair(link: VethLink, home: Path) -> Pair:
-    """Both ends are ports of bridges at home."""
     near, far = (End(name, home, offloads=link.offloads) for name in (link.port_a, link.port_b))
     return Pair(near, far, link.mtu)
 
@@ -84,7 +82,6 @@ def packet_device(port: Port, far: str) -> str:
 
 
 def interface_of(device: str) -> str:
-    """The kernel interface of a DPDK device (``net_af_packet``, ``net_af_xdp``)."""
     return device.partition("iface=")[2].partition(",")[0]
 
 
@@ -105,7 +102,6 @@ def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
 
 
 def active_firewall(namespace: str) -> list[str]:
-    """The rules, chains and tables that filter frames in a network namespace."""
     return inside_named(namespace, lambda: [*_legacy_tables(), *_nftables()])
 
 
@@ -163,7 +159,6 @@ class Cabling:
         self._links: dict[str, LinkState] = {}
 
     def make_namespaces(self, plans: Mapping[str, NamespacePlan]) -> None:
-        """Make namespaces by the topology's names; TestbedError if the kernel refuses."""
         made = LiveNamespace.several(self._journal, list(plans.values()))
         self._namespaces.update(zip(plans, made, strict=True))
 
@@ -179,7 +174,6 @@ class Cabling:
         return name
 
     def join(self, pairs: Sequence[Pair], routes: Routes | None = None) -> None:
-        """Make pairs and bring both ends up, with addresses, offloads and the namespaces' routes."""
         try:
             if self._home.journaled:  # in a namespace that stays, a killed run's pairs would stay
                 names = [pair.near.name for pair in pairs]
@@ -199,7 +193,6 @@ class Cabling:
         self._links.update(self.states())
 
     def move_out(self, moved: Sequence[Moved], ours: Sequence[Moved] = (), routes: Routes | None = None) -> None:
-        """Move interfaces from home and from our own namespace to their ends, and bring them up there."""
         try:
             for namespace, those in ((self._home.path, moved), (OURS, ours)):
                 if those:
@@ -275,7 +268,6 @@ class Cabling:
         return in_own_thread(partial(not_running, by_namespace))
 
     def states(self) -> dict[str, LinkState]:
-        """The state of every existing end at home, by name."""
         names = {end.name for pair in self._pairs for end in (pair.near, pair.far) if end.namespace == self._home.path}
         if not names:
             return {}
@@ -298,7 +290,6 @@ class Cabling:
         return in_own_thread(partial(offload_lines, changed))
 
     def close(self) -> None:
-        """Remove everything. The names are free again on return."""
         if self._owns_home:
             # Two hundred bridges' ports would go one after the other, each waiting for RCU; a namespace goes at once.
             self._delete_ours()

@@ -101,7 +101,6 @@ class LinkState:
 
 
 def read_links() -> dict[str, LinkState]:
-    """All interfaces of the calling thread's namespace, by name."""
     # pyroute2's decoder takes a millisecond for each interface; this one a few microseconds.
     with Netlink() as netlink:
         answers = netlink.ask(rtnetlink.list_links(), dump=True)
@@ -192,7 +191,6 @@ class Ethtool:
         return Offloads(**offloads)
 
     def features(self, interface: str) -> dict[str, Feature]:
-        """Every feature of an interface by the kernel's name."""
         request = Request(f"read the offloads of {interface}", self._message(ETHTOOL_MSG_FEATURES_GET, interface))
         (answer,) = self._netlink.ask(request)
         bitsets = dict(attributes(answer[HEADER_BYTES:]))
@@ -304,7 +302,6 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
 
 
 def exists(name: str) -> bool:
-    """True if the calling thread's namespace has an interface of this name."""
     try:
         socket.if_nametoindex(name)
     except OSError:
@@ -349,7 +346,6 @@ def move_links(moves: Iterable[tuple[str, Path, str]]) -> None:
 
 
 def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) -> list[Entry]:
-    """Journal the settings of interfaces. OSError if one does not exist."""
     settings = inside(namespace, lambda: {name: _read(name) for name in interfaces})
     return [
         journal.note(Kind.SETTINGS, name, namespace=str(namespace), flags=flags, mtu=mtu)

@@ -98,7 +98,6 @@ def set_vlans(ports: Mapping[int, Vlan]) -> None:
 
 
 def vlan_entries(vlan: Vlan) -> list[tuple[int, int]]:
-    """VLANs of a port, each with the kernel's flags."""
     entries = [(number, 0) for number in vlan.trunks]
     if not vlan.trunks and vlan.tag is None:
         entries = [(_FIRST, _RANGE_BEGIN), (_LAST, _RANGE_END)]
@@ -120,7 +119,6 @@ class BuiltBridgeTopology:
     """A live topology of Linux bridges in a namespace of its own. Owns its teardown."""
 
     def __init__(self, journal: Journal, name: str, topology: Topology) -> None:
-        """Build it in a new namespace of this name."""
         refuse_impossible(topology)
         self.topology = topology
         self.closed = False

@@ -194,7 +194,6 @@ class LiveNamespace:
 
     @classmethod
     def several(cls, journal: Journal, plans: Sequence[NamespacePlan]) -> list[LiveNamespace]:
-        """Make many at once; all or none."""
         made = []
         for entry in _noted(journal, plans):
             namespace = cls.__new__(cls)

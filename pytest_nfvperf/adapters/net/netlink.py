@@ -172,7 +172,6 @@ def _refusal(what: str, flags: int, payload: bytes, index: int) -> KernelRefused
 
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Netlink attributes as (type, payload)."""
     while len(data) >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(data)
         if length < _ATTRIBUTE.size:
@@ -245,7 +244,6 @@ def join_group(index: int, name: str, group: int) -> Request:
 
 
 def delete_group(group: int) -> Request:
-    """Delete all interfaces of a group together."""
     return _link(f"delete the interfaces of group {group}", [["IFLA_GROUP", group]], kind=RTM_DELLINK)
 
 
@@ -276,7 +274,6 @@ def _request(what: str, message: Any, kind: int, header_flags: int, attrs: list[
 
 
 def address(index: int, name: str, text: str) -> Request:
-    """Give an interface an address such as "10.1.0.1/24"."""
     interface = ipaddress.ip_interface(text)
     attrs: list[list[Any]] = [["IFA_LOCAL", str(interface.ip)], ["IFA_ADDRESS", str(interface.ip)]]
     if interface.version == 6:

@@ -107,7 +107,6 @@ class RingDrops:
         self._sums: Counter[int] = Counter()
 
     def read(self) -> dict[str, int]:
-        """Frames dropped since the sockets were made, by their interface."""
         found: Counter[str] = Counter()
         for pid in _children_here():
             with suppress(OSError):  # it ended, or we may not look

@@ -420,7 +420,6 @@ class BuiltOvsTopology:
         self._openflow.replace_flows(bridge, flows)
 
     def offload_share(self) -> OffloadShare:
-        """How many flows are in hardware now, and OVS's log about those that are not."""
         return offload_share(offloaded_flows(self.instance.ctl), self.instance.problems())
 
     def check(self) -> None:
@@ -472,7 +471,6 @@ class BuiltOvsTopology:
                 )
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Wait until every port has link; its far end must be attached by now."""
         self.instance.db.wait(
             lambda: not self._without_link(),
             f"link on the ports of topology {self.topology.name!r}",

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.openflow import Multipart, MultipartRequest, OpenFlow, OpenFlowRefusedError, asking
+from pytest_nfvperf.adapters.ovs.openflow import (
+    MultipartRequest,
+    OpenFlow,
+    OpenFlowConnection,
+    OpenFlowRefusedError,
+    asking,
+)
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -63,29 +69,21 @@ _FIELDS = {
 }  # fmt: skip
 _THREAD = re.compile(r"^(?:pmd thread numa_id \d+ core_id (?P<core>\d+)|(?P<main>main thread)):?$")
 _COUNT = re.compile(r"^-?\s*(?P<name>[A-Za-z][A-Za-z ]*?):\s+(?P<count>\d+)(?:\s|$)")
-_STATS_NAMES = {
+_HITS = {
+    name: name.replace(" ", "_")
+    for name in ("phwol hits", "mfex opt hits", "simple match hits", "emc hits", "smc hits", "megaflow hits")
+}
+_STATS_NAMES = _HITS | {
     "packets received": "packets_received",
     "packet recirculations": "recirculations",
-    "phwol hits": "phwol_hits",
-    "mfex opt hits": "mfex_opt_hits",
-    "simple match hits": "simple_match_hits",
-    "emc hits": "emc_hits",
-    "smc hits": "smc_hits",
-    "megaflow hits": "megaflow_hits",
     "miss with success upcall": "upcalls_ok",
     "miss with failed upcall": "upcalls_failed",
     "idle cycles": "cycles_idle",
     "processing cycles": "cycles_busy",
 }
-_PERF_NAMES = {
+_PERF_NAMES = _HITS | {
     "rx packets": "packets_received",
     "tx packets": "tx_packets",
-    "phwol hits": "phwol_hits",
-    "mfex opt hits": "mfex_opt_hits",
-    "simple match hits": "simple_match_hits",
-    "emc hits": "emc_hits",
-    "smc hits": "smc_hits",
-    "megaflow hits": "megaflow_hits",
     "upcalls": "upcalls_ok",
     "lost upcalls": "upcalls_failed",
     "used tsc cycles": "cycles_used",
@@ -204,7 +202,7 @@ DROP_COUNTERS = tuple(reason.name for reason in DATAPATH_REASONS)
 # Drops on purpose: meters' bands, and flows without an output, by OpenFlow 1.4 (7.3.5.2, 7.3.5.14).
 
 
-def read_drops(bridge: Multipart, name: str, ports: Mapping[int, str]) -> dict[str, int]:
+def read_drops(bridge: OpenFlowConnection, name: str, ports: Mapping[int, str]) -> dict[str, int]:
     """``meter.NAME.ID`` and ``flow.NAME.MATCH``: frames dropped so far by each meter and drop flow of a bridge.
 
     Meters count at once. Revalidators update flows within ``max-revalidator`` (500 ms).

@@ -207,7 +207,6 @@ def _lacks_for_settings(kind: str, binaries: OvsBinaries, dut: Dut) -> str | Non
 
 
 def lacks_kernel_module() -> str | None:
-    """What to do where the kernel has no Open vSwitch datapath; None where it has one or can load it."""
     try:
         found = has_family(KERNEL_FAMILY)
     except OSError as error:

@@ -73,8 +73,6 @@ class NodeOvs(Protocol):
 
 
 class FarStarter(Protocol):
-    """Starts the OVS of a node on another machine."""
-
     def __call__(self, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
         """``testbed``: as the node sees it. ``name``: of the instance. TestbedError if it does not start."""
         ...
@@ -92,9 +90,7 @@ class NodeHosts(Protocol):
         """The fingerprint of another machine's node; UnavailableError if we cannot reach it."""
         ...
 
-    def check(self) -> None:
-        """ConfigError if one cannot be used."""
-        ...
+    def check(self) -> None: ...
 
     def lacks(self, topology: Topology) -> str | None:
         """The part of a topology that would have to be on another machine and cannot; None if all can."""
@@ -111,7 +107,6 @@ class BuiltNodes:
     """A live topology on several OVS, one per node, joined by underlays. Owns its teardown."""
 
     def __init__(self, topology: Topology, built: Mapping[str, BuiltNode]) -> None:
-        """``built``: each node's part, in the order of building."""
         self.topology = topology
         self._built = dict(built)
         self._at = node_of_bridge(topology)
@@ -165,7 +160,6 @@ class BuiltNodes:
         return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
 
     def close(self) -> None:
-        """Close every node, the last first, even if one fails."""
         _close_all(self._built.values())
 
 
@@ -274,8 +268,6 @@ class SharedCpuSched:
 
 
 class NodesSched:
-    """PMD scheduling of nodes with CPUs of their own, whose threads can be watched."""
-
     def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
         self.snapshot = SharedCpuSched(nodes, here).snapshot
         self._nodes = tuple(nodes.values())
@@ -470,7 +462,6 @@ def check_node_programs(testbed: Testbed) -> None:
 
 
 def cpus_here(testbed: Testbed, nodes: Sequence[str]) -> NodeCpus:
-    """The CPUs of those nodes that are on this machine."""
     specs = [spec for spec in testbed.nodes if spec.host is None]
     here = [node for node in nodes if node_spec(testbed, node).host is None]
     return node_cpus(testbed.cpus, here, specs)

@@ -6,7 +6,7 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,9 +68,15 @@ class OpenFlowRefusedError(TestbedError):
     """vswitchd refused a request: it, or this bridge's datapath, does not support it."""
 
 
-class OpenFlowConnection:
-    """A connection to one bridge, made by ``connected``."""
+@dataclass(frozen=True, slots=True)
+class MultipartRequest:
+    """A multipart request (OpenFlow 1.4, 7.3.5). ``kind``: OFPMP_*; ``body``: without header."""
 
+    kind: int
+    body: bytes = b""
+
+
+class OpenFlowConnection:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._greeted = False
@@ -93,6 +99,18 @@ class OpenFlowConnection:
                 self._socket.sendall(_HEADER.pack(_VERSION, _ECHO_REPLY, length, xid) + body)
             elif xid == XID:
                 yield kind, body
+
+    def ask(self, question: MultipartRequest) -> bytes:
+        """The joined bodies of all parts of a multipart answer; OpenFlowRefusedError if the bridge refuses."""
+        self.send((MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
+        parts = []
+        for kind, payload in self.answers("a statistics request"):
+            if kind == MULTIPART_REPLY:
+                parts.append(payload[_MULTIPART.size :])
+                _, flags = _MULTIPART.unpack_from(payload)
+                if not flags & _MORE:
+                    break
+        return b"".join(parts)
 
     def _exactly(self, length: int) -> bytes:
         received = b""
@@ -123,38 +141,9 @@ def connected(management_socket: Path, what: str, deadline_s: float) -> Iterator
         raise TestbedError(f"no {what} from {management_socket}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class MultipartRequest:
-    """A multipart request (OpenFlow 1.4, 7.3.5). ``kind``: OFPMP_*; ``body``: without header."""
-
-    kind: int
-    body: bytes = b""
-
-
-class Multipart:
-    """Several requests over one connection, made by ``asking``."""
-
-    def __init__(self, connection: OpenFlowConnection) -> None:
-        self._connection = connection
-
-    def ask(self, question: MultipartRequest) -> bytes:
-        """The joined bodies of all parts of the answer; OpenFlowRefusedError if the bridge refuses."""
-        self._connection.send((MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
-        parts = []
-        for kind, payload in self._connection.answers("a statistics request"):
-            if kind == MULTIPART_REPLY:
-                parts.append(payload[_MULTIPART.size :])
-                _, flags = _MULTIPART.unpack_from(payload)
-                if not flags & _MORE:
-                    break
-        return b"".join(parts)
-
-
-@contextmanager
-def asking(management_socket: Path, deadline_s: float = 2.0) -> Iterator[Multipart]:
+def asking(management_socket: Path, deadline_s: float = 2.0) -> AbstractContextManager[OpenFlowConnection]:
     """Connect to a bridge for its statistics; errors as of ``connected``."""
-    with connected(management_socket, "statistics", deadline_s) as connection:
-        yield Multipart(connection)
+    return connected(management_socket, "statistics", deadline_s)
 
 
 # Parts of flow modifications (OpenFlow 1.4, 7.3.4.2).
@@ -166,7 +155,6 @@ def flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:
 
 
 def apply_actions(actions: bytes) -> bytes:
-    """The instruction that applies these actions at once."""
     return _APPLY.pack(4, _APPLY.size + len(actions)) + actions
 
 
@@ -178,7 +166,6 @@ class OpenFlow:
     """Any flows by ovs-ofctl, over the management sockets of one OVS."""
 
     def __init__(self, ofctl: Sequence[str | Path], run_directory: Path) -> None:
-        """``ofctl``: the words that start ovs-ofctl."""
         self._ofctl = ofctl
         self._directory = run_directory
 
@@ -195,7 +182,6 @@ class OpenFlow:
         )
 
     def dump_flows(self, bridge: str) -> str:
-        """The bridge's flows as text, with their counters."""
         return run([*self._ofctl, "-O", "OpenFlow14", "dump-flows", f"unix:{self.socket(bridge)}"])
 
 
@@ -250,7 +236,6 @@ def without_access_list(flows: list[str]) -> str:
 
 
 def access_list(rules: int) -> Iterator[str]:
-    """Each rule drops UDP to one address; other frames continue."""
     for number in range(rules):
         yield f"{_ACL}{ipaddress.IPv4Address(_NOWHERE + number)},actions=drop"
     yield "table=0,priority=0,actions=goto_table:1"

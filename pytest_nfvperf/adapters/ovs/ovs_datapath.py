@@ -53,9 +53,7 @@ class OvsDatapath:
         self._borrowed = Borrowed(journal)
         self.collector = OvsCollector(instance, self._live_topologies)
 
-    @staticmethod
-    def lacks(testbed: Testbed, dut: Dut) -> str | None:
-        return lacks(testbed, dut)
+    lacks = staticmethod(lacks)
 
     @staticmethod
     def start(

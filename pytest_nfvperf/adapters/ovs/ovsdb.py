@@ -192,7 +192,6 @@ class Ovsdb:
         return next(iter(self._idl.tables["Open_vSwitch"].rows.values()))
 
     def rows(self, table: str) -> dict[str, Row]:
-        """Rows of Bridge, Port, Mirror or Interface by name."""
         return {row.name: row for row in self._idl.tables[table].rows.values()}
 
     def has_column(self, table: str, column: str) -> bool:

@@ -126,7 +126,6 @@ class VduseDevices:
         return name
 
     def note(self) -> None:
-        """Journal the devices, which OVS makes next."""
         names = [device.name for device in self.wanted]
         self._entries = self._journal.note_all(Kind.VDUSE, names) if names else []
 
@@ -183,14 +182,12 @@ class Cabled:
 
 
 def driver_of(port: DutPort, datapath: str) -> str:
-    """The driver by which OVS uses a port: "pci", "af_packet", "af_xdp" or "kernel"."""
     if port.kind == "pci":
         return "pci"
     return port.driver or ("af_packet" if datapath == "dpdk" else "kernel")
 
 
 def devargs(port: DutPort, driver: str, mtu: int = DEFAULT_MTU) -> str:
-    """DPDK's arguments for a port (OVS: ``options:dpdk-devargs``)."""
     if driver == "pci":
         which = port.representor
         if which is None:

@@ -7,7 +7,7 @@ import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,7 +164,10 @@ class OvsInstance:
         self.owned = True
         self.binaries = binaries
         self.options = options
-        self.directory = journal.directory / name
+        self.dpdk_version = binaries.dpdk_version
+        self.directory = self.sockets = journal.directory / name
+        self.database = self.directory / "db.sock"
+        self.ofctl: Sequence[str | Path] = binaries.command(binaries.ofctl, journal.directory)
         self._journal = journal
         self._processes: list[ManagedProcess] = []
         self._frozen = False
@@ -329,22 +332,6 @@ class OvsInstance:
         if self.namespace is None:
             raise TestbedError("the private OVS has no network namespace")
         return self.namespace
-
-    @property
-    def ofctl(self) -> tuple[str, ...]:
-        return self.binaries.command(self.binaries.ofctl, self._journal.directory)
-
-    @property
-    def sockets(self) -> Path:
-        return self.directory
-
-    @property
-    def database(self) -> Path:
-        return self.directory / "db.sock"
-
-    @property
-    def dpdk_version(self) -> str | None:
-        return self.binaries.dpdk_version
 
     @property
     def pid(self) -> int:

@@ -194,7 +194,6 @@ def interface_error(row: Row | None) -> str | None:
 
 
 def port_text(port: Row) -> list[str]:
-    """A port's interfaces with their VLANs, one line each."""
     tag = one(port.tag)
     vlan = "" if tag is None and not port.trunks else f" vlan_mode={one(port.vlan_mode)}"
     vlan += "" if tag is None else f" tag={tag}"

@@ -77,20 +77,14 @@ class RunningOvs(Protocol):
     owned: bool
     options: InstanceOptions
     directory: Path
+    ofctl: Sequence[str | Path]
+    sockets: Path
+    database: Path
     ctl: Unixctl
     db: Ovsdb
 
     @property
     def home(self) -> Home: ...
-
-    @property
-    def ofctl(self) -> Sequence[str | Path]: ...
-
-    @property
-    def sockets(self) -> Path: ...
-
-    @property
-    def database(self) -> Path: ...
 
     @property
     def dpdk_version(self) -> str | None: ...
@@ -252,8 +246,9 @@ class SystemOvs:
         self.options = options
         self.ofctl = ofctl
         self.directory = journal.directory / name
+        self.sockets, self.database = sockets.directory, sockets.database
         self._journal = journal
-        self._where = sockets
+        self._process, self._log_file = sockets.process, sockets.log
         self._settings: list[Entry] = []
         self._bridges: dict[str, Entry] = {}
         self._log_start = sockets.log.stat().st_size if sockets.log is not None else 0
@@ -316,16 +311,8 @@ class SystemOvs:
         return ForeignNamespace(named[0].name if named else f"ovs-vswitchd's namespace ({own})", [*named, own][0])
 
     @property
-    def sockets(self) -> Path:
-        return self._where.directory
-
-    @property
-    def database(self) -> Path:
-        return self._where.database
-
-    @property
     def pid(self) -> int:
-        return self._where.process.pid
+        return self._process.pid
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
         """Do nothing: the system has placed it."""
@@ -341,7 +328,7 @@ class SystemOvs:
         """Do nothing: the run never stops it."""
 
     def running(self) -> bool:
-        return self._where.process.alive()
+        return self._process.alive()
 
     def problems(self) -> str:
         marks = ("|WARN|", "|ERR|", "|EMER|")
@@ -352,16 +339,16 @@ class SystemOvs:
         return {"ovs-vswitchd.log": "\n".join(log.splitlines()[-40:])} if log else {}
 
     def _log(self) -> str:
-        if self._where.log is None:
+        if self._log_file is None:
             return ""
         try:
-            with self._where.log.open("rb") as log:
+            with self._log_file.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
                 # a log that was rotated meanwhile is shorter than at the start
                 log.seek(max(self._log_start if size >= self._log_start else 0, size - _LOG_BYTES))
                 return log.read().decode(errors="replace")
         except OSError as error:
-            return f"{self._where.log} cannot be read: {error}"
+            return f"{self._log_file} cannot be read: {error}"
 
     def note_bridges(self, bridges: tuple[str, ...]) -> None:
         # They would outlive the run, and a restart of OVS.

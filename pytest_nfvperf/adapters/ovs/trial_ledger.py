@@ -118,7 +118,6 @@ def _port_lines(port: str, moved: Deltas) -> Iterator[LedgerLine]:
 def stages(
     counts: DirectionCounts, passes: Sequence[Crossed], moved: Deltas, topology: Topology, vnfs: Sequence[VnfCounts]
 ) -> Iterator[Stage]:
-    """The stages of a frame's path, from the generator through all passes of the datapath back to it."""
     by_port = {vnf.port: vnf for vnf in vnfs}
     tx, rx = counts.direction.tx, counts.direction.rx
     refused = Loss("refused", counts.refused, "its transmit ring was full: the DUT did not drain it in time")
@@ -351,7 +350,6 @@ def _of_kind(moved: Deltas, kind: str) -> dict[str, int]:
 
 
 def _details(moved: Deltas) -> dict[str, str]:
-    """The meters and flows that dropped frames, by reason."""
     details = {}
     for reason, kind in _COUNTED_ELSEWHERE.items():
         found = [name.split(".", 2)[1:] for name in _of_kind(moved, kind)]

@@ -46,7 +46,6 @@ _READY_DEADLINE_S, _ANSWER_DEADLINE_S = 120.0, 20.0
 
 
 def has_kvm(device: Path = Path("/dev/kvm"), cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """True if the CPU virtualises: the device alone also exists where KVM fails in guests."""
     flags = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
     return os.access(device, os.R_OK | os.W_OK) and bool(flags & {"vmx", "svm"})
 
@@ -218,8 +217,6 @@ class GuestStartedAgain(UserWarning):
 
 
 class GuestVnf:
-    """A guest as a ports.vnf.Vnf."""
-
     def __init__(self, journal: Journal, spec: VnfSpec, cpus: Sequence[int]) -> None:
         """Boot it. ``cpus``: of QEMU's threads.
 

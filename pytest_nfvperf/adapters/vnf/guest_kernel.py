@@ -62,7 +62,6 @@ def need(*programs: str) -> None:
 
 
 def can_boot() -> bool:
-    """True if this machine has the programs that build and boot a guest."""
     return platform.machine() == "x86_64" and all(shutil.which(program) for program in (QEMU, "cpio", "modprobe"))
 
 
@@ -108,7 +107,6 @@ def unzstd(packed: bytes) -> bytes:
 
 
 def read_module(path: Path) -> bytes:
-    """A kernel module's ELF file, unpacked."""
     packed = path.read_bytes()
     if path.suffix == ".xz":
         return lzma.decompress(packed)
@@ -263,7 +261,6 @@ def _unpack(archives: Iterable[Path], directory: Path) -> None:
 
 
 def shared_folder(tag: str, path: Path, *, readonly: bool) -> list[str]:
-    """QEMU's arguments for a folder under a 9p tag."""
     access = "on" if readonly else "off"
     escaped = str(path).replace(",", ",,")  # commas separate QEMU's options
     # remap: the root spans file systems whose inode numbers collide
@@ -295,7 +292,6 @@ def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path
 
 
 def insertion_order(kernel: Kernel) -> list[Path]:
-    """The files of the modules, each after its dependencies."""
     files: dict[Path, None] = {}
     for name in MODULES:
         said = run(["modprobe", "-d", kernel.directory, "-S", kernel.release, "--show-depends", name])

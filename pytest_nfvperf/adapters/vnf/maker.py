@@ -21,8 +21,6 @@ _USUAL_VNFS = 2
 
 
 class LocalVnfs:
-    """A ports.vnf.VnfMaker for this machine."""
-
     def __init__(self, journal: Journal, testbed: Testbed) -> None:
         self._journal = journal
         self._testbed = testbed

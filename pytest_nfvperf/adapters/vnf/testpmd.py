@@ -218,8 +218,6 @@ class TestpmdPlace:
 
 
 class TestpmdVnf:
-    """A testpmd as a ports.vnf.Vnf."""
-
     __test__ = False
 
     def __init__(self, journal: Journal, spec: VnfSpec, place: TestpmdPlace, *, start: str = "start") -> None:
@@ -300,7 +298,6 @@ def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts,
 
 
 def version_in(log: Path) -> str:
-    """DPDK's version in EAL's log."""
     try:
         found = _VERSION.search(log.read_text(encoding="utf-8", errors="replace"))
     except OSError:
