@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.rows import OffloadedFlows, OffloadState, offload_share
+from pytest_nfvperf.adapters.ovs.rows import offload_share
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
@@ -37,7 +37,7 @@ def check():
 
 
 def state(full=(), partial=(), none=()):
-    return OffloadState(*(OffloadedFlows(len(flows), tuple(flows)) for flows in (full, partial, none)))
+    return {"full": list(full), "partial": list(partial), "none": list(none)}
 
 
 def test_all_in_hardware_passes():

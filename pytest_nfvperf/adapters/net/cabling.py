@@ -217,21 +217,15 @@ class Cabling:
                     raise TestbedError(_collision(some[error.index])) from error
 
     def _request(self, pair: Pair, handle: Callable[[Path], int]) -> Request:
+        # The kernel gives two interfaces the same number if each is its namespace's first. It takes an interface whose
+        # number equals its peer's for one without a peer (dev_get_iflink), and then lets it wait up to a second before
+        # it sends (linkwatch_urgent_event). So we number them, but not in our own namespace.
+        indices = None
+        if pair.far.namespace != OURS:
+            self._index += 2
+            indices = self._index, self._index + 1
         near, far = (rtnetlink.VethEnd(end.name, handle(end.namespace), end.mac) for end in (pair.near, pair.far))
-        return rtnetlink.veth(
-            near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=self._indices(pair)
-        )
-
-    def _indices(self, pair: Pair) -> tuple[int, int] | None:
-        """Different numbers for the two interfaces. The kernel gives the same to two that are their namespaces' first.
-
-        It takes an interface whose number equals its peer's for one without a peer (dev_get_iflink), and then lets it
-        wait up to a second before it sends (linkwatch_urgent_event). In our own namespace the kernel chooses.
-        """
-        if pair.far.namespace == OURS:
-            return None
-        self._index += 2
-        return self._index, self._index + 1
+        return rtnetlink.veth(near, far, mtu=pair.mtu, queues=pair.queues, group=self.group, indices=indices)
 
     def check(self) -> None:
         """TestbedError names a missing namespace or interface, or an interface without link or with another MTU."""

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +41,10 @@ _RUNNING, _LOWER_UP = 0x40, 0x10000  # IFF_RUNNING, IFF_LOWER_UP
 _NAME, _MTU, _CARRIER_DOWN = 3, 4, 48  # IFLA_IFNAME, IFLA_MTU, IFLA_CARRIER_DOWN_COUNT
 
 FEATURES: Mapping[str, tuple[str, ...]] = {
-    "tso": (
-        "tx-tcp-segmentation",
-        "tx-tcp6-segmentation",
-        "tx-tcp-ecn-segmentation",
-        "tx-tcp-mangleid-segmentation",
-    ),
+    "tso": ("tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"),
     "gso": ("tx-generic-segmentation",),
     "gro": ("rx-gro",),
-    "tx_checksum": (
-        "tx-checksum-ip-generic",
-        "tx-checksum-ipv4",
-        "tx-checksum-ipv6",
-        "tx-checksum-sctp",
-    ),
+    "tx_checksum": ("tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6", "tx-checksum-sctp"),
     "rx_checksum": ("rx-checksum",),
 }
 """The kernel's features (netdev_features_strings) behind each word of ethtool -K; a device has some of a group."""
@@ -356,20 +345,20 @@ def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) ->
 def put_back(entry: Entry) -> bool:
     """Restore an interface as journaled; False if nothing differs, or it is gone."""
     namespace = Path(entry.details["namespace"])
-    return namespace.exists() and inside(namespace, partial(_restore, entry))
+
+    def restore() -> bool:
+        flags, mtu = int(entry.details["flags"]), int(entry.details["mtu"])
+        if not exists(entry.name) or _read(entry.name) == (flags, mtu):
+            return False
+        with Netlink() as netlink:
+            index = socket.if_nametoindex(entry.name)
+            netlink.send([rtnetlink.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
+        return True
+
+    return namespace.exists() and inside(namespace, restore)
 
 
 def _read(interface: str) -> tuple[int, int]:
     with IPRoute() as links:
         (link,) = links.get_links(socket.if_nametoindex(interface))
         return int(link["flags"]) & _KEPT_FLAGS, int(link.get_attr("IFLA_MTU"))
-
-
-def _restore(entry: Entry) -> bool:
-    flags, mtu = int(entry.details["flags"]), int(entry.details["mtu"])
-    if not exists(entry.name) or _read(entry.name) == (flags, mtu):
-        return False
-    with Netlink() as netlink:
-        index = socket.if_nametoindex(entry.name)
-        netlink.send([rtnetlink.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
-    return True

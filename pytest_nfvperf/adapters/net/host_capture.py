@@ -88,17 +88,15 @@ class HostCapture:
         try:
             while True:
                 stopping = self._stopping.is_set()
-                if poller.poll(_DRAINED_MS if stopping else _POLL_MS):
-                    self._take(own)
-                elif stopping:
-                    return
+                if not poller.poll(_DRAINED_MS if stopping else _POLL_MS):
+                    if stopping:
+                        return
+                    continue
+                frame, (_, _, kind, *_) = own.recvfrom(_LONGEST_FRAME)
+                if kind == socket.PACKET_OUTGOING:
+                    continue  # sent by the host itself
+                self._frames += 1
+                if len(self._samples) < self._keep:
+                    self._samples.append(frame)
         except OSError as error:
             self._failure = error
-
-    def _take(self, own: socket.socket) -> None:
-        frame, (_, _, kind, *_) = own.recvfrom(_LONGEST_FRAME)
-        if kind == socket.PACKET_OUTGOING:
-            return  # the host's own
-        self._frames += 1
-        if len(self._samples) < self._keep:
-            self._samples.append(frame)

@@ -8,7 +8,6 @@ import socket
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import count
 
 from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_SETLINK
@@ -17,7 +16,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.cabling import Cabling, active_in, generator_pair, link_pair, namespace_plans, nic_pair
-from pytest_nfvperf.adapters.net.interface_counters import LinkCollector, link_counters
+from pytest_nfvperf.adapters.net.interface_counters import Counters, LinkCollector, link_counters
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
 from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, inside
@@ -40,35 +39,26 @@ _FIRST, _LAST = 1, 4094
 
 def refuse_impossible(topology: Topology) -> None:
     """ConfigError that names what a Linux bridge cannot do of the topology, and an alternative."""
-    problem = _ovs_only(topology) or _ports(topology) or _nics(topology) or _crossings(topology)
+    problem = _other_parts(topology) or _crossings(topology)
     if problem is not None:
         raise ConfigError(f"topology {topology.name!r} cannot be built of Linux bridges: {problem}")
 
 
-def _ovs_only(topology: Topology) -> str | None:
+def _other_parts(topology: Topology) -> str | None:
+    """The first part that only other datapaths have."""
     if topology.patches:
         return f"{topology.patches[0].port_a!r} is a patch port, which only Open vSwitch has; join them by veth"
     if topology.tunnels:
         return f"{topology.tunnels[0].port!r} is a tunnel; take an OVS datapath"
     if topology.rules:
         return f"{topology.rules[0].bridge!r} has OpenFlow rules, which only Open vSwitch has; leave rules(...) out"
-    return None
-
-
-def _ports(topology: Topology) -> str | None:
     for port in topology.ports:
         if port.kind not in {PortKind.TESTBED, PortKind.AF_PACKET}:
             return f"port {port.name!r} is {port.kind}; take the kind TESTBED or AF_PACKET, a veth pair"
         if port.role is PortRole.MONITOR:
             return f"port {port.name!r} is a monitor, and there are no mirrors; take an OVS datapath"
-    return None
-
-
-def _nics(topology: Topology) -> str | None:
-    for nic in topology.nics:
-        if nic.kind != NicKind.VETH:
-            return f"interface {nic.name!r} is {nic.kind}; take a veth pair"
-    return None
+    other = next((nic for nic in topology.nics if nic.kind != NicKind.VETH), None)
+    return None if other is None else f"interface {other.name!r} is {other.kind}; take a veth pair"
 
 
 def _crossings(topology: Topology) -> str | None:
@@ -237,18 +227,18 @@ class BridgeCollector:
     def snapshot(self) -> CounterSnapshot:
         counters: dict[str, int] = {}
         for built in self._topologies():
-            ports = {port for _, port in all_ports(built.topology)}
             try:
-                counters |= inside(built.home.path, partial(_read, ports))
+                of_ports = inside(built.home.path, _read_counters)
             except OSError as error:
                 raise TestbedError(f"no counters of the Linux bridges: {error}") from error
+            for port in {port for _, port in all_ports(built.topology)} & of_ports.keys():
+                counters |= {f"{port}.{name}": value for name, value in of_ports[port].items()}
         return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
 
 
-def _read(wanted: set[str]) -> dict[str, int]:
+def _read_counters() -> Counters:
     with Netlink() as netlink:
-        _, counters = link_counters(netlink)
-    return {f"{port}.{name}": value for port in wanted & set(counters) for name, value in counters[port].items()}
+        return link_counters(netlink)[1]
 
 
 class BridgeDatapath:

@@ -30,6 +30,7 @@ from pytest_nfvperf.adapters.ovs.rows import (
     mirror_counts,
     mirror_text,
     offload_share,
+    offload_text,
     offloaded_flows,
     port_text,
     replace_mirrors,
@@ -228,12 +229,7 @@ def remove_from_ovs(
     So meanwhile the bridges' taps are removed together, and its packet sockets are held until it has closed them
     (see ``HeldSockets``).
 
-    Args:
-        instance: the OVS.
-        cabling: removes the bridges' own taps.
-        topology: whose bridges are removed.
-        interfaces: the ports' kernel interfaces.
-        deadline_s: for the transaction.
+    ``cabling``: removes the bridges' own taps. ``interfaces``: the ports' kernel interfaces.
 
     Raises:
         TestbedError: OVS did not apply it, or not in time.
@@ -410,8 +406,8 @@ class BuiltOvsTopology:
     def not_offloaded(self) -> str | None:
         if self.instance.db.root.other_config.get("hw-offload") != "true":
             return "other_config:hw-offload is not true"
-        state = offloaded_flows(self.instance.ctl)
-        return None if state.full.count else f"hw-offload is on, but {state}"
+        flows = offloaded_flows(self.instance.ctl)
+        return None if flows["full"] else f"hw-offload is on, but {offload_text(flows)}"
 
     def management_socket(self, bridge: str) -> Path:
         return self._openflow.socket(bridge)
@@ -465,8 +461,15 @@ class BuiltOvsTopology:
         for name in [*self.topology.bridges, *self.interface_names()]:
             error = interface_error(rows.get(name))
             if error is not None:
+                advice = ""
+                if os.strerror(errno.EMFILE) in error:
+                    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+                    advice = (
+                        f"; the hard limit of open files here is {most} (ulimit -Hn): raise it, or build fewer bridges "
+                        "and ports"
+                    )
                 raise TestbedError(
-                    f"interface {name!r} of topology {self.topology.name!r}: {error}{_advice(error)}",
+                    f"interface {name!r} of topology {self.topology.name!r}: {error}{advice}",
                     evidence={"ovs-vswitchd.log (warnings)": self.instance.problems()},
                 )
 
@@ -548,10 +551,3 @@ class BuiltOvsTopology:
             raise
         finally:
             self._port_maker.close()
-
-
-def _advice(error: str) -> str:
-    if os.strerror(errno.EMFILE) not in error:
-        return ""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return f"; the hard limit of open files here is {most} (ulimit -Hn): raise it, or build fewer bridges and ports"

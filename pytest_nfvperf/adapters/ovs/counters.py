@@ -9,6 +9,7 @@ import struct
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,14 +92,8 @@ _PERF_NAMES = _HITS | {
 }
 
 LOOKUP_ENDS = (
-    "phwol_hits",
-    "simple_match_hits",
-    "emc_hits",
-    "smc_hits",
-    "megaflow_hits",
-    "upcalls_ok",
-    "upcalls_failed",
-)
+    "phwol_hits", "simple_match_hits", "emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed",
+)  # fmt: skip
 """The ends of a lookup, as far as a version has them: their sum is the packets received and recirculated.
 
 ``mfex_opt_hits`` is none of them: it counts headers that an optimised function parsed.
@@ -378,7 +373,7 @@ class OvsCollector:
         self._instance = instance
         self._topologies = topologies
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
-        self._drops: tuple[str, ...] | None = None
+        self._drops: list[str] | None = None
         self._pmd_command: str | None = None
 
     def snapshot(self) -> CounterSnapshot:
@@ -455,20 +450,17 @@ class OvsCollector:
     def _coverage(self) -> dict[str, int]:
         """Coverage counters with a hit so far, and this version's drop counters, which are 0 without a hit."""
         if self._drops is None:
-            self._drops = tuple(name for name in DROP_COUNTERS if self._exists(name))
+            self._drops = []
+            for name in DROP_COUNTERS:
+                with suppress(RefusedError):  # this version has no such counter
+                    self._instance.ctl.call("coverage/read-counter", name)
+                    self._drops.append(name)
         counters = {f"coverage.{name}": 0 for name in self._drops}
         for line in self._instance.ctl.call("coverage/show").splitlines():
             found = _COVERAGE.match(line)
             if found is not None:
                 counters[f"coverage.{found[1]}"] = int(found[2])
         return counters
-
-    def _exists(self, counter: str) -> bool:
-        try:
-            self._instance.ctl.call("coverage/read-counter", counter)
-        except RefusedError:
-            return False
-        return True
 
     def _cpu(self) -> dict[str, int]:
         pid = self._instance.pid

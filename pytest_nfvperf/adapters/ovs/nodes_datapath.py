@@ -236,10 +236,7 @@ class SharedCpuSched:
     """
 
     def __init__(
-        self,
-        nodes: Mapping[str, Sched],
-        here: Collection[str],
-        turns_run_ns: Callable[[], Mapping[int, int]] = dict,
+        self, nodes: Mapping[str, Sched], here: Collection[str], turns_run_ns: Callable[[], Mapping[int, int]] = dict
     ) -> None:
         """``here``: the nodes on this machine. CPU 2 of another machine is another CPU.
 

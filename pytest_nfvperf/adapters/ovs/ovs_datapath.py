@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.ovs.counters import OvsCollector
 from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
 from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, Uplinks
-from pytest_nfvperf.adapters.ovs.ports import NO_UPLINKS, Cabled, PortMaker
+from pytest_nfvperf.adapters.ovs.ports import NO_UPLINKS, PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, Vswitchd
 from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSampler, PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs, SystemOvs, find_system, installation_facts
@@ -70,13 +70,7 @@ class OvsDatapath:
         A discovered testbed whose machine cannot run DPDK gets the userspace datapath without it;
         ``info().detail`` gives the reason. A testbed file that asks for DPDK gets an error.
 
-        Args:
-            testbed: its OVS, CPUs and ports.
-            journal: of the run.
-            dut: what a comparison or a test asks for instead of the testbed's OVS.
-            name: two instances in one run need two names.
-            nic_makers: of namespaces' interfaces, by kind.
-            process: how a private vswitchd runs; None for the default.
+        ``name``: two OVS of one run need two names. ``process``: how a private vswitchd runs; None for the default.
 
         Raises:
             ConfigError: a prefix without OVS, or a datapath that this project does not have.
@@ -123,8 +117,8 @@ class OvsDatapath:
         """
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology, uplinks))
-        cabled = Cabled({**ends_of(self._testbed, topology), **uplinks.cabled}, self._borrowed)
-        port_maker = PortMaker(self._journal, self.instance, cabled, uplinks, self._nic_makers)
+        cabled = {**ends_of(self._testbed, topology), **uplinks.cabled}
+        port_maker = PortMaker(self._journal, self.instance, cabled, self._borrowed, uplinks, self._nic_makers)
         built = BuiltOvsTopology(self.instance, port_maker, topology)
         self._built.append(built)
         return built

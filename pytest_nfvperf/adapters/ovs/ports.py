@@ -165,22 +165,6 @@ class VduseDevices:
 # Devargs follow the drivers' guides (DPDK: "AF_PACKET Poll Mode Driver", "AF_XDP", "Switch Representation").
 
 
-@dataclass(frozen=True, slots=True)
-class Cabled:
-    """A lab's ends for a topology, by the names of the topology's ports."""
-
-    ends: Mapping[str, CabledEnd]
-    borrowed: Borrowed
-
-    def wire(self, port: Port, end: CabledEnd, home: Path, datapath: str) -> OvsPort:
-        """Move the kernel interfaces that the end needs into OVS's namespace; returns the port for OVS."""
-        for member in end.members:
-            if member.interface is not None:
-                who = f"port {member.name!r}"
-                self.borrowed.take(member.interface, who, key="dut.ports", namespace=home, mtu=member.mtu)
-        return physical(port, end, datapath)
-
-
 def driver_of(port: DutPort, datapath: str) -> str:
     if port.kind == "pci":
         return "pci"
@@ -216,10 +200,7 @@ def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
     if driver == "kernel":
         interface = physical_port.interface or physical_port.name
         return OvsPort(port.name, port.bridge, interface, "system", mtu_request=mtu_request(mtu), vlan=port.vlan)
-    options = {
-        "dpdk-devargs": devargs(physical_port, driver, mtu),
-        "n_rxq": str(max(physical_port.rxq, port.queues)),
-    }
+    options = {"dpdk-devargs": devargs(physical_port, driver, mtu), "n_rxq": str(max(physical_port.rxq, port.queues))}
     rings = {"n_rxq_desc": physical_port.rx_descriptors, "n_txq_desc": physical_port.tx_descriptors}
     options |= {key: str(descriptors) for key, descriptors in rings.items() if descriptors is not None}
     kernel = physical_port.interface
@@ -251,13 +232,15 @@ class PortMaker:
         self,
         journal: Journal,
         instance: RunningOvs,
-        cabled: Cabled,
+        cabled: Mapping[str, CabledEnd],
+        borrowed: Borrowed,
         uplinks: Uplinks = NO_UPLINKS,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
     ) -> None:
         self._instance = instance
         self._uplinks = uplinks
         self._cabled = cabled
+        self._borrowed = borrowed
         self._nic_makers = nic_makers
         self._home = instance.home
         self.cabling = Cabling(journal, self._home)
@@ -331,11 +314,14 @@ class PortMaker:
             self.cabling.close()
 
     def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
-        end = self._cabled.ends.get(port.name)
+        end = self._cabled.get(port.name)
         if end is not None:
+            for member in end.members:
+                if member.interface is not None:
+                    user, home = f"port {member.name!r}", self._home.path
+                    self._borrowed.take(member.interface, user, key="dut.ports", namespace=home, mtu=member.mtu)
             options = self._instance.options
-            datapath = "dpdk" if options.dpdk else options.datapath_type
-            return self._cabled.wire(port, end, self._home.path, datapath)
+            return physical(port, end, "dpdk" if options.dpdk else options.datapath_type)
         if port.role is PortRole.UPLINK:
             return self._uplinks.wire(port, self._home.path, pairs, self._instance.options.tuning.rxq or 1)
         if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):

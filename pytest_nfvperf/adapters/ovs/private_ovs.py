@@ -206,12 +206,16 @@ class OvsInstance:
     def _initial_config(self) -> dict[str, str]:
         config = {"stats-update-interval": str(_STATS_INTERVAL_MS)}
         if self.options.dpdk:
+            devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
+            # vhost-user passes at most 8 memory regions
+            few_files = ["--single-file-segments"] if self.options.process.shares_memory else []
+            prefix = f"--file-prefix={self._journal.name(self.name)}"
             memory = ",".join(["0"] * self.options.numa_node + [str(self.options.memory_mib)])
             config |= {
                 "dpdk-init": "true",
                 "dpdk-socket-mem": memory,
                 "dpdk-socket-limit": memory,
-                "dpdk-extra": " ".join(self._eal_arguments()),
+                "dpdk-extra": " ".join([*devices, *few_files, "--in-memory", "--no-telemetry", prefix]),
                 # From OVS 4.0 DPDK probes on demand by allow-lists, and aborts if a bus driver is not installed.
                 "dpdk-probe-at-init": "true",
                 "pmd-cpu-mask": hex(sum(1 << cpu for cpu in self.options.pmd_cpus)),
@@ -219,12 +223,6 @@ class OvsInstance:
         if self.options.userspace_tso:
             config["userspace-tso-enable"] = "true"
         return _with_users(config, self.options.other_config)
-
-    def _eal_arguments(self) -> list[str]:
-        devices = [part for address in self.options.pci for part in ("-a", address)] or ["--no-pci"]
-        # vhost-user passes at most 8 memory regions.
-        few_files = ["--single-file-segments"] if self.options.process.shares_memory else []
-        return [*devices, *few_files, "--in-memory", "--no-telemetry", f"--file-prefix={self._journal.name(self.name)}"]
 
     def _spawn(
         self, name: str, argv: list[str | Path], cpus: tuple[int, ...], nice: int | None = None
@@ -281,8 +279,16 @@ class OvsInstance:
             self._vswitchd_cpus(),
             nice=0 if takes_turns else _VSWITCHD_NICE,
         )
+
+        def configured() -> bool:
+            if not self.db.has_root or self.db.root.cur_cfg < 1:
+                return False
+            # A vswitchd that cannot start DPDK ends itself; one that has started it says so a moment after cur_cfg.
+            reports = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
+            return not reports or bool(self.db.root.dpdk_initialized)
+
         awaited = "ovs-vswitchd to take its first configuration" + (" and start DPDK" if self.options.dpdk else "")
-        self.db.wait(self._configured, awaited, _START_DEADLINE_S)
+        self.db.wait(configured, awaited, _START_DEADLINE_S)
         return vswitchd
 
     def restart(self, *, killed: bool = False) -> None:
@@ -319,13 +325,6 @@ class OvsInstance:
             os.sched_setaffinity(self.vswitchd.pid, cpus or self._vswitchd_cpus())
         except ProcessLookupError as error:
             raise TestbedError("ovs-vswitchd is gone", evidence=dict(self.logs())) from error
-
-    def _configured(self) -> bool:
-        if not self.db.has_root or self.db.root.cur_cfg < 1:
-            return False
-        # A vswitchd that cannot start DPDK ends itself; one that has started it says so a moment after cur_cfg.
-        reports = self.options.dpdk and self.db.has_column("Open_vSwitch", "dpdk_initialized")
-        return not reports or bool(self.db.root.dpdk_initialized)
 
     @property
     def home(self) -> LiveNamespace:
@@ -365,8 +364,7 @@ class OvsInstance:
         return bool(self._processes) and all(process.running() for process in self._processes)
 
     def problems(self) -> str:
-        log = (self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join([line for line in log if "|WARN|" in line or "|ERR|" in line or "|EMER|" in line][-20:])
+        return last_warnings((self.directory / "ovs-vswitchd.log").read_text(encoding="utf-8", errors="replace"))
 
     def logs(self) -> dict[str, str]:
         return {process.log.name: process.log_tail() for process in self._processes}
@@ -389,6 +387,11 @@ class OvsInstance:
         if self.namespace is not None and not keep_namespace:
             self.namespace.close()
         self._journal.discard(self.directory, self._directory_entry)
+
+
+def last_warnings(log: str) -> str:
+    lines = [line for line in log.splitlines() if any(mark in line for mark in ("|WARN|", "|ERR|", "|EMER|"))]
+    return "\n".join(lines[-20:])
 
 
 def _check_not_stopped(process: ManagedProcess) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import ovs.db.idl
 
@@ -226,59 +225,31 @@ def mirror_text(mirror: Row) -> str:
 # (ovs-dpctl(8)).
 
 
-@dataclass(frozen=True, slots=True)
-class OffloadedFlows:
-    """Flows of one kind: their number, and a few of them in OVS's words."""
+def offloaded_flows(ctl: Unixctl) -> dict[str, list[str]]:
+    """The datapath's flows now: "full" in hardware, "partial" matched there only, "none" in software.
 
-    count: int
-    examples: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class OffloadState:
-    """The flows of the datapath by the place that handles them.
-
-    Attributes:
-        full: matched and acted on in hardware.
-        partial: matched in hardware, acted on in software.
-        none: in software.
+    A flow appears with its first frame.
     """
-
-    full: OffloadedFlows
-    partial: OffloadedFlows
-    none: OffloadedFlows
-
-    @property
-    def total(self) -> int:
-        return self.full.count + self.partial.count + self.none.count
-
-    def __str__(self) -> str:
-        counts = f"{self.full.count} of {self.total} flows offloaded, {self.partial.count} partially"
-        left = self.none.examples or self.partial.examples
-        return f"{counts}; not offloaded: {left[0]}" if left else counts
+    flows = {}
+    for kind, word in _TYPES.items():
+        try:
+            text = ctl.call("dpctl/dump-flows", f"type={word}")
+        except RefusedError:  # there is no datapath, or several unnamed ones: no flows of ours
+            text = ""
+        flows[kind] = [line for line in text.splitlines() if "actions:" in line]
+    return flows
 
 
-def offloaded_flows(ctl: Unixctl) -> OffloadState:
-    """The datapath's flows now; a flow appears with its first frame."""
-    return OffloadState(**{kind: _flows(ctl, text) for kind, text in _TYPES.items()})
+def offload_text(flows: Mapping[str, Sequence[str]]) -> str:
+    total = sum(map(len, flows.values()))
+    counts = f"{len(flows['full'])} of {total} flows offloaded, {len(flows['partial'])} partially"
+    left = flows["none"] or flows["partial"]
+    return f"{counts}; not offloaded: {left[0]}" if left else counts
 
 
-def offload_share(state: OffloadState, problems: str) -> OffloadShare:
+def offload_share(flows: Mapping[str, Sequence[str]], problems: str) -> OffloadShare:
     """The result of a measurement; ``problems``: vswitchd's warnings, filtered for those about offload."""
     complaints = [line for line in problems.splitlines() if "offload" in line or "flow api" in line.lower()]
-    return OffloadShare(
-        state.full.count,
-        state.partial.count,
-        state.none.count,
-        (*state.none.examples, *state.partial.examples),
-        tuple(complaints[-_EXAMPLES:]),
-    )
-
-
-def _flows(ctl: Unixctl, kind: str) -> OffloadedFlows:
-    try:
-        text = ctl.call("dpctl/dump-flows", f"type={kind}")
-    except RefusedError:  # there is no datapath, or several unnamed ones: no flows of ours
-        return OffloadedFlows(0)
-    flows = [line for line in text.splitlines() if "actions:" in line]
-    return OffloadedFlows(len(flows), tuple(flows[:_EXAMPLES]))
+    examples = (*flows["none"][:_EXAMPLES], *flows["partial"][:_EXAMPLES])
+    full, partial, software = (len(flows[kind]) for kind in _TYPES)
+    return OffloadShare(full, partial, software, examples, tuple(complaints[-_EXAMPLES:]))

@@ -8,7 +8,7 @@ import re
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import SamplerReading
 
 _PMD_COMM = re.compile(r"^pmd-c(\d+)")
-_SWITCHES = {
-    "nonvoluntary_ctxt_switches:": "involuntary_switches",
-    "voluntary_ctxt_switches:": "voluntary_switches",
-}
+_SWITCHES = {"nonvoluntary_ctxt_switches:": "involuntary_switches", "voluntary_ctxt_switches:": "voluntary_switches"}
 
 _PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
 _PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
@@ -69,22 +66,17 @@ class PmdSchedCollector:
                     counters[f"pmd-sched.c{cpu:02d}.{name}"] = value
                     counters[f"pmd-sched.{name}"] += value
                 cpus.add(cpu)
-        companion_ns = self._main_thread_run_ns(cpus)
-        if companion_ns is not None:
-            counters["pmd-sched.beside_run_ns"] = companion_ns
+        try:
+            shares_cpus = bool(os.sched_getaffinity(self._main) & cpus)
+        except ProcessLookupError as error:
+            raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
+        main = _scheduling(self._tasks / str(self._main)) if shares_cpus else {}
+        if "run_ns" in main:
+            counters["pmd-sched.beside_run_ns"] = main["run_ns"]
         return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def pollers(self) -> tuple[Poller, ...]:
         return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in self._pmd_tasks())
-
-    def _main_thread_run_ns(self, pmd_cpus: Set[int]) -> int | None:
-        """Run time of the main thread so far, in ns; None if it may not run on a PMD's CPU."""
-        try:
-            if not os.sched_getaffinity(self._main) & pmd_cpus:
-                return None
-        except ProcessLookupError as error:
-            raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
-        return _scheduling(self._tasks / str(self._main)).get("run_ns")
 
     def _pmd_tasks(self) -> list[tuple[int, Path]]:
         """Each PMD thread with the CPU in its name."""

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.namespaces import ForeignNamespace, Home
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, JsonRpc, Ovsdb, Unixctl
-from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions
+from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, last_warnings
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED
@@ -31,25 +31,11 @@ _DATABASE = "Open_vSwitch"
 _APPLY = {"op": "mutate", "table": _DATABASE, "where": [], "mutations": [["next_cfg", "+=", 1]]}
 """Asks vswitchd to apply the change: it counts cur_cfg up to next_cfg."""
 
-AT_START_ONLY = frozenset(
-    [
-        "dpdk-alloc-mem",
-        "dpdk-extra",
-        "dpdk-hugepage-dir",
-        "dpdk-init",
-        "dpdk-lcore-mask",
-        "dpdk-probe-at-init",
-        "dpdk-socket-limit",
-        "dpdk-socket-mem",
-        "hw-offload",
-        "n-offload-threads",
-        "per-port-memory",
-        "userspace-tso-enable",
-        "vhost-iommu-support",
-        "vhost-postcopy-support",
-        "vhost-sock-dir",
-    ]
-)
+AT_START_ONLY = {
+    "dpdk-alloc-mem", "dpdk-extra", "dpdk-hugepage-dir", "dpdk-init", "dpdk-lcore-mask", "dpdk-probe-at-init",
+    "dpdk-socket-limit", "dpdk-socket-mem", "hw-offload", "n-offload-threads", "per-port-memory",
+    "userspace-tso-enable", "vhost-iommu-support", "vhost-postcopy-support", "vhost-sock-dir",
+}  # fmt: skip
 """Keys that OVS reads only at its start (ovs-vswitchd.conf.db(5)), or cannot undo, such as hw-offload."""
 
 _DEADLINE_S = 10.0
@@ -161,14 +147,10 @@ def find_system(run_dir: str | None = None) -> SystemSockets:
     if process is None or missing:
         why = f"there is no process {pid}" if process is None else f"no socket {', '.join(missing)}"
         raise TestbedError(f"no Open vSwitch runs in {directory}, though {pid_file} names one: {why}; restart it")
-    return SystemSockets(directory, database, control, process, _log_file(pid))
-
-
-def _log_file(pid: int) -> Path | None:
     arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     named = [argument.partition("=")[2] for argument in arguments if argument.startswith("--log-file")]
     log = Path(named[-1] or "/var/log/openvswitch/ovs-vswitchd.log") if named else None
-    return log if log is not None and log.is_file() else None
+    return SystemSockets(directory, database, control, process, log if log is not None and log.is_file() else None)
 
 
 # Restoring the system's OVS: our bridges are removed, changed keys get their old value. This works from entries of the
@@ -331,8 +313,7 @@ class SystemOvs:
         return self._process.alive()
 
     def problems(self) -> str:
-        marks = ("|WARN|", "|ERR|", "|EMER|")
-        return "\n".join([line for line in self._log().splitlines() if any(mark in line for mark in marks)][-20:])
+        return last_warnings(self._log())
 
     def logs(self) -> dict[str, str]:
         log = self._log()

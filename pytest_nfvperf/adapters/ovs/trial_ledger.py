@@ -31,7 +31,6 @@ from pytest_nfvperf.model.ledger.ledger import (
     ledger_of,
     of_node,
 )
-from pytest_nfvperf.model.topology.bridges import Mirror
 from pytest_nfvperf.model.topology.frame_route import Crossed, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, VnfCounts
@@ -176,21 +175,15 @@ def _far_socket(port: str, moved: Deltas) -> Iterator[Stage]:
 
 
 def _received(port: str, moved: Deltas) -> Iterator[Stage]:
-    left = moved.get(f"{port}.rx_packets")
-    yield Stage(f"{port} rx", HopKind.PORT, left, _rx(port, moved))
-    unread = moved.get(f"{port}.socket_drops")
-    if unread is not None:
-        losses = (Loss("socket_drops", unread, "OVS did not read its socket in time"),)
-        yield Stage(f"{port} socket", HopKind.KERNEL, None if left is None else left - unread, losses)
-
-
-def _rx(port: str, moved: Deltas) -> tuple[Loss, ...]:
-    if f"{port}.socket_drops" in moved:
-        return ()  # a veth's rx_dropped are its peer's tx_dropped
-    return (
-        *_losses_by_reason(port, "rx_dropped", RX_REASONS, moved),
-        *_named(port, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved),
-    )
+    left, unread = moved.get(f"{port}.rx_packets"), moved.get(f"{port}.socket_drops")
+    if unread is None:
+        losses = _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)
+        losses += _named(port, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved)
+        yield Stage(f"{port} rx", HopKind.PORT, left, tuple(losses))
+        return
+    yield Stage(f"{port} rx", HopKind.PORT, left)  # a veth's rx_dropped are its peer's tx_dropped
+    socket_drops = Loss("socket_drops", unread, "OVS did not read its socket in time")
+    yield Stage(f"{port} socket", HopKind.KERNEL, None if left is None else left - unread, (socket_drops,))
 
 
 def _tx(port: str, moved: Deltas) -> tuple[Loss, ...]:
@@ -223,17 +216,16 @@ def branches(
         ]
         counted = [frames for frames in selected if frames is not None]
         if mirror.output is not None and len(counted) == len(selected):
-            hops = list(_copied(mirror, mirror.output, moved, result))
-            yield frame_path(f"mirror {mirror.name}->{mirror.output}", sum(counted), hops)
-
-
-def _copied(mirror: Mirror, output: str, moved: Deltas, result: TrialResult) -> Iterator[Stage]:
-    sent = moved.get(f"{output}.tx_packets")
-    yield Stage(f"{mirror.bridge} mirror", HopKind.DATAPATH, offered_to(output, moved))
-    yield Stage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved))
-    yield from _far_socket(output, moved)
-    got = sum(monitor.copies for monitor in result.monitors if monitor.port == output)
-    yield Stage(f"{output} monitor", HopKind.GENERATOR, got)
+            output = mirror.output
+            sent = moved.get(f"{output}.tx_packets")
+            got = sum(monitor.copies for monitor in result.monitors if monitor.port == output)
+            hops = [
+                Stage(f"{mirror.bridge} mirror", HopKind.DATAPATH, offered_to(output, moved)),
+                Stage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved)),
+                *_far_socket(output, moved),
+                Stage(f"{output} monitor", HopKind.GENERATOR, got),
+            ]
+            yield frame_path(f"mirror {mirror.name}->{output}", sum(counted), hops)
 
 
 def stray_ports(topology: Topology, routes: Sequence[Sequence[Crossed]], moved: Deltas) -> Iterator[Hop]:

@@ -86,20 +86,18 @@ def extract_vmlinux(image: bytes) -> bytes:
         raise TestbedError(f"no Linux bzImage: {image[_MAGIC : _MAGIC + 4]!r} where 'HdrS' should be")
     offset, length = struct.unpack_from("<II", image, _PAYLOAD)
     start = ((image[_SETUP_SECTORS] or 4) + 1) * _SECTOR + offset
-    kernel = _unpacked(image[start : start + length])
+    payload = image[start : start + length]
+    if payload.startswith(_XZ):
+        kernel = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
+    elif payload.startswith(_GZIP):
+        kernel = zlib.decompressobj(wbits=31).decompress(payload)
+    elif payload.startswith(_ZSTD):
+        kernel = unzstd(payload[:-_SIZE_TRAILER])
+    else:
+        raise TestbedError(f"the bzImage's payload begins with {payload[:6]!r}: neither xz, zstd nor gzip")
     if not kernel.startswith(_ELF):
         raise TestbedError(f"the bzImage's payload unpacks to {kernel[:4]!r}, not to an ELF file")
     return kernel
-
-
-def _unpacked(payload: bytes) -> bytes:
-    if payload.startswith(_XZ):
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
-    if payload.startswith(_GZIP):
-        return zlib.decompressobj(wbits=31).decompress(payload)
-    if payload.startswith(_ZSTD):
-        return unzstd(payload[:-_SIZE_TRAILER])
-    raise TestbedError(f"the bzImage's payload begins with {payload[:6]!r}: neither xz, zstd nor gzip")
 
 
 def unzstd(packed: bytes) -> bytes:
