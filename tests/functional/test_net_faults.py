@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Ethtool, Pair, configure
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
+from pytest_nfvperf.adapters.net.netlink import NETLINK_GENERIC, Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs import private_ovs
 from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
@@ -175,8 +175,8 @@ def test_interfaces_that_look_like_ours_stay(ovs: OvsDatapath, journal: Journal)
 
 def test_an_offload_that_the_driver_fixes_is_named_with_the_kernels_words(home: LiveNamespace) -> None:
     def fix() -> None:
-        with closing(Ethtool()) as ethtool:
-            ethtool.apply("lo", Offloads(rx_checksum=False))
+        with Netlink(NETLINK_GENERIC) as netlink:
+            Ethtool(netlink).apply("lo", Offloads(rx_checksum=False))
 
     expected = (
         r"rx_checksum of interface 'lo' cannot be switched off: its driver does not let it be changed; .*\[fixed\]"

@@ -102,7 +102,7 @@ def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
 
 
 def active_firewall(namespace: str) -> list[str]:
-    return inside_named(namespace, lambda: [*_legacy_tables(), *_nftables()])
+    return inside_named(namespace, _active_here)
 
 
 def active_in(namespaces: Iterable[str]) -> dict[str, list[str]]:
@@ -110,17 +110,12 @@ def active_in(namespaces: Iterable[str]) -> dict[str, list[str]]:
     return {namespace: found for namespace in namespaces if (found := active_firewall(namespace))}
 
 
-def _legacy_tables() -> list[str]:
+def _active_here() -> list[str]:
     found = []
     for file, program in _LEGACY.items():
         path = PROC_NET / file
         tables = path.read_text(encoding="utf-8").split() if path.exists() else []
         found += [f"{program} table {table} is in use" for table in tables]
-    return found
-
-
-def _nftables() -> list[str]:
-    found = []
     try:
         with NFTables(nfgen_family=_EVERY_FAMILY) as kernel:
             for chain in kernel.get_chains():
@@ -131,9 +126,8 @@ def _nftables() -> list[str]:
                 place = f"chain {rule.get_attr('NFTA_RULE_CHAIN')} of table {rule.get_attr('NFTA_RULE_TABLE')}"
                 found.append(f"nftables rule {rule.get_attr('NFTA_RULE_HANDLE')} in {place}")
     except NetlinkError as error:
-        if error.code in _WITHOUT_NFTABLES:
-            return []  # a kernel without nf_tables has no rule of it
-        raise
+        if error.code not in _WITHOUT_NFTABLES:  # a kernel without nf_tables has no rule of it
+            raise
     return found
 
 

@@ -6,21 +6,13 @@ import socket
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink import genlmsg
-from pyroute2.netlink.generic.ethtool import (
-    ETHTOOL_GENL_NAME,
-    ETHTOOL_GENL_VERSION,
-    ETHTOOL_MSG_FEATURES_GET,
-    ETHTOOL_MSG_FEATURES_SET,
-    ethtoolbitset,
-    ethtoolheader,
-)
+from pyroute2.netlink.generic import ethtool as pyroute2_ethtool
 
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
@@ -120,28 +112,22 @@ class _FeaturesMessage(genlmsg):  # type: ignore[misc]
         ("ETHTOOL_A_FEATURES_ACTIVE", "ethtoolbitset"),
         ("ETHTOOL_A_FEATURES_NOCHANGE", "ethtoolbitset"),
     )
-    ethtoolheader = ethtoolheader
-    ethtoolbitset = ethtoolbitset
+    ethtoolheader = pyroute2_ethtool.ethtoolheader
+    ethtoolbitset = pyroute2_ethtool.ethtoolbitset
 
 
 class Ethtool:
-    """Offloads of interfaces in the opening thread's namespace.
+    """Offloads of interfaces in the socket's namespace.
 
     By ethtool netlink (Documentation/networking/ethtool-netlink.rst, ethtool(8) -K). pyroute2 has the family's header
     and bitsets, but not its feature messages: its ``Ethtool.set_features`` is the older ioctl, which does not report
     what could not be changed.
     """
 
-    def __init__(self) -> None:
-        self._netlink = Netlink(NETLINK_GENERIC)
-        try:
-            self._family = family_number(self._netlink, ETHTOOL_GENL_NAME)
-        except BaseException:
-            self._netlink.close()
-            raise
-
-    def close(self) -> None:
-        self._netlink.close()
+    def __init__(self, netlink: Netlink) -> None:
+        """``netlink``: of the family NETLINK_GENERIC."""
+        self._netlink = netlink
+        self._family = family_number(netlink, pyroute2_ethtool.ETHTOOL_GENL_NAME)
 
     def apply(self, interface: str, wanted: Offloads) -> None:
         """Set what is not None, and check it; TestbedError names the offload that did not change, and the reason."""
@@ -165,7 +151,7 @@ class Ethtool:
             ["ETHTOOL_A_BITSET_BITS_BIT", {"attrs": [["ETHTOOL_A_BITSET_BIT_NAME", feature], *value]}]
             for feature in changeable
         ]
-        request = self._message(ETHTOOL_MSG_FEATURES_SET, interface)
+        request = self._message(pyroute2_ethtool.ETHTOOL_MSG_FEATURES_SET, interface)
         request["attrs"].append(["ETHTOOL_A_FEATURES_WANTED", {"attrs": [["ETHTOOL_A_BITSET_BITS", {"attrs": bits}]]}])
         self._netlink.ask(Request(f"switch {name} of {interface} {_on_off(on)}", request))
 
@@ -180,7 +166,9 @@ class Ethtool:
         return Offloads(**offloads)
 
     def features(self, interface: str) -> dict[str, Feature]:
-        request = Request(f"read the offloads of {interface}", self._message(ETHTOOL_MSG_FEATURES_GET, interface))
+        request = Request(
+            f"read the offloads of {interface}", self._message(pyroute2_ethtool.ETHTOOL_MSG_FEATURES_GET, interface)
+        )
         (answer,) = self._netlink.ask(request)
         bitsets = dict(attributes(answer[HEADER_BYTES:]))
         changeable, active = _names(bitsets[_HW]), _names(bitsets[_ACTIVE])
@@ -190,7 +178,7 @@ class Ethtool:
     def _message(self, command: int, interface: str) -> Any:
         message = _FeaturesMessage()
         message["header"]["type"] = self._family
-        message["cmd"], message["version"] = command, ETHTOOL_GENL_VERSION
+        message["cmd"], message["version"] = command, pyroute2_ethtool.ETHTOOL_GENL_VERSION
         message["attrs"] = [["ETHTOOL_A_FEATURES_HEADER", {"attrs": [["ETHTOOL_A_HEADER_DEV_NAME", interface]]}]]
         return message
 
@@ -285,7 +273,8 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
         netlink.send(requests)
     changed = [end for end in ends if end.offloads != AS_IT_IS]
     if changed:
-        with closing(Ethtool()) as ethtool:
+        with Netlink(NETLINK_GENERIC) as netlink:
+            ethtool = Ethtool(netlink)
             for end in changed:
                 ethtool.apply(end.name, end.offloads)
 
@@ -313,7 +302,8 @@ def offload_lines(changed: Mapping[Path, Sequence[str]]) -> list[str]:
     lines = []
     for namespace, names in changed.items():
         enter(namespace)
-        with closing(Ethtool()) as ethtool:
+        with Netlink(NETLINK_GENERIC) as netlink:
+            ethtool = Ethtool(netlink)
             for name in names:
                 values = {key: on for key, on in asdict(ethtool.read(name)).items() if on is not None}
                 text = " ".join(f"{key}={_on_off(on)}" for key, on in values.items())

@@ -149,7 +149,15 @@ class BuiltBridgeTopology:
                     [rtnetlink.bridge(name, vlan_filtering=name in filtered) for name in self.topology.bridges]
                 )
             except KernelRefusedError as error:
-                raise TestbedError(f"topology {self.topology.name!r}: {error}{_advice(error, filtered)}") from error
+                advice = ""
+                if error.code == errno.EOPNOTSUPP and filtered:
+                    advice = (
+                        "; this kernel's bridge knows no VLANs (CONFIG_BRIDGE_VLAN_FILTERING): "
+                        "take an OVS datapath for them"
+                    )
+                if error.code == errno.EEXIST:
+                    advice = "; there is an interface of this name, which is left alone: use another name"
+                raise TestbedError(f"topology {self.topology.name!r}: {error}{advice}") from error
             masters = {name: socket.if_nametoindex(name) for name in self.topology.bridges}
             ports = [(port, socket.if_nametoindex(port), bridge) for bridge, port in all_ports(self.topology)]
             netlink.send([rtnetlink.set_up(index=i, name=port, master=masters[bridge]) for port, i, bridge in ports])
@@ -208,14 +216,6 @@ class BuiltBridgeTopology:
         if not self.closed:
             self.closed = True
             self._cabling.close()
-
-
-def _advice(error: KernelRefusedError, filtered: set[str]) -> str:
-    if error.code == errno.EOPNOTSUPP and filtered:
-        return "; this kernel's bridge knows no VLANs (CONFIG_BRIDGE_VLAN_FILTERING): take an OVS datapath for them"
-    if error.code == errno.EEXIST:
-        return "; there is an interface of this name, which is left alone: use another name"
-    return ""
 
 
 class BridgeCollector:

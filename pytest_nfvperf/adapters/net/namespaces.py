@@ -236,15 +236,6 @@ class LiveNamespace:
                 remove_name(namespace.name)
         journal.forget_all([namespace._entry for namespace in namespaces])
 
-    def make(self, plan: NamespacePlan) -> None:
-        """Make it, and leave the calling thread inside; for ``_make_all``."""
-        self.path.touch(mode=0o444, exist_ok=False)
-        self._inode = self.path.stat().st_ino  # from here on it is ours to remove
-        enter_new()
-        name_own(self.path)
-        self._inode = self.path.stat().st_ino
-        _prepare(plan)
-
 
 def _noted(journal: Journal, plans: Sequence[NamespacePlan]) -> list[Entry]:
     return journal.note_all(Kind.NETNS, [journal.name(plan.role) for plan in plans])
@@ -254,7 +245,12 @@ def _make_all(namespaces: Sequence[LiveNamespace], plans: Sequence[NamespacePlan
     def make_each() -> None:
         # One thread for all, which also sets what must precede interfaces: a process for each would cost 5 ms.
         for namespace, plan in zip(namespaces, plans, strict=True):
-            namespace.make(plan)
+            namespace.path.touch(mode=0o444, exist_ok=False)
+            namespace._inode = namespace.path.stat().st_ino  # from here on it is ours to remove
+            enter_new()
+            name_own(namespace.path)
+            namespace._inode = namespace.path.stat().st_ino
+            _prepare(plan)
 
     try:
         NETNS_DIRECTORY.mkdir(mode=0o755, exist_ok=True)
@@ -290,18 +286,14 @@ def _prepare(plan: NamespacePlan) -> None:
         raise OSError(
             errno.EAFNOSUPPORT, "it is to have IPv6 addresses, and this kernel has no IPv6 (ipv6.disable=1 at boot?)"
         )
-    _prepare_ipv4(plan)
-    with Netlink() as netlink:
-        netlink.send([rtnetlink.set_up(index=1, name="lo")])
-
-
-def _prepare_ipv4(plan: NamespacePlan) -> None:
     # A new namespace begins with the host's settings (net.core.devconf_inherit_init_net, 0 by default). Docker's
     # ip_forward=1 would turn all ends into routers, and systemd's rp_filter would drop frames from another direction.
     (_SYSCTL / "ipv4/ip_forward").write_text("1" if plan.routing else "0", encoding="utf-8")
     for which in ("all", "default"):
         for name, value in _IPV4.items():
             (_SYSCTL / "ipv4/conf" / which / name).write_text(value, encoding="utf-8")
+    with Netlink() as netlink:
+        netlink.send([rtnetlink.set_up(index=1, name="lo")])
 
 
 def _prepare_ipv6(plan: NamespacePlan) -> None:

@@ -73,19 +73,16 @@ class HeldSockets:
         self._held: list[socket.socket] = []
         if interfaces:
             with suppress(OSError):  # it is gone, or we may not look
-                self._take(pid, interfaces)
+                soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+                most = soft - _FILES_LEFT - len(list(Path("/proc/self/fd").iterdir()))
+                for found in packet_sockets(pid):
+                    if len(self._held) < most and found.getsockname()[0] in interfaces:
+                        self._held.append(found)
+                    else:
+                        found.close()
 
     def __len__(self) -> int:
         return len(self._held)
-
-    def _take(self, pid: int, interfaces: Collection[str]) -> None:
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = soft - _FILES_LEFT - len(list(Path("/proc/self/fd").iterdir()))
-        for found in packet_sockets(pid):
-            if len(self._held) < most and found.getsockname()[0] in interfaces:
-                self._held.append(found)
-            else:
-                found.close()
 
     def close(self) -> None:
         if not self._held:

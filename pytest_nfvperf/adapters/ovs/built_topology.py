@@ -508,20 +508,18 @@ class BuiltOvsTopology:
         parts = ["# Open_vSwitch other_config"]
         parts += [f"{key}={value}" for key, value in sorted(root.other_config.items())]
         for bridge in self.topology.bridges:
-            parts += ["", *self._bridge_text(bridge)]
+            row = db.rows("Bridge")[bridge]
+            kind = f"datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"
+            parts += ["", f"# bridge {bridge}: {kind}"]
+            parts += [line for port in row.ports for line in port_text(port)]
+            parts += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]
+            tables = pipeline(self.topology, bridge, self.ofports())
+            parts.append(without_access_list(tables) if tables else self._appctl("bridge/dump-flows", bridge))
         parts += ["", *self._port_maker.cabling.offload_lines()]
         userspace = self.instance.options.datapath_type == "netdev"
         for command in ("dpif-netdev/pmd-rxq-show", "dpctl/show") if userspace else ("dpctl/show",):
             parts += ["", f"# ovs-appctl {command}", self._appctl(command)]
         return "\n".join(parts) + "\n"
-
-    def _bridge_text(self, bridge: str) -> list[str]:
-        row = self.instance.db.rows("Bridge")[bridge]
-        lines = [f"# bridge {bridge}: datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"]
-        lines += [line for port in row.ports for line in port_text(port)]
-        lines += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]
-        tables = pipeline(self.topology, bridge, self.ofports())
-        return [*lines, without_access_list(tables) if tables else self._appctl("bridge/dump-flows", bridge)]
 
     def _appctl(self, *command: str) -> str:
         try:

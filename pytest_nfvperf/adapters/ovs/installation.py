@@ -85,7 +85,12 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
     above = root or Path("/")
     places = [above / "usr", above / "usr/local"] if packaged else [Path(str(prefix))]
     find = partial(_find, prefix, root, places)
-    vswitchd = find("ovs-vswitchd", _vswitchd_names(dpdk=dpdk, packaged=packaged))
+    names = ["sbin/ovs-vswitchd", "bin/ovs-vswitchd"]
+    if packaged:
+        with_dpdk = ["lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"]
+        without = ["lib/openvswitch-switch/ovs-vswitchd", "lib/openvswitch-common/ovs-vswitchd"]
+        names = [*with_dpdk, *without, *names] if dpdk else [*without, *with_dpdk, *names]
+    vswitchd = find("ovs-vswitchd", names)
     version, dpdk_version = _versions(vswitchd, root)
     return OvsBinaries(
         prefix=prefix,
@@ -106,15 +111,6 @@ def is_root(path: Path) -> bool:
         return False
     # The loader may be a link that leads somewhere else from out here.
     return any(os.path.lexists(found) for pattern in _LOADERS for found in path.glob(pattern))
-
-
-def _vswitchd_names(*, dpdk: bool, packaged: bool) -> list[str]:
-    names = ["sbin/ovs-vswitchd", "bin/ovs-vswitchd"]
-    if not packaged:
-        return names
-    with_dpdk = ["lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"]
-    without = ["lib/openvswitch-switch/ovs-vswitchd", "lib/openvswitch-common/ovs-vswitchd"]
-    return [*with_dpdk, *without, *names] if dpdk else [*without, *with_dpdk, *names]
 
 
 def _command(root: Path | None, program: Path, visible: Sequence[Path]) -> tuple[str, ...]:

@@ -251,7 +251,13 @@ def _vduse(nic: Nic, making: Making) -> OvsPort:
     """OVS serves a virtio device by DPDK's vhost library; its driver is this machine's kernel."""
     if making.dpdk_version is None:
         raise ConfigError(f"{_called(nic)} is by VDUSE, which OVS serves with DPDK: use Dut('dpdk')")
-    lacking = lacks_vduse() or _lacks_vduse_in(making.dpdk_version)
+    lacking = lacks_vduse()
+    # An older DPDK would take the path for that of a socket and wait until somebody listens on it.
+    if lacking is None and tuple(map(int, re.findall(r"\d+", making.dpdk_version)[:2])) < _FIRST_WITH_VDUSE:
+        lacking = (
+            f"DPDK {making.dpdk_version} has none, 23.11 is the first: `nfvperf ovs add debian:trixie`, then --nfv-ovs "
+            "debian:trixie"
+        )
     if lacking is not None:
         raise UnavailableError(f"{_called(nic)} is by VDUSE: {lacking}")
     device = making.device_name()
@@ -259,16 +265,6 @@ def _vduse(nic: Nic, making: Making) -> OvsPort:
     making.devices.append(Moved(device, end, nic.mtu))
     options = {"vhost-server-path": str(DEVICES / device)}
     return OvsPort(nic.port, nic.bridge, nic.port, "dpdkvhostuserclient", options, mtu_request(nic.mtu), nic.vlan)
-
-
-def _lacks_vduse_in(dpdk_version: str) -> str | None:
-    # An older DPDK would take the path for that of a socket and wait until somebody listens on it.
-    if tuple(int(number) for number in re.findall(r"\d+", dpdk_version)[:2]) >= _FIRST_WITH_VDUSE:
-        return None
-    return (
-        f"DPDK {dpdk_version} has none, 23.11 is the first: `nfvperf ovs add debian:trixie`, then --nfv-ovs "
-        "debian:trixie"
-    )
 
 
 def _called(nic: Nic) -> str:

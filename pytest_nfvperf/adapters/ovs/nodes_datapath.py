@@ -288,8 +288,18 @@ class NodesDatapath:
         if testbed.ovs.instance == "system":
             return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
         unknown = unknown_node(testbed, dut)
-        each = (_lacks(testbed, dut_of_node(testbed, dut, node), node) for node in dut.nodes)
-        return unknown or next(filter(None, each), None)
+        if unknown:
+            return unknown
+        for node in dut.nodes:
+            own = dut_of_node(testbed, dut, node)
+            kind = own.kind or testbed.ovs.datapath
+            if kind not in DATAPATHS:
+                return f"nodes are private OVS, not the datapath {kind!r}: use {listed(DATAPATHS)}"
+            # other machines were checked when the run began
+            missing = OvsDatapath.lacks(testbed, own) if node_spec(testbed, node).host is None else None
+            if missing:
+                return missing
+        return None
 
     @staticmethod
     def start(
@@ -313,7 +323,8 @@ class NodesDatapath:
         missing = NodesDatapath.lacks(testbed, dut)
         if missing is not None:
             raise TestbedError(missing)
-        cpus = cpus_here(testbed, dut.nodes)
+        here = [node for node in dut.nodes if node_spec(testbed, node).host is None]
+        cpus = node_cpus(testbed.cpus, here, [spec for spec in testbed.nodes if spec.host is None])
         started: dict[str, NodeOvs] = {}
         try:
             for node in dut.nodes:
@@ -458,12 +469,6 @@ def check_node_programs(testbed: Testbed) -> None:
             raise ConfigError(unknown, key=f"nodes.{node.name}.tuning")
 
 
-def cpus_here(testbed: Testbed, nodes: Sequence[str]) -> NodeCpus:
-    specs = [spec for spec in testbed.nodes if spec.host is None]
-    here = [node for node in nodes if node_spec(testbed, node).host is None]
-    return node_cpus(testbed.cpus, here, specs)
-
-
 def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInfo:
     """Several nodes as one DUT: "dpdk+netdev" of OVS "3.1.0 and 2.15.0" if they differ."""
     first, *others = infos.values()
@@ -483,9 +488,7 @@ def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInf
 
 
 def check_same_datapath(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None:
-    """TestbedError if only some nodes fell back to the datapath without DPDK.
-
-    On a discovered testbed each OVS falls back by itself if memory is short. All nodes may do so, but not some.
+    """TestbedError if some nodes, but not all, lack memory and fell back to the datapath without DPDK.
 
     ``wanted``: the datapath that each node should have.
     """
@@ -498,14 +501,6 @@ def check_same_datapath(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str])
             f"{read_hugepages().idle().advice(*[MEMORY_MIB] * len(nodes), *RIG_MIB)}",
             evidence={f"{node}": info.detail for node, info in kinds.items()},
         )
-
-
-def _lacks(testbed: Testbed, dut: Dut, node: str) -> str | None:
-    """What a node lacks; other machines were checked when the run began."""
-    kind = dut.kind or testbed.ovs.datapath
-    if kind not in DATAPATHS:
-        return f"nodes are private OVS, not the datapath {kind!r}: use {listed(DATAPATHS)}"
-    return OvsDatapath.lacks(testbed, dut) if node_spec(testbed, node).host is None else None
 
 
 def _with_sleeping_pmds(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:

@@ -188,9 +188,7 @@ class OpenFlow:
 def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequence[int]]]) -> None:
     """Send frames from each port out of the ports named with it. The flows are active on return (a barrier).
 
-    Raises:
-        DeadlineError: vswitchd did not answer in time.
-        TestbedError: nobody listens, or vswitchd refused.
+    Errors as of ``connected``; TestbedError, too, if vswitchd refuses.
     """
     head = flow_mod_head(ADD, _PRIORITY)
     bodies = [
@@ -290,12 +288,7 @@ class RouteFlows:
         self._socket = management_socket
 
     def change(self, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
-        """Add or replace flows, and remove others. The changes are active on return (a barrier).
-
-        Raises:
-            DeadlineError: vswitchd did not answer in time.
-            TestbedError: it refused, or nobody listens.
-        """
+        """Add or replace flows, and remove others. The changes are active on return; errors as of ``add_crossings``."""
         bodies = [_route_flow(prefix, DELETE_STRICT, b"") for prefix in removed]
         bodies += [_route_flow(prefix, ADD, _instructions(hop)) for prefix, hop in added]
         with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:

@@ -142,13 +142,7 @@ class Unixctl:
         self._rpc = JsonRpc(path, daemon)
 
     def call(self, command: str, *args: str, deadline_s: float = 5.0) -> str:
-        """Run a command and return its output.
-
-        Raises:
-            RefusedError: the daemon's own error message.
-            DeadlineError: it did not answer in time.
-            TestbedError: nobody listens.
-        """
+        """Run a command and return its output; errors as of ``JsonRpc.request``."""
         return str(self._rpc.request(command, args, deadline_s))
 
     def usage(self, command: str) -> str | None:

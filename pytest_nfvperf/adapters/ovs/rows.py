@@ -19,9 +19,6 @@ OFPP_NORMAL = 0xFFFFFFFA
 _INTERVAL = "stats-update-interval"
 _MIRROR_DEADLINE_S = 10.0
 
-FlowOutputs = tuple[int, tuple[int, ...]]
-"""An OpenFlow port, and the ports by which its frames leave."""
-
 _PROTOCOLS = ["OpenFlow10", "OpenFlow13", "OpenFlow14"]
 _EXAMPLES = 3
 _TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-offloaded"}
@@ -64,8 +61,11 @@ def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Map
     ctl.call("revalidator/purge")  # OVS 3.1 keeps using megaflows from before there was a mirror
 
 
-def flow_outputs(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> Iterator[FlowOutputs]:
-    """The flows of a bridge: its crossings; or NORMAL, if mirrors by flows copy on a bridge without crossings."""
+def flow_outputs(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """A bridge's flows: a port, and those by which its frames leave.
+
+    These are its crossings, or NORMAL if mirrors by flows copy on a bridge without crossings.
+    """
     mirrors = [mirror for mirror in topology.bridge_mirrors(bridge) if mirror.by is MirrorMethod.FLOW]
 
     def copies(in_port: str, out_port: str) -> list[int]:
@@ -149,7 +149,18 @@ def _new_bridge(transaction: ovs.db.idl.Transaction, name: str, datapath_type: s
 def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
     port = transaction.insert(transaction.idl.tables["Port"])
     port.name = wired.interface
-    port.interfaces = [_new_interface(transaction, one) for one in wired.interfaces]
+    interfaces = []
+    for own in wired.interfaces:
+        interface = transaction.insert(transaction.idl.tables["Interface"])
+        interface.name, interface.type = own.interface, own.type
+        if own.options:
+            interface.options = dict(own.options)
+        if own.other_config:
+            interface.other_config = dict(own.other_config)
+        if own.mtu_request is not None:
+            interface.mtu_request = own.mtu_request
+        interfaces.append(interface)
+    port.interfaces = interfaces
     for column, value in wired.bond.items():
         setattr(port, column, value)
     vlan = wired.vlan
@@ -161,18 +172,6 @@ def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
             port.trunks = list(vlan.trunks)
         port.vlan_mode = vlan_mode(vlan)
     return port
-
-
-def _new_interface(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
-    interface = transaction.insert(transaction.idl.tables["Interface"])
-    interface.name, interface.type = wired.interface, wired.type
-    if wired.options:
-        interface.options = dict(wired.options)
-    if wired.other_config:
-        interface.other_config = dict(wired.other_config)
-    if wired.mtu_request is not None:
-        interface.mtu_request = wired.mtu_request
-    return interface
 
 
 def vlan_mode(vlan: Vlan) -> str:

@@ -166,7 +166,7 @@ class OvsSampler:
 
     def read(self) -> SamplerReading:
         counted = self._collector.snapshot().as_dict()
-        counters = {name: count for name, count in counted.items() if _kept(name)}
+        counters = {name: count for name, count in counted.items() if _is_sampled(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
         for bridge in (bridge for built in self._topologies() for bridge in built.topology.bridges):
             with asking(self._openflow.socket(bridge)) as connection:
@@ -204,7 +204,7 @@ class PmdSampler:
         return SamplerReading({"pmd-sched.stolen_ns": max(0, waited - counted.get("pmd-sched.beside_run_ns", 0))})
 
 
-def _kept(name: str) -> bool:
+def _is_sampled(name: str) -> bool:
     if name.startswith(("pmd.", "main.")):
         return name.rpartition(".")[2] in _PMD_COUNTERS
     return name == "vswitchd.cpu_ns" or name.endswith(_PORT_COUNTERS)

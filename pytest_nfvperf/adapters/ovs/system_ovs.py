@@ -126,11 +126,7 @@ class SystemSockets:
 
 
 def find_system(run_dir: str | None = None) -> SystemSockets:
-    """Find the system's OVS by the files in its run directory (ovs-vswitchd(8), ovs-appctl(8)).
-
-    Raises:
-        TestbedError: none runs there; with instructions to start one.
-    """
+    """Find the system's OVS by the files in its run directory (ovs-vswitchd(8), ovs-appctl(8)), or TestbedError."""
     directory = Path(run_dir) if run_dir is not None else RUN_DIRECTORY
     pid_file, database = directory / "ovs-vswitchd.pid", directory / "db.sock"
     try:

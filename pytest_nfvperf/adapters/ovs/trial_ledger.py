@@ -128,17 +128,17 @@ def stages(
     at = node_of_bridge(topology)
     for number, crossed in enumerate(passes):
         node = at.get(crossed.bridges[0], "")
-        yield from (replace(stage, node=node) for stage in _crossing(crossed, moved))
+        offered, sent = offered_to(crossed.exit, moved), moved.get(f"{crossed.exit}.tx_packets")
+        crossing = (
+            *_received(crossed.entry, moved),
+            Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered),
+            Stage(f"{crossed.exit} tx", HopKind.PORT, sent, _tx(crossed.exit, moved)),
+        )
+        yield from (replace(stage, node=node) for stage in crossing)
         if number + 1 < len(passes):
             yield from _between(crossed.exit, topology, by_port)
     yield from _far_socket(rx, moved)
     yield Stage(f"{rx} generator", HopKind.GENERATOR, counts.received)
-
-
-def _crossing(crossed: Crossed, moved: Deltas) -> Iterator[Stage]:
-    yield from _received(crossed.entry, moved)
-    yield Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered_to(crossed.exit, moved))
-    yield Stage(f"{crossed.exit} tx", HopKind.PORT, moved.get(f"{crossed.exit}.tx_packets"), _tx(crossed.exit, moved))
 
 
 def _between(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterator[Stage]:
@@ -254,11 +254,8 @@ def trial_ledger(
 ) -> Ledger:
     """Name hop and reason for the frames that a trial lost, from the counters along the topology's paths.
 
-    Args:
-        topology: its ports are examined.
-        result: counts of the generator and its VNFs.
-        before: snapshots before the trial, of the sources "ovs" and "kernel", or with nodes "node1.ovs" and so on.
-        after: those after it; the settled ones if frames were lost in the datapath.
+    ``before``, ``after``: snapshots of the sources "ovs" and "kernel", or with nodes "node1.ovs" and so on; after the
+    trial the settled ones if frames were lost in the datapath.
     """
     later = {snapshot.source: snapshot for snapshot in after}
     changes = [
@@ -357,11 +354,8 @@ def _notes(result: TrialResult, moved: Deltas, left: Mapping[str, int]) -> Itera
     for name, text in _NOTED.items():
         if moved.get(name, 0) > 0:
             yield f"{name.partition('.')[2]} {moved[name]:,}: {text}"
-    if result.lost > 0:
-        yield from _upcalls(moved)
-
-
-def _upcalls(moved: Deltas) -> Iterator[str]:
+    if result.lost <= 0:
+        return
     # A thread does not poll while it handles upcalls, and waiting frames are lost.
     for thread in ("pmd", "main"):
         failed = moved.get(f"{thread}.upcalls_failed", 0)

@@ -115,12 +115,8 @@ class HungGuestError(TestbedError):
 class GuestWatch:
     """Watches one boot; call ``look`` often.
 
-    Args:
-        process: QEMU.
-        outputs: files that the guest writes to.
-        sockets: its vhost-user sockets, on which QEMU listens.
-        monitor: QEMU's own socket (QMP).
-        hung_s: seconds without any sign of life.
+    ``outputs``: files that the guest writes to. ``sockets``: vhost-user sockets on which QEMU listens. ``monitor``:
+    QEMU's own socket (QMP). ``hung_s``: seconds without any sign of life.
     """
 
     def __init__(

@@ -66,12 +66,7 @@ def can_boot() -> bool:
 
 
 def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, deadline_s: float = 60.0) -> bytes:
-    """Run a filter and return its output.
-
-    Raises:
-        ConfigError: the program is missing; names its package.
-        TestbedError: it failed, with its standard error.
-    """
+    """Run a filter and return its output; ConfigError if it is missing, TestbedError with its stderr if it failed."""
     need(argv[0])
     done = subprocess.run(argv, input=stdin, capture_output=True, cwd=cwd, check=False, timeout=deadline_s)
     if done.returncode != 0:
@@ -139,8 +134,6 @@ class Kernel:
 def prepare_kernel(cache: Path | None = None) -> Kernel:
     """The kernel that this machine's apt offers, from the cache or downloaded.
 
-    ``cache``: folder of kernels; ``~/.cache/nfvperf/kernel`` by default.
-
     Raises:
         ConfigError: apt knows no such kernel, or a program is missing; with instructions.
         TestbedError: download or unpacking failed, with the program's message.
@@ -160,9 +153,7 @@ def prepare_kernel(cache: Path | None = None) -> Kernel:
 def kernel_of(release: str, cache: Path | None = None) -> Kernel:
     """The kernel of a release of Debian ("trixie", whose kernel has VDUSE), from the cache or the newest downloaded.
 
-    Raises:
-        ConfigError: apt knows no archive of Debian or no such release, or a program is missing.
-        TestbedError: download or unpacking failed, with the program's message.
+    ConfigError, too, if apt knows no archive of Debian or no such release.
     """
     need("apt-get", "dpkg-deb", "depmod")
     cache = cache or default_cache_dir() / "kernel"

@@ -56,10 +56,7 @@ def usual_kind(testbed: Testbed, vnfs: int, *, vhost_user: bool) -> VnfKind:
     With fewer CPUs than the suites' own chains have VNFs the default is the loop, too: chains of one and of two would
     be of different kinds and could not be compared.
 
-    Args:
-        testbed: its ``vnf`` and ``cpus``.
-        vnfs: their number in the topology.
-        vhost_user: whether all of the VNF's ports are vhost-user.
+    ``vnfs``: their number in the topology. ``vhost_user``: whether all of the VNF's ports are.
     """
     if testbed.vnf_kind is not None:
         return VnfKind(testbed.vnf_kind)

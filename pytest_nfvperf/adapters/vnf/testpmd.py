@@ -57,9 +57,7 @@ _ANSWER_DEADLINE_S = 5.0
 class Console:
     """The console of a process that was spawned with pipes. Every error carries the end of the process's log.
 
-    Args:
-        process: the process.
-        prompt: what it prints when it is ready for a command.
+    ``prompt``: printed when the process is ready for a command.
     """
 
     def __init__(self, process: ManagedProcess, prompt: str) -> None:
@@ -167,11 +165,7 @@ class ForwardStats:
 
 
 def parse_forward_stats(text: str, version: str) -> dict[int, ForwardStats]:
-    """The counts by testpmd's number of the port.
-
-    Args:
-        text: the answer to ``show fwd stats all``.
-        version: of DPDK, for the error.
+    """The counts in an answer to ``show fwd stats all``, by testpmd's number of the port.
 
     Raises:
         TestbedError: a line of another format, a port twice, or a port without both of its lines.
@@ -271,11 +265,7 @@ class TestpmdVnf:
 
 
 def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts, ...]:
-    """Testpmd's statistics as counts of frames that enter by each port and leave by the other.
-
-    Raises:
-        TestbedError: an unknown format, or a missing port.
-    """
+    """Testpmd's counts of frames that enter by each port and leave by the other; TestbedError if a port is missing."""
     stats = parse_forward_stats(answer, version)
     if stats.keys() != set(range(len(spec.ports))):
         seen = ", ".join(map(str, sorted(stats))) or "none"
