@@ -41,7 +41,7 @@ RX_OUTSIDE_DROPPED = ("rx_missed_errors", "rx_mbuf_allocation_errors")
 """NIC counters that are not part of rx_dropped: the frame never reached OVS."""
 
 DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
-"""The same in a snapshot, whatever a version has."""
+"""Prefixes of drop counters in a snapshot, whatever a version has."""
 
 UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
 """A PMD counts these frames as failed upcalls at once, and coverage counts them a second later."""
@@ -52,6 +52,8 @@ MOST_FLOWS = 1000
 _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
 _SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
 _MOST_BRIDGES = 16
+
+# Multipart requests and the structures in their answers (OpenFlow 1.4, 7.3.5).
 _TABLES = MultipartRequest(3)
 _TABLE = struct.Struct("!B3xIQQ")  # table, active flows, lookups, matches
 _FLOWS = MultipartRequest(1, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
@@ -68,6 +70,7 @@ _FIELDS = {
     0: "in_port", 3: "eth_dst", 4: "eth_src", 5: "eth_type", 6: "vlan_vid", 10: "ip_proto", 11: "ipv4_src",
     12: "ipv4_dst", 13: "tcp_src", 14: "tcp_dst", 15: "udp_src", 16: "udp_dst",
 }  # fmt: skip
+
 _THREAD = re.compile(r"^(?:pmd thread numa_id \d+ core_id (?P<core>\d+)|(?P<main>main thread)):?$")
 _COUNT = re.compile(r"^-?\s*(?P<name>[A-Za-z][A-Za-z ]*?):\s+(?P<count>\d+)(?:\s|$)")
 _HITS = {
@@ -103,6 +106,10 @@ _LOOKUPS = ("emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_fail
 """``pmd-perf-show`` lists these only for a thread that has received frames; for other threads they are 0."""
 
 PORT_STATS = MultipartRequest(4, struct.pack("!I4x", 0xFFFFFFFF))
+"""OFPMP_PORT_STATS (7.3.5.6) makes vswitchd read a bridge's ports at once. Its answer carries OVS's custom counters
+(``ovs_tx_failure_drops``, ...) in an experimenter property. The OVSDB's ``statistics`` column is refreshed every 5 s at
+best, and ``dpctl/show`` lacks the reasons of drops."""
+
 _STATS = struct.Struct("!HxxIII8Q")  # length, port, duration s and ns, the counters
 _STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
 _PROPERTY = struct.Struct("!HH")  # type, length
@@ -194,11 +201,8 @@ DROP_COUNTERS = tuple(reason.name for reason in DATAPATH_REASONS)
 """Coverage counters of drops. Those that a version lacks are absent."""
 
 
-# Drops on purpose: meters' bands, and flows without an output, by OpenFlow 1.4 (7.3.5.2, 7.3.5.14).
-
-
 def read_drops(bridge: OpenFlowConnection, name: str, ports: Mapping[int, str]) -> dict[str, int]:
-    """``meter.NAME.ID`` and ``flow.NAME.MATCH``: frames dropped so far by each meter and drop flow of a bridge.
+    """``meter.NAME.ID`` and ``flow.NAME.MATCH``: frames dropped so far by a bridge's meters and drop flows.
 
     Meters count at once. Revalidators update flows within ``max-revalidator`` (500 ms).
 
@@ -268,13 +272,11 @@ def _value(name: str, value: bytes, ports: Mapping[int, str]) -> str:
     return f"{number:#x}" if name in {"eth_type", "vlan_vid"} or name.startswith("oxm") else str(number)
 
 
-# Counters of PMD threads, from the listing that this version has: ``dpif-netdev/pmd-stats-show`` up to 3.x, later
-# ``pmd-perf-show``, which has no busy cycles. A listing of another shape is an error; a counter that is not listed
-# is absent.
-
-
 def parse_pmd_stats(text: str) -> dict[str, int]:
-    """Counters of ``pmd-stats-show``: "pmd.c01.emc_hits" of one PMD, "pmd.emc_hits" of all, "main.emc_hits"."""
+    """Counters of ``pmd-stats-show`` (to 3.x): "pmd.c01.emc_hits" of one PMD, "pmd.emc_hits" of all, "main.emc_hits".
+
+    A listing of another shape is an error; a counter that is not listed is absent.
+    """
     return _parse(text, _STATS_NAMES)
 
 
@@ -306,13 +308,6 @@ def _parse(text: str, names: dict[str, str]) -> dict[str, int]:
         if thread != "main":
             counters[f"pmd.{name}"] = counters.get(f"pmd.{name}", 0) + count
     return counters
-
-
-# Port counters of a bridge by one OpenFlow 1.4 request (7.3.5.6).
-#
-# The OVSDB's ``statistics`` column is refreshed every 5 s at best, and ``dpctl/show`` lacks the reasons of drops. An
-# OFPMP_PORT_STATS request makes vswitchd read the ports at once. It carries OVS's custom counters
-# (``ovs_tx_failure_drops``, ...) in an experimenter property.
 
 
 def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:

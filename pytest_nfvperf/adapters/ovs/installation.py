@@ -162,9 +162,6 @@ def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
     return version.group(1), dpdk.group(1) if dpdk else None
 
 
-# Which of OVS's datapaths this machine can run, and what it lacks for the others.
-
-
 def lacks(testbed: Testbed, dut: Dut) -> str | None:
     """What this machine lacks for a datapath and how to provide it; None when nothing is missing."""
     kind = dut.kind or testbed.ovs.datapath

@@ -146,11 +146,8 @@ def asking(management_socket: Path, deadline_s: float = 2.0) -> AbstractContextM
     return connected(management_socket, "statistics", deadline_s)
 
 
-# Parts of flow modifications (OpenFlow 1.4, 7.3.4.2).
-
-
 def flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:
-    """The head of a flow modification, before its match: table 0, no timeouts, no flags."""
+    """The head of a flow modification (OpenFlow 1.4, 7.3.4.2), before its match: table 0, no timeouts, no flags."""
     return _FLOW_MOD.pack(cookie, 0, 0, command, 0, 0, priority, _NO_BUFFER, _ANY, _ANY, 0, 0)
 
 
@@ -268,10 +265,6 @@ def _keys(tunnels: list[Tunnel], ofports: Mapping[str, int]) -> Iterator[str]:
         yield f"table=4,priority=0,reg0={number},actions=set_field:{first.key + number}->tun_id,NORMAL"
 
 
-# Routes as OpenFlow 1.4 flows: frames to a prefix get new MAC addresses and a decremented TTL, and leave by a port.
-# A flow's priority is its prefix length above a base, so the longest prefix wins.
-
-
 @dataclass(frozen=True, slots=True)
 class NextHop:
     """The OpenFlow port for frames to a prefix, and the MAC addresses that they get."""
@@ -282,7 +275,10 @@ class NextHop:
 
 
 class RouteFlows:
-    """Flows for routes on one bridge. Each change has a new connection: vswitchd closes one that is long silent."""
+    """Flows for routes on one bridge: frames to a prefix get new MAC addresses and one TTL less, and leave by a port.
+
+    Each change has a new connection, because vswitchd closes one that is long silent.
+    """
 
     def __init__(self, management_socket: Path) -> None:
         self._socket = management_socket
@@ -298,6 +294,7 @@ class RouteFlows:
 
 def _route_flow(prefix: str, command: int, instructions: bytes) -> bytes:
     network = ipaddress.ip_network(prefix)
+    # The priority is the prefix length above a base, so the longest prefix wins.
     fields = _ETH_TYPE.pack(_OXM_ETH_TYPE, _ETHERTYPE[network.version])
     if network.prefixlen:
         fields += struct.pack("!I", _OXM_DST[network.version]) + network.network_address.packed + network.netmask.packed
