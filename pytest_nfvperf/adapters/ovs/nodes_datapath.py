@@ -265,6 +265,8 @@ class SharedCpuSched:
 
 
 class NodesSched:
+    """The same source for nodes with CPUs of their own, whose threads can be watched."""
+
     def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
         self.snapshot = SharedCpuSched(nodes, here).snapshot
         self._nodes = tuple(nodes.values())
