@@ -22,9 +22,7 @@ class Backend(Protocol):
     """Makes a testbed real, or simulates it."""
 
     @property
-    def testbed(self) -> Testbed:
-        """The testbed that this backend makes real."""
-        ...
+    def testbed(self) -> Testbed: ...
 
     @property
     def clock(self) -> Clock: ...
@@ -94,10 +92,10 @@ class Daemons(Generic[T]):
 
 @runtime_checkable
 class StartsDaemons(Protocol):
-    """A backend on whose DUT's machine the daemons of any feature run, or are simulated."""
+    """A backend that runs the daemons of features on its DUT's machine, or simulates them."""
 
     def daemons(self, of: Daemons[T]) -> T:
-        """What starts those of a feature."""
+        """What starts the daemons of a feature."""
         ...
 
 
@@ -105,27 +103,27 @@ class StartsDaemons(Protocol):
 class SharesMachine(Protocol):
     """A backend for functional tests on whose machine others run functional tests meanwhile, each on a DUT of its own.
 
-    One without ``parts_beside`` gives every test the machine alone.
+    One without ``shared_parts`` gives every test the machine alone.
     """
 
     @property
     def can_share(self) -> bool:
-        """False where there is but one DUT."""
+        """False where there is only one DUT."""
         ...
 
     def room(self) -> int:
         """How many rigs there is memory for now."""
         ...
 
-    def parts_beside(self) -> RigParts:
-        """As ``parts``, but others that share the machine may run at the same time; nobody measures meanwhile."""
+    def shared_parts(self) -> RigParts:
+        """As ``parts``, on a machine that other runs share. Nobody measures meanwhile."""
         ...
 
 
 @runtime_checkable
 class Abandons(Protocol):
-    """A backend that can end at once what it has started on the machine; one without is closed as ever."""
+    """A backend that can end at once what it has started on the machine. Others are only closed."""
 
     def abandon(self) -> None:
-        """Kill what the run started, and wait for nobody: a signal handler calls it. ``close`` removes the rest."""
+        """Kill what the run started without waiting: a signal handler calls it. ``close`` removes the rest."""
         ...

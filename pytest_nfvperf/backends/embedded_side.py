@@ -28,13 +28,10 @@ from pytest_nfvperf.ports.generator import VIRTIO_RING, Ceilings, Generator
 
 HUGEPAGES_MIB = 256
 """Of the generator."""
-
 BESIDE_MIB = 128
 """Of one beside another, which serves one topology."""
-
 SHARED_SKIPPED_RATIO = 0.04
 """Share of frames that a generator on a shared CPU may skip in a valid trial: its rates are those really offered."""
-
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
 _PLACEMENT_FACTS = ("cpu_model", "cpu_plan")
 
@@ -83,7 +80,6 @@ class EmbeddedSide:
         return CachedCeilings(KeptFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)
 
     def beside_mib(self) -> int | None:
-        """As much as one topology takes; a lab's interfaces are there once."""
         return None if is_lab(self._testbed) else BESIDE_MIB if self._testbed.hugepages_mib else 0
 
     def make(self, machine: TakenMachine, beside: str = "") -> Generator:
@@ -125,7 +121,7 @@ class EmbeddedSide:
         return KeptFile(build.default_cache_dir() / "core-speeds.json", digest)
 
     def _policy(self) -> ValidityPolicy:
-        """Allow more skipped frames on a shared CPU. They are reported, and taken off the load, all the same."""
+        """Allow more skipped frames on a shared CPU. They are still reported, and subtracted from the load."""
         shared = self._testbed.cpus.shared
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if shared else ValidityPolicy()
 
@@ -169,8 +165,8 @@ def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
     return usable[0]
 
 
-def trips_seen(testbed: Testbed) -> list[float]:
-    """Round trips, ns, that earlier runs on a testbed's CPUs have seen on this machine."""
+def cached_round_trips(testbed: Testbed) -> list[float]:
+    """Round trips, ns, that earlier runs measured on a testbed's CPUs on this machine."""
     return _kept_round_trips(fingerprint(testbed)).read()
 
 

@@ -20,7 +20,7 @@ Makers = Mapping[str, DatapathMaker]
 
 
 class JournaledWorkshop:
-    """A workshop of one datapath; fulfils ports.datapath.Workshop."""
+    """Makes things for one datapath; fulfils ports.datapath.Workshop."""
 
     def __init__(self, journal: Journal, cpus: CpuPlan, name: str) -> None:
         """``name``: of the datapath; two in one run need two."""
@@ -69,12 +69,11 @@ def all_makers(given: Iterable[Makers]) -> dict[str, DatapathMaker]:
 
 
 def is_foreign(dut: Dut) -> bool:
-    """True for a datapath kind that a third party makes."""
     return dut.kind is not None and ":" in dut.kind
 
 
 def lacks_foreign(makers: Makers, dut: Dut) -> str | None:
-    """Why a third party's datapath cannot be had, and what to do; None where it can."""
+    """Why a third party's datapath is not available, and what to do; None where it is."""
     assert dut.kind is not None
     maker = makers.get(dut.kind)
     if maker is None:

@@ -38,7 +38,7 @@ class TakenMachine:
     shared: bool = False
 
     def digest(self, names: tuple[str, ...], **more: object) -> str:
-        """Of some facts, and of what else a cache holds for."""
+        """Of the named facts, and of what else the cached value depends on."""
         return digest({name: self.facts.get(name) for name in names} | more)
 
 
@@ -54,15 +54,15 @@ class GeneratorSide(Protocol):
         ...
 
     def line_rate_bps(self) -> float | None:
-        """Layer-1 rate of the slowest of its own ports; None where they have none, or nobody knows it yet."""
+        """Layer-1 rate of the slowest of its own ports; None where they have none, or it is not known yet."""
         ...
 
     def polling_cpus(self) -> tuple[int, ...]:
-        """CPUs of the DUT that share rings with it, and whose distance from its own is therefore looked at."""
+        """CPUs of the DUT that share rings with it: their distance from its own matters."""
         ...
 
     def round_trips(self, machine: TakenMachine) -> RoundTrips:
-        """Those between its CPUs and ``polling_cpus``, of earlier runs."""
+        """Those of earlier runs between its CPUs and ``polling_cpus``."""
         ...
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:
@@ -70,13 +70,13 @@ class GeneratorSide(Protocol):
         ...
 
     def beside_mib(self) -> int | None:
-        """Hugepages, MiB, of one more generator on the same CPUs; None where there can be but one."""
+        """Hugepages, MiB, of one more generator on the same CPUs; None where there can be only one."""
         ...
 
     def make(self, machine: TakenMachine, beside: str = "") -> Generator: ...
 
     def close(self) -> None:
-        """Give back what it took, before the machine is given back. Can be called twice."""
+        """Release what it took, before the machine is released. Can be called twice."""
         ...
 
 
@@ -98,7 +98,7 @@ FEATURE_ENGINES = Point[FeatureEngine]("engine")
 
 
 def digest(facts: Mapping[str, object]) -> str:
-    """Short, and the same for the same facts."""
+    """A short hash, the same for the same facts."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

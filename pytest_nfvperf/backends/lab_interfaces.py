@@ -36,7 +36,7 @@ def cables_text(testbed: Testbed) -> list[str]:
 
 
 class GeneratorInterfaces:
-    """What the embedded generator sends by in a lab: kernel interfaces that it borrows, and NICs that it takes."""
+    """The embedded generator's interfaces in a lab: kernel interfaces that it borrows, and NICs that it takes."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -63,7 +63,7 @@ class GeneratorInterfaces:
             check_free(device, who, "generator.devices")
 
     def borrow(self, journal: Journal) -> None:
-        """Take the kernel interfaces: up, and quiet. Interfaces taken before stay taken."""
+        """Take the kernel interfaces: up, and without other traffic. Interfaces taken before stay taken."""
         self._borrowed = self._borrowed or Borrowed(journal)
         for device, who in self._in_the_kernel():
             self._borrowed.take(device, who, key="generator.devices")
@@ -74,13 +74,13 @@ class GeneratorInterfaces:
             self._borrowed = None
 
     def _in_the_kernel(self) -> list[tuple[str, str]]:
-        """Each kernel interface, and what it is called in messages."""
+        """Each kernel interface, and its name in messages."""
         numbered = zip(self._testbed.generator.ports, self._testbed.generator.devices, strict=False)
         return [(device, f"port {number} of the generator") for number, device in numbered if not is_pci(device)]
 
 
 def lab_labels(testbed: Testbed) -> dict[str, str]:
-    """What SLA selectors know a lab by, beside datapath and engine: its NICs, and whether flows shall be in them."""
+    """Further labels of a lab for SLA selectors: its NICs, and whether flows shall be offloaded to them."""
     if not is_lab(testbed) and not testbed.ovs.hw_offload:
         return {}
     return {**nic_labels(testbed), "offload": ON_OR_OFF[testbed.ovs.hw_offload]}

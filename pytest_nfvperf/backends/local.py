@@ -59,7 +59,6 @@ from pytest_nfvperf.ports.machine import Clock, CpuProfiler
 
 PROFILERS = Point[Callable[[Journal, set[int]], CpuProfiler]]("profiler")
 """Of CPUs, by what samples them."""
-
 _MOST_WITHOUT_HUGEPAGES = 5
 
 
@@ -182,11 +181,11 @@ class LocalBackend:
         """How many rigs with VNFs the free hugepages allow."""
         return read_hugepages().rooms(*RIG_MIB) if self.testbed.hugepages_mib else _MOST_WITHOUT_HUGEPAGES
 
-    def parts_beside(self) -> RigParts:
+    def shared_parts(self) -> RigParts:
         return self._parts(self._take_machine(shared=True))
 
     def _parts(self, machine: TakenMachine, name: str = "") -> RigParts:
-        """``name``: of a rig beside the run's own one, "" for that."""
+        """``name``: suffix of an additional rig, "" for the run's own one."""
         journal = machine.journal
         return RigParts(
             make_datapath=lambda dut: self._make_datapath(machine, dut, f"ovs{name}"),
@@ -214,13 +213,13 @@ class LocalBackend:
         return of.on_machine(lambda: self.journal, self.testbed.ovs)
 
     def _can_be_two(self) -> bool:
-        """True where a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
+        """Whether a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
         ovs = self.testbed.ovs
         private = not is_lab(self.testbed) and ovs.instance != "system" and ovs.datapath != "system"
         return private and self._side.beside_mib() is not None
 
     def _room_beside(self) -> int:
-        """Limited by free hugepages. Without hugepages memory is no limit that is known beforehand."""
+        """Limited by free hugepages. Without hugepages the memory limit is not known beforehand."""
         generator_mib = self._side.beside_mib()
         if generator_mib is None:
             return 0
@@ -267,7 +266,6 @@ class LocalBackend:
             self._give_machine_back()
 
     def abandon(self) -> None:
-        """Called from a signal handler. ``close`` removes the rest."""
         self._abandoned = True
         if self._journal is not None:
             kill_noted(self._journal)

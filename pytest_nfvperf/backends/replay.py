@@ -90,7 +90,7 @@ class ReplayBackend:
         self._directory.cleanup()
 
     def _devices(self) -> dict[str, str]:
-        """TRex's port numbers, by the names that they were attached under."""
+        """TRex's port numbers, by the names under which they were attached."""
         taken = [one["arguments"] for one in self._exchanges() if one.get("cmd") == "attach"]
         return {arguments["name"]: str(arguments["port"]) for arguments in taken if "port" in arguments}
 

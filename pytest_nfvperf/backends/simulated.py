@@ -25,13 +25,12 @@ from pytest_nfvperf.ports.streams import StreamEnd
 
 ASSUMED_NS = 100_000
 """From a request to its response, and from the call of connect() to its return: what kernels take on such paths."""
-
 _ENGINE = "simulated"
 
 
 @dataclass
 class SimulatedRequests:
-    """Fulfils ports.streams.RequestEngine. ``specs``: what was asked for so far."""
+    """Fulfils ports.streams.RequestEngine. ``specs``: what was requested so far."""
 
     clock: Clock
     specs: list[RequestSpec] = field(default_factory=list)
@@ -45,7 +44,7 @@ class SimulatedRequests:
 
 @dataclass
 class SimulatedConnects:
-    """Fulfils ports.streams.ConnectEngine. ``specs``: what was asked for so far."""
+    """Fulfils ports.streams.ConnectEngine. ``specs``: what was requested so far."""
 
     clock: Clock
     specs: list[ConnectSpec] = field(default_factory=list)
@@ -63,17 +62,15 @@ def _all_alike(count: int) -> Histogram:
 
 EndSpec = StreamSpec | RequestSpec | ConnectSpec
 """What runs between two namespaces."""
-
 ASSUMED_BPS = 2e9
 """Payload bits/s that it carries for streams."""
-
 _BUILD_S = 0.5
 _START_S = 2.0
 
 
 @dataclass
 class SimulatedTopology:
-    """A topology that is built nowhere. ``devices``: by port, where a generator wants to know them."""
+    """A topology that is not built. ``devices``: by port, for a generator that wants to know them."""
 
     topology: Topology
     devices: Mapping[str, str] = field(default_factory=dict)
@@ -155,7 +152,7 @@ class SimulatedDut:
 
     @property
     def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
-        """Every requested run of streams, of requests and of connects: each sort in its order."""
+        """Every requested run of streams, of requests and of connects, each kind in its order."""
         streams = [spec for streams in self._streams for spec in streams.specs]
         return streams, self.requests.specs, self.connects.specs
 
@@ -170,9 +167,7 @@ class SimulatedDut:
 
 ASSUMED_FPS = 4e6
 """Frames/s per direction that the simulated DUT forwards."""
-
 ASSUMED_CEILING_FPS = 9e6
-
 _NOISE = 0.003
 _BUFFER_FRAMES = 1024
 _CEILING_S = 4.0
@@ -220,7 +215,7 @@ class SimulatedBackend:
         return unknown_node(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
-        """As the real testbed: what is skipped there is no part of a plan."""
+        """As the real testbed: what is skipped there is not part of a plan."""
         return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
 
     def lacks_streams(self) -> str | None:
@@ -251,7 +246,7 @@ class SimulatedBackend:
     def room(self) -> int:
         return _ROOM
 
-    def parts_beside(self) -> RigParts:
+    def shared_parts(self) -> RigParts:
         return self.parts()
 
     def daemons(self, of: Daemons[T]) -> T:

@@ -40,12 +40,11 @@ def split(argv: Sequence[str], commands: Mapping[str, Command]) -> tuple[list[st
 
 
 def path_like(text: str) -> Path:
-    """The type of paths for argparse."""
     return Path(expanded(text))
 
 
 def share_like(example: str) -> Callable[[str], float]:
-    """The type of shares for argparse: "0.03" or "3%", between 0 and 1. ``example``: for the error message."""
+    """An argparse type for shares: "0.03" or "3%", between 0 and 1. ``example``: for the error message."""
 
     def share(text: str) -> float:
         try:

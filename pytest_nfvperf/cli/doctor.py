@@ -20,7 +20,7 @@ from pytest_nfvperf.adapters.doctor.lab_needs import lab_checks
 from pytest_nfvperf.adapters.doctor.node_needs import node_checks
 from pytest_nfvperf.adapters.host.cpus import planned
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
-from pytest_nfvperf.backends.embedded_side import trips_seen
+from pytest_nfvperf.backends.embedded_side import cached_round_trips
 from pytest_nfvperf.config.testbed_file import load_testbed
 from pytest_nfvperf.model.display import how_many
 
@@ -30,11 +30,11 @@ _ABSENT = "[yellow]absent[/]"
 
 
 def doctor(file: Path | None) -> int:
-    """Look at this machine, and at what a testbed file needs of it. Returns 1 if something needed is missing."""
+    """Check this machine, and what a testbed file needs of it. Returns 1 if something needed is missing."""
     testbed = load_testbed(file)[0] if file is not None else None
     if testbed is not None:
         testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
-    found = [*machine.checks(testbed), distance_check(testbed, trips_seen)]
+    found = [*machine.checks(testbed), distance_check(testbed, cached_round_trips)]
     found += [*lab_checks(planned(testbed)), *node_checks(testbed)] if testbed is not None else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
     return 0 if is_usable(found) else 1
@@ -62,10 +62,8 @@ def _conclusion(checks: Sequence[Check]) -> str:
 
 
 def missing_of(checks: Sequence[Check]) -> list[Check]:
-    """Checks that are needed and failed."""
     return [check for check in checks if check.needed and check.state is CheckState.MISSING]
 
 
 def is_usable(checks: Sequence[Check]) -> bool:
-    """True if nothing is missing that the testbed needs."""
     return not missing_of(checks)

@@ -54,7 +54,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse; a usage error ends with the status of its command."""
+    """Parse the arguments. A usage error exits with the status of its command."""
     commands = _with_modules_of_their_own()
     ours, behind = split(argv, commands)
     try:
@@ -196,10 +196,10 @@ def _show(arguments: argparse.Namespace) -> int:
 def _matrix(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix  # noqa: PLC0415
-    from pytest_nfvperf.session.run_report import published_beside, series_of  # noqa: PLC0415
+    from pytest_nfvperf.session.run_report import published_figures, series_of  # noqa: PLC0415
 
     runs = [read_run(path.resolve()) for path in arguments.runs]
-    matrix = matrix_of((run, series_of(published_beside(run))) for run in runs)
+    matrix = matrix_of((run, series_of(published_figures(run))) for run in runs)
     if not matrix.rows:
         print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
         return 1

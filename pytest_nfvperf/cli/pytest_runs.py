@@ -21,8 +21,6 @@ _TEXT = (
     "Versions or settings of Open vSwitch on the same tests, in turns within one run: which is faster, slower, the "
     "same. Or two results directories. docs/reference/comparison.md has the words and the exit statuses."
 )
-
-
 _IMPORTED = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 """This command has imported the plugin before pytest does. A project whose warnings are errors would stop at it."""
 
@@ -35,7 +33,6 @@ def run_pytest(arguments: Sequence[str]) -> int:
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """List the trials of a run; returns pytest's exit status."""
     return run_pytest(["--nfv-plan", *arguments.pytest_arguments])
 
 
@@ -85,7 +82,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
-    """Print the table of two existing runs, and write the document beside the second's evidence."""
+    """Print the table of two existing runs, and write the document into the second's directory."""
     from pytest_nfvperf.adapters.evidence.comparison import compared_runs, write_comparison  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison import comparison_text, differences_text  # noqa: PLC0415

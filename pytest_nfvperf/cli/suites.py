@@ -13,7 +13,6 @@ from pytest_nfvperf.model.errors import ConfigError
 
 _PACKAGE = Path(pytest_nfvperf.__file__).parent
 _FOLDERS = ("suites", "docs")
-
 CONFTEST = '''"""The fixtures that the suites use."""
 
 pytest_plugins = ["pytest_nfvperf.fixtures.all"]
@@ -27,7 +26,6 @@ nfv_suite_order =
 
 
 def listing(package: Path = _PACKAGE) -> str:
-    """Where the suites are, what each asks, and how to run them."""
     folder = package / "suites"
     lines = [f"{name:<12} {', '.join(files)}" for name, files in _suites(folder)]
     return "\n".join(

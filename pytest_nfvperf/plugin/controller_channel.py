@@ -1,11 +1,12 @@
 """The controller's ends of the channels to its workers: what it knows of each, and what it passes on between them.
 
-The messages are in worker_channel.py. What arrives is kept so::
+The messages are in worker_channel.py. What arrives is stored here::
 
     places       node id -> Place               of the first worker that reports them: all collect the same tests
     _workers     xdist's node -> _Worker        wanted, testbed, room; how many of ``_observed`` it was sent
     _observed    [(node, text), ...]            what was measured, in the order of arrival; catch_up() passes it on
-    _adopted     node -> AdoptedTests           and by test in ``_adopters``: whose evidence it was measured with
+    _adopted     node -> AdoptedTests
+    _adopters    test -> nodes                  workers that adopt its earlier result
 """
 
 from __future__ import annotations
@@ -36,9 +37,15 @@ from pytest_nfvperf.plugin.worker_channel import (
 
 @dataclass(slots=True)
 class _Worker:
-    """``testbed``: name and label of the one that it holds. ``room``: for how many rigs, where it holds none.
+    """What the controller knows of a worker.
 
-    ``sent``: so many of what was observed. ``may_measure``: it was told so. ``gone``: it has ended, or died.
+    Attributes:
+        wanted: label of the testbed that it shall take.
+        testbed: name and label of the testbed that it holds.
+        room: for how many rigs its machine has memory, if it holds no testbed.
+        sent: how many of the observations it was sent.
+        may_measure: it was sent MEASURE.
+        gone: it has ended, or died.
     """
 
     channel: Any
@@ -51,12 +58,12 @@ class _Worker:
 
 
 class ControllerChannel:
-    """Of one run.
+    """The channels of one run.
 
     Args:
         say: writes a line to the terminal.
         labels: of the testbeds; one, "", where they have none.
-        store: takes (worker, kind of directory, path, offset, bytes) of a file of a far worker.
+        store: writes (worker, kind of directory, path, offset, bytes) of a file of a worker on another machine.
 
     Attributes:
         places: of the measuring tests, by node id.
@@ -73,7 +80,7 @@ class ControllerChannel:
         self._adopters: dict[str, set[Any]] = {}
 
     def open(self, node: Any) -> None:
-        """Before a worker starts: make its channel, and say which kind of testbed has the fewest workers."""
+        """Make the channel of a worker that is about to start. It shall take the testbed label with fewest workers."""
         live = Counter(worker.wanted for worker in self._workers.values() if not worker.gone)
         wanted = min(self._labels, key=lambda label: live[label])
         channel = node.gateway.newchannel()
@@ -83,53 +90,49 @@ class ControllerChannel:
         channel.setcallback(partial(self._receive, node))
 
     def close(self, node: Any) -> None:
-        """A worker has ended; of one that died as it started only the name is known."""
+        """Note that a worker ended. Only the name is known of one that died as it started."""
         for started, worker in self._workers.items():
             if started.gateway.id == node.gateway.id:
                 worker.gone = True
 
     @property
     def has_workers(self) -> bool:
-        """True while there is a worker that has not ended."""
         return not all(worker.gone for worker in self._workers.values())
 
     def holds(self, node: Any, label: str) -> bool:
-        """True for a worker that holds a testbed of this label; "": of any."""
+        """Whether a worker holds a testbed of this label ("": of any)."""
         worker = self._workers.get(node)
         return worker is not None and worker.testbed is not None and label in {"", worker.testbed[1]}
 
     def has_room(self, node: Any) -> bool:
-        """True for a worker without a testbed that may run functional tests on a rig of its own."""
-        # One of the rigs is that of the worker with the testbed.
-        return self._workers.get(node) in self._without_testbed()[: max(0, self._rooms() - 1)]
+        """Whether a worker without a testbed may run functional tests on a rig of its own."""
+        others, rigs = self._without_testbed()
+        return self._workers.get(node) in others[: max(0, rigs - 1)]  # one rig is that of the worker with the testbed
 
-    def _without_testbed(self) -> list[_Worker]:
-        return [worker for worker in self._workers.values() if worker.room and not worker.gone]
-
-    def _rooms(self) -> int:
-        """What the first reported is the largest, and counts: later rigs of this run take room themselves."""
-        return max((worker.room for worker in self._workers.values()), default=0)
+    def _without_testbed(self) -> tuple[list[_Worker], int]:
+        """The running workers without a testbed, and for how many rigs the machine has room."""
+        others = [worker for worker in self._workers.values() if worker.room and not worker.gone]
+        # The first report counts, which is the largest: later rigs of this run take room themselves.
+        return others, max((worker.room for worker in self._workers.values()), default=0)
 
     def say_room(self) -> None:
-        """Tell the user if some workers find no room for a rig."""
-        others, rooms = len(self._without_testbed()), self._rooms()
-        if others >= rooms > 0:
+        others, rigs = self._without_testbed()
+        if len(others) >= rigs > 0:
             self._say(
-                f"functional tests run on {rooms} of {others + 1} workers at once: the free hugepages have room for "
-                f"{rooms} private OVS with a generator each (nfvperf doctor says how to get more)"
+                f"functional tests run on {rigs} of {len(others) + 1} workers at once: the free hugepages have room "
+                f"for {rigs} private OVS with a generator each (nfvperf doctor says how to get more)"
             )
 
     def adopters(self, test: str) -> Collection[Any]:
-        """Workers that take a test over of the run that goes on: on their testbed it was measured."""
+        """Workers that adopt the earlier result of a test: it was measured on their testbed."""
         return self._adopters.get(test, ())
 
     def say_adopted(self, selected: int) -> None:
-        """Tell the user what the workers take over; ``selected``: number of all tests."""
+        """Report what the workers adopt. ``selected``: number of all tests."""
         for line in merge_workers([*self._adopted.values()]).lines(selected) if self._adopted else ():
             self._say(line)
 
     def why_no_testbed(self, label: str) -> str:
-        """For the user: no worker can run a test."""
         kind = f" with label '{label}'" if label else ""
         return (
             f"no worker holds a testbed{kind}: {len(self._workers)} workers were started; "
@@ -137,40 +140,40 @@ class ControllerChannel:
         )
 
     def catch_up(self, node: Any) -> None:
-        """Tell a worker what others measured, before it gets tests: OSError when it has died."""
+        """Send a worker what others measured, before it gets tests. OSError when the worker has died."""
         worker = self._workers.get(node)
         if worker is None:
             return
-        for who, text in self._observed[worker.sent :]:
-            if who is not node:
+        for sender, text in self._observed[worker.sent :]:
+            if sender is not node:
                 worker.channel.send((OBSERVED, text))
         worker.sent = len(self._observed)
 
     def let_measure(self, nodes: Iterable[Any]) -> None:
-        """Tell workers, once each, that tests that measure may begin."""
+        """Send each worker once that its measuring tests may begin."""
         for node in nodes:
             worker = self._workers.get(node)
             if worker is not None and not worker.may_measure:
                 worker.may_measure = True
-                with suppress(OSError):  # it has died, as xdist is about to say
+                with suppress(OSError):  # the worker has died: xdist is about to report it
                     worker.channel.send((MEASURE, None))
 
     def _receive(self, node: Any, message: tuple[str, Any]) -> None:
-        """In execnet's thread: only to remember, or to write a piece of a file."""
-        word, what = message
+        """Handle one message. This runs in execnet's thread, so it only stores, or writes a piece of a file."""
+        word, content = message
         if word == TESTBED:
-            self._workers[node].testbed = None if what is None else (what[0], what[1])
+            self._workers[node].testbed = None if content is None else (content[0], content[1])
         elif word == ROOM:
-            self._workers[node].room = what
+            self._workers[node].room = content
         elif word == PLACES:
-            self.places = self.places or {test: Place(*place) for test, place in what.items()}
+            self.places = self.places or {test: Place(*place) for test, place in content.items()}
         elif word == OBSERVED:
-            self._observed.append((node, what))
+            self._observed.append((node, content))
         elif word == SAY:
-            self._say(f"{node.gateway.id}: {what}")
+            self._say(f"{node.gateway.id}: {content}")
         elif word == ADOPTED:
-            self._adopted[node] = adopted = AdoptedTests(**what)
+            self._adopted[node] = adopted = AdoptedTests(**content)
             for test in adopted.tests:
                 self._adopters.setdefault(test, set()).add(node)
         elif word == FILE:
-            self._store(node.gateway.id, *what)
+            self._store(node.gateway.id, *content)

@@ -1,8 +1,8 @@
-"""What failed a test: its cause, its status and its reason, out of what a phase raised.
+"""What failed a test: its cause, its status and its reason, taken from what a phase raised.
 
-Calls that check their arguments raise ``ArgumentError``. What Python itself refuses, a wrong name on one of our objects
-or an argument that a call of ours does not have, is the same kind of mistake of the test's author, and says nothing
-about the DUT. It becomes a usage error that says in which line of the test it is.
+Calls that check their arguments raise ``ArgumentError``. Python itself refuses a wrong name on one of our objects, or
+an argument that a call of ours does not have. Both are mistakes of the test's author and say nothing about the DUT, so
+they become usage errors that name the line of the test.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -27,12 +27,15 @@ from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 LONGEST_TEXT = 20_000
-
-
 WORD = "nfv_word"
 """Attribute of a report, which xdist carries along: the word for it in pytest's own lines."""
-
-
+_WORDS = {
+    Cause.INCONCLUSIVE: "INCONCLUSIVE",
+    Cause.TESTBED: "BROKEN",
+    Cause.SETUP: "BROKEN",
+    Cause.USAGE: "USAGE",
+    Cause.INTERNAL: "INTERNAL",
+}
 _GRAVITY = (
     Cause.INTERNAL,
     Cause.USAGE,
@@ -45,21 +48,20 @@ _GRAVITY = (
     Cause.SKIP,
     Cause.UNKNOWN,
 )
-
-
 _ON_TESTBED = tuple(f"pytest_nfvperf.{one}." for one in ("adapters", "backends", "features", "measure"))
 """Modules that change the testbed, or wait for it."""
-
-
-_WORDS = {Cause.INCONCLUSIVE: "INCONCLUSIVE", Cause.TESTBED: "BROKEN", Cause.SETUP: "BROKEN", Cause.USAGE: "USAGE"}
-
-
-_WORDS |= {Cause.INTERNAL: "INTERNAL"}
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_PACKAGE = Path(pytest_nfvperf.__file__).resolve().parent
+_WRITTEN_BY_AUTHORS = (_PACKAGE / "suites", _PACKAGE / "fixtures")
+"""Folders of the package whose code calls the public API as an author does."""
+_MISFIT = re.compile(
+    r"(?P<call>[\w.]+)\(\) (got an unexpected keyword|got multiple values|missing \d+ required|takes )"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a test ended; as TestEndData, without the time."""
+    """How a test or a phase of it ended: ``TestEndData`` without the time."""
 
     status: str = "passed"
     cause: Cause = Cause.UNKNOWN
@@ -68,37 +70,29 @@ class Ending:
 
 
 def ending_of(report: pytest.TestReport, error: BaseException | None) -> Ending:
-    """What one phase of a test comes to.
-
-    Args:
-        report: pytest's, with the message that is shown already in it.
-        error: what was raised in it, if something was.
-    """
-    if report.skipped:
-        return _skipped(report)
+    """How one phase of a test ended. The report has the message that is shown already."""
+    text = report.longreprtext[-LONGEST_TEXT:]
+    if report.skipped and hasattr(report, "wasxfail"):
+        why = report.wasxfail.removeprefix("reason: ")
+        return Ending("skipped", Cause.XFAIL, why or "expected to fail", text)
+    if report.skipped:  # pytest keeps (file, line, "Skipped: reason")
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
+        return Ending("skipped", Cause.SKIP, reason.removeprefix("Skipped: "))
     if not report.failed:
         return Ending()
     cause = cause_of(error, report.when or "call")
     if cause is Cause.ASSERTION and interrupted(error):
-        cause = Cause.INCONCLUSIVE  # a time limit says nothing of the DUT
+        cause = Cause.INCONCLUSIVE  # a time limit says nothing about the DUT
     status = "error" if report.when != "call" or cause in {Cause.TESTBED, Cause.INTERNAL} else "failed"
     reason = _first_line(report, error)
     if cause is Cause.INTERNAL and error is not None:
-        reason = f"{reason} ({_own_place(error)})"
-    return Ending(status, cause, reason, report.longreprtext[-LONGEST_TEXT:])
-
-
-def _skipped(report: pytest.TestReport) -> Ending:
-    """Skipped, or failed as expected; of a skip pytest keeps (file, line, "Skipped: reason")."""
-    if hasattr(report, "wasxfail"):
-        why = report.wasxfail.removeprefix("reason: ")
-        return Ending("skipped", Cause.XFAIL, why or "expected to fail", report.longreprtext[-LONGEST_TEXT:])
-    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
-    return Ending("skipped", Cause.SKIP, text.removeprefix("Skipped: "))
+        ours = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _owner(frame) == "nfvperf"]
+        reason = f"{reason} ({ours[-1][0].f_globals.get('__name__', '')}, line {ours[-1][1]})"
+    return Ending(status, cause, reason, text)
 
 
 def cause_of(error: BaseException | None, phase: str) -> Cause:
-    """What an exception says about the test. The test's own is its failure; a fixture's is not."""
+    """Classify an exception. In the test's own body it is a failure of the test; in a fixture it is not."""
     match error:
         case SlaFailure():
             return Cause.INCONCLUSIVE if error.judgement is Judgement.INCONCLUSIVE else Cause.SLA
@@ -114,72 +108,47 @@ def cause_of(error: BaseException | None, phase: str) -> Cause:
 
 
 def _is_internal(error: BaseException) -> bool:
-    """True for what our own code raised and did not mean to, or let through from a library.
+    """True for what our own code raised without meaning to, or let through from a library.
 
-    What counts is who called last: in a traceback of test, nfvperf and library it is nfvperf, and in one of nfvperf and
-    a user's callback the user.
+    The last caller counts. In a traceback of test, nfvperf and library it is nfvperf; in one of nfvperf and a user's
+    callback it is the user.
     """
     meant = isinstance(error, (NfvperfError, pytest.fail.Exception, pytest.skip.Exception, pytest.exit.Exception))
     if meant or not isinstance(error, Exception) or interrupted(error):
         return False
-    callers = [_owner(frame.f_globals.get("__name__", ""), frame.f_code.co_filename) for frame in _frames(error)]
-    last = next((caller for caller in reversed(callers) if caller != "library"), "user")
-    return last == "nfvperf"
+    callers = [_owner(frame) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((caller for caller in reversed(callers) if caller != "library"), "user") == "nfvperf"
 
 
-def _frames(error: BaseException) -> list[FrameType]:
-    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-
-
-def _owner(module: str, file: str) -> str:
-    """Whose code: "nfvperf", "library" (of Python, or installed), or "user" (tests, conftest; our suites, too)."""
-    if module.startswith("pytest_nfvperf.suites."):
-        return "user"
+def _owner(frame: FrameType) -> str:
+    """Whose code: "nfvperf", "library" (Python's, or installed), or "user" (tests, conftest, our suites)."""
+    module = frame.f_globals.get("__name__", "")
     if module.startswith("pytest_nfvperf."):
-        return "nfvperf"
-    return "library" if any(Path(file).is_relative_to(folder) for folder in _LIBRARIES) else "user"
+        return "user" if module.startswith("pytest_nfvperf.suites.") else "nfvperf"
+    return "library" if any(Path(frame.f_code.co_filename).is_relative_to(folder) for folder in _LIBRARIES) else "user"
 
 
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+def left_unfinished(error: BaseException) -> bool:
+    """True for an unexpected error from code that works on the testbed: how far that code came is unknown.
 
-
-def _own_place(error: BaseException) -> str:
-    """``pytest_nfvperf.measure.rig, line 120``: the last of our own lines in the traceback."""
-    own = [
-        (frame.f_globals.get("__name__", ""), line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if _owner(frame.f_globals.get("__name__", ""), frame.f_code.co_filename) == "nfvperf"
-    ]
-    module, line = own[-1]
-    return f"{module}, line {line}"
-
-
-def left_in_the_middle(error: BaseException) -> bool:
-    """True for what nobody expected of code that works on the testbed: how far that came is unknown.
-
-    Such as the ``pytest.fail`` that pytest-timeout raises from a signal's handler, in the middle of a trial.
+    An example is the ``pytest.fail`` that pytest-timeout raises from a signal handler, in the middle of a trial.
     """
-    foreseen = (NfvperfError, SlaFailure, SideLostError, SidesBrokenError, InconclusiveWarning, pytest.UsageError)
-    if isinstance(error, (*foreseen, pytest.skip.Exception)):
-        return False
-    return bool(_places_on_testbed(error))
+    expected = (NfvperfError, SlaFailure, SideLostError, SidesBrokenError, InconclusiveWarning, pytest.UsageError)
+    return not isinstance(error, (*expected, pytest.skip.Exception)) and bool(_places_on_testbed(error))
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """True for what a signal's handler raised while our code measured: the time limit of a plugin, for example."""
+    """Whether a signal handler raised it while our code measured, such as the time limit of a plugin."""
     places = _places_on_testbed(error) if error is not None else []
     at = places[0] if places else None
     while at is not None:
-        if _is_handler(at.tb_frame):
+        # A signal handler is the one function that receives the frame which it interrupted (signal.signal).
+        frame = at.tb_frame
+        arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+        if frame.f_back is not None and any(frame.f_locals.get(name) is frame.f_back for name in arguments):
             return True
         at = at.tb_next
     return False
-
-
-def _is_handler(frame: FrameType) -> bool:
-    """A signal's handler is the one function that is given the frame which it interrupts (signal.signal)."""
-    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-    return frame.f_back is not None and any(frame.f_locals.get(name) is frame.f_back for name in names)
 
 
 def _places_on_testbed(error: BaseException) -> list[TracebackType]:
@@ -196,21 +165,21 @@ def _places_on_testbed(error: BaseException) -> list[TracebackType]:
 def _first_line(report: pytest.TestReport, error: BaseException | None) -> str:
     if error is None:  # a test that was expected to fail, and passed
         return str(report.longrepr).strip().splitlines()[0]
-    told = str(error).strip().splitlines()
-    ours = isinstance(error, (AssertionError, NfvperfError, pytest.UsageError, pytest.fail.Exception))
+    lines = str(error).strip().splitlines()
     name = type(error).__name__
-    if not told:
+    if not lines:
         return name
-    return told[0] if ours else f"{name}: {told[0]}"
+    ours = isinstance(error, (AssertionError, NfvperfError, pytest.UsageError, pytest.fail.Exception))
+    return lines[0] if ours else f"{name}: {lines[0]}"
 
 
 def graver(one: Ending, other: Ending) -> Ending:
-    """The ending that decides, of two phases; the earlier one where both weigh the same."""
+    """The ending that decides, of two phases: the graver one, or the earlier one of two alike."""
     return min(one, other, key=lambda ending: _GRAVITY.index(ending.cause))
 
 
 def mark(report: pytest.TestReport, ending: Ending) -> None:
-    """Let pytest's own lines use our word for what is not a plain failure."""
+    """Set our word for pytest's own lines, unless it is a plain failure."""
     if report.failed and ending.cause in _WORDS:
         setattr(report, WORD, _WORDS[ending.cause])
 
@@ -222,36 +191,25 @@ def status_of(report: object) -> tuple[str, str, str] | None:
     """
     word = getattr(report, WORD, None)
     if not isinstance(word, str) or not isinstance(report, pytest.TestReport) or not report.failed:
-        return None  # not failed any more: another plugin repeats it, or made something else of it
+        return None  # no longer failed: another plugin repeats it, or changed the report
     return ("failed" if report.when == "call" else "error", word[0], word)
 
 
-_PACKAGE = Path(pytest_nfvperf.__file__).resolve().parent
-
-
-_WRITTEN_BY_AUTHORS = (_PACKAGE / "suites", _PACKAGE / "fixtures")
-"""Folders of the package whose code calls the public API as an author does."""
-
-
-_MISFIT = re.compile(
-    r"(?P<call>[\w.]+)\(\) (got an unexpected keyword|got multiple values|missing \d+ required|takes )"
-)
-
-
 def as_usage_error(error: BaseException | None) -> BaseException | None:
-    """The error as the usage error that it is, where an author misused the public API; else the error itself."""
+    """The error as a usage error where an author misused the public API; else the error itself."""
     if error is None:
         return None
-    told = _wrong_name(error) if isinstance(error, AttributeError) else _wrong_call(error)
-    if told is None or not _is_authors(_innermost(error.__traceback__)):
+    message = _wrong_name(error) if isinstance(error, AttributeError) else _wrong_call(error)
+    innermost = [Path(), *(file for file, _ in _lines_of(error.__traceback__))][-1]
+    if message is None or not _is_authors(innermost):
         return error
-    return ArgumentError(told).with_traceback(error.__traceback__)
+    return ArgumentError(message).with_traceback(error.__traceback__)
 
 
 def place_in_test(error: BaseException, root: Path) -> str:
-    """``tests/test_x.py:12``, the innermost line that an author wrote; "" where there is none."""
+    """``tests/test_x.py:12``, the innermost line that an author wrote; "" without one."""
     for file, line in reversed(list(_lines_of(error.__traceback__))):
-        if _is_authors(file) and _is_local(file, root):
+        if _is_authors(file) and file.is_relative_to(root) and "site-packages" not in file.parts:
             return f"{file.relative_to(root)}:{line}"
     return ""
 
@@ -267,31 +225,20 @@ def _wrong_name(error: AttributeError) -> str | None:
 
 def _wrong_call(error: BaseException) -> str | None:
     match = _MISFIT.match(str(error)) if isinstance(error, TypeError) else None
-    if match is None or match["call"].split(".")[0] not in _public_names():
+    if match is None:
         return None
-    return str(error)
-
-
-def _public_names() -> set[str]:
     nfv = pytest_nfvperf
-    return {name for space in (nfv, nfv.parts, nfv.results, nfv.extend, nfv.testing) for name in dir(space)}
+    public = {name for space in (nfv, nfv.parts, nfv.results, nfv.extend, nfv.testing) for name in dir(space)}
+    return str(error) if match["call"].split(".")[0] in public else None
 
 
-def _lines_of(traceback: TracebackType | None) -> Iterable[tuple[Path, int]]:
-    while traceback is not None:
-        yield Path(traceback.tb_frame.f_code.co_filename), traceback.tb_lineno
-        traceback = traceback.tb_next
-
-
-def _innermost(traceback: TracebackType | None) -> Path:
-    return ([Path(), *(file for file, _ in _lines_of(traceback))])[-1]
+def _lines_of(at: TracebackType | None) -> Iterator[tuple[Path, int]]:
+    while at is not None:
+        yield Path(at.tb_frame.f_code.co_filename), at.tb_lineno
+        at = at.tb_next
 
 
 def _is_authors(file: Path) -> bool:
     real = file.resolve()
     authors = any(real.is_relative_to(folder.resolve()) for folder in _WRITTEN_BY_AUTHORS)
     return authors or not real.is_relative_to(_PACKAGE)
-
-
-def _is_local(file: Path, root: Path) -> bool:
-    return file.is_relative_to(root) and "site-packages" not in file.parts

@@ -1,4 +1,4 @@
-"""Files of workers on other machines: sent as they are written, copied into the run's directory at this end."""
+"""Files of workers on other machines: sent as they are written, and copied into the run's directory here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pytest_nfvperf.plugin.worker_channel import WorkerChannel
 RUN, ALLURE = "run", "allure"
 _MOST_BYTES = 1 << 20
 _COMPLETE = frozenset({RecordKind.TEST_END, RecordKind.RUN_END})
-"""After these no file of the test is open any more: samples and pictures can be sent."""
+"""After these records no file of the test is open any more: samples and pictures can be sent."""
 
 
 class SendFiles:
-    """A sink after the evidence file: sends what was added to it; after each test what else there is.
+    """A sink that sends what was added to the evidence file, and after each test all other new files.
 
     Args:
         channel: to the controller.
@@ -25,27 +25,20 @@ class SendFiles:
     """
 
     def __init__(self, channel: WorkerChannel, evidence: Path, folders: dict[str, Path]) -> None:
-        self._channel = channel
-        self._evidence = evidence
-        self._folders = folders
+        self._channel, self._evidence, self._folders = channel, evidence, folders
         self._sent: dict[Path, int] = {}
 
     def emit(self, record: Record) -> None:
-        """Send it; it is on disk already."""
         self._send(RUN, self._evidence)
         if record.kind in _COMPLETE:
-            self.send_all()
+            self.close()
 
-    def send_all(self) -> None:
-        """Send what is new in all folders."""
+    def close(self) -> None:
+        """Send everything that is new. Can be called twice."""
         for kind, folder in self._folders.items():
             for path in sorted(folder.rglob("*")):
                 if path.is_file() and not path.is_symlink():
                     self._send(kind, path)
-
-    def close(self) -> None:
-        """The last pieces."""
-        self.send_all()
 
     def _send(self, kind: str, path: Path) -> None:
         offset = self._sent.get(path, 0)
@@ -58,13 +51,7 @@ class SendFiles:
 
 
 class CopiedFiles:
-    """The controller's copies.
-
-    Args:
-        run_dir: of the run.
-        allure_dir: ``--alluredir``; None where there is none.
-        say: tells the user what cannot be written, once.
-    """
+    """The controller's copies. ``say``: reports the first file that cannot be written."""
 
     def __init__(self, run_dir: Path, allure_dir: str | None, say: Callable[[str], None]) -> None:
         self._folders = {RUN: run_dir} | ({ALLURE: Path(allure_dir)} if allure_dir else {})
@@ -72,7 +59,7 @@ class CopiedFiles:
         self._refused = False
 
     def store(self, worker: str, kind: str, path: str, offset: int, data: bytes) -> None:
-        """Write a piece of a file where it belongs. A disk that refuses it is told of; the far end has the file."""
+        """Write a piece of a file. If the disk refuses, say so once: the far machine still has the file."""
         folder = self._folders.get(kind)
         target = None if folder is None else (folder / path)
         if folder is None or target is None or not target.resolve().is_relative_to(folder.resolve()):

@@ -31,19 +31,26 @@ from pytest_nfvperf.plugin.labels import (
 )
 from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options
 from pytest_nfvperf.plugin.output import EndParts, ResultLines, attach, make_junit_writable, parts_of, terminal_of
-from pytest_nfvperf.plugin.run_state import OPTIONS_KEY, RUN_DIR_KEY, SESSION_KEY, STATE_KEY, RunState, is_worker
+from pytest_nfvperf.plugin.run_state import (
+    ADOPTED_KEY,
+    OPTIONS_KEY,
+    RUN_DIR_KEY,
+    SESSION_KEY,
+    STATE_KEY,
+    RunState,
+    is_worker,
+)
 
 if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession
 
 MISTAKE_KEY = pytest.StashKey[pytest.UsageError | None]()
-"""What is wrong with the options: the run ends by it where it can leave evidence, which pytest_configure cannot."""
+"""A mistake in the options. It ends the run where evidence can be left, which pytest_configure cannot do."""
 MEASURING_KEY = pytest.StashKey[bool]()
-RUNNERS = Point[Callable[[pytest.Config], int | None]]("runner")
-"""What runs the same command elsewhere and returns its exit status, by the option; None: it is to go on here."""
 RECORDED_KEY = pytest.StashKey[bool]()
-"""True once the run has evidence: then every test of it is in there, those that measure nothing, too."""
-
+"""True once the run has evidence, which then lists every test, including those that measure nothing."""
+RUNNERS = Point[Callable[[pytest.Config], int | None]]("runner")
+"""By option: runs the same command elsewhere and returns its exit status; None: go on here."""
 NOT_LOADED = (
     "this fixture needs pytest_nfvperf's plugin, which pytest did not load: leave out `-p no:nfvperf`, or, where "
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, add `-p pytest_nfvperf.plugin.hooks`"
@@ -51,14 +58,11 @@ NOT_LOADED = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the --nfv-* options, and the ini option for the order of suites."""
     add_options(parser)
-    order = "folders and files of suites in the order in which they run, others after them"
-    parser.addini(SUITE_ORDER, order, type="args")
+    parser.addini(SUITE_ORDER, "folders and files of suites that run first, in this order", type="args")
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the hooks that others can implement."""
     from pytest_nfvperf.plugin import hookspecs  # noqa: PLC0415 - only now is the plugin manager there
 
     pluginmanager.add_hookspecs(hookspecs)
@@ -66,14 +70,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """With ``--nfv-virtual-time`` run the same command in a guest; there, and without it, go on as usual."""
+    """With ``--nfv-virtual-time`` run the same command in a guest."""
     if not config.getoption("--nfv-virtual-time"):
         return None
     return RUNNERS.part("--nfv-virtual-time")(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers, and read options."""
     config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
     config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
     config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
@@ -98,7 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """End the run if an option cannot be used. With xdist the controller does."""
+    """Refuse options that cannot be used. With xdist the controller does."""
     config = session.config
     if is_worker(config):
         return
@@ -111,7 +114,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that measures runs once for each label of the testbeds that were given."""
+    """Run a measuring test once for each label of the given testbeds."""
     labels = metafunc.config.stash[OPTIONS_KEY].labels
     if labels != ("",) and BASE_FIXTURE in metafunc.fixturenames:
         metafunc.fixturenames.append(TESTBED_PARAMETER)
@@ -120,7 +123,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
-    """Leave out what the profile leaves out, put suites in order, check SLAs against what is there."""
+    """Select and order the measuring tests, and check the SLAs against them."""
     measuring = [item for item in items if is_measuring(item)]
     if not measuring:
         return (yield)
@@ -142,25 +145,24 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     from pytest_nfvperf.plugin import selection, worker  # noqa: PLC0415 - only where something is measured
 
     selection.check_root(config, config.stash[OPTIONS_KEY])
-    session_of(config)  # a refusal is in its evidence, too
-    selection.refuse_others(config, measuring)
+    session_of(config)  # makes the evidence, which a refusal goes to as well
+    selection.refuse_other_plugins(config, measuring)
     selection.deselect_by_profile(config, items, config.stash[OPTIONS_KEY])
     selection.sort_suites(config, items)
     selected = [item for item in items if is_measuring(item)]
     selection.check_before_run(config, measuring, selected, session_of(config))
     worker.refuse_unsendable(config, items)
-    worker.tell_places(config, items, session_of(config))
+    worker.report_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
         from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for who resumes
 
-        resuming.take_over(config, items, session_of(config))
+        resuming.adopt_tests(config, items, session_of(config))
     config.stash[MEASURING_KEY] = True
     if selection.starts(config, config.stash[OPTIONS_KEY]):
         stopping.watch(config, session_of(config))
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Name testbed, DUT, generator and profile."""
     if not config.stash[MEASURING_KEY]:
         return []
     from pytest_nfvperf.plugin import run_result, selection  # noqa: PLC0415
@@ -171,7 +173,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> object:
-    """Write which tests are selected. With --nfv-plan, run nothing: list the trials and the time they take."""
+    """Begin the evidence with the selected tests. With --nfv-plan, list the trials and run nothing."""
     config = session.config
     if config.option.collectonly or not any(is_measuring(item) for item in session.items):
         return None
@@ -195,13 +197,13 @@ def pytest_runtestloop(session: pytest.Session) -> object:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Put the beginning of a test into the evidence of a run that measures; that of one taken over is in there."""
-    if not _is_recorded(item) or _is_taken_over(item):
+    """Record that a test begins. An adopted test is recorded already."""
+    if not _is_recorded(item) or ADOPTED_KEY in item.stash:
         return (yield)
     from pytest_nfvperf.plugin import phases, worker  # noqa: PLC0415
 
     session = session_of(item.config)
-    worker.take_turn(item, session)
+    worker.wait_for_turn(item, session)
     phases.begin(item, session)
     try:
         result = yield
@@ -215,13 +217,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """With ``--nfv-inconclusive warn`` let what fixtures could not measure pass with a warning."""
     return (yield from _tolerating(item, "setup"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """With ``--nfv-inconclusive warn`` let what the test could not measure pass with a warning."""
     return (yield from _tolerating(item, "call"))
 
 
@@ -233,7 +233,7 @@ def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object
     phases.refuse_unrecorded(item)
     session = session_of(item.config)
     if phase == "setup" and item.config.stash[RECORDED_KEY]:
-        phases.set_up(item, session)
+        phases.begin_setup(item, session)
         phases.refuse_unrecorded(item)
     with phases.tolerating(item, phase, session), comparing.judged(item, phase, session):
         return (yield)
@@ -244,14 +244,14 @@ def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show SLA tables and testbed errors as what they are, without a traceback through our code."""
+    """Show SLA tables and testbed errors without a traceback through our code."""
     if not _is_recorded(item):
         return (yield)
     from pytest_nfvperf.plugin import phases  # noqa: PLC0415
 
     session = session_of(item.config)
     if call.when == "call":
-        with parts_of(item.config).alone("figures of a test are missing in the JUnit file"):
+        with parts_of(item.config).isolated("figures of a test are missing in the JUnit file"):
             item.user_properties.extend(session.junit_properties())
     if call.excinfo is not None and isinstance(call.excinfo.value, UnavailableError):
         skipped = pytest.skip.Exception(str(call.excinfo.value)).with_traceback(call.excinfo.tb)
@@ -264,25 +264,17 @@ def pytest_runtest_makereport(
     return report
 
 
-def _is_taken_over(item: pytest.Item) -> bool:
-    if item.config.stash[OPTIONS_KEY].resume is None:
-        return False
-    from pytest_nfvperf.plugin.resuming import TAKEN_KEY  # noqa: PLC0415 - only for who resumes
-
-    return TAKEN_KEY in item.stash
-
-
 def _is_recorded(item: pytest.Item) -> bool:
-    """True in a run that has evidence. A plan has none, but says why its measuring tests fail or skip."""
+    # A plan has no evidence, but explains why its measuring tests fail or skip.
     return is_measuring(item) or item.config.stash[RECORDED_KEY]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """INCONCLUSIVE, BROKEN and USAGE in pytest's own lines; its counts stay."""
-    if hasattr(report, "nfv_lost"):
+    """Show INCONCLUSIVE, BROKEN and USAGE in pytest's own lines; its counts stay."""
+    if hasattr(report, "nfv_lost"):  # set by controller.py: the test is repeated on another worker
         return "lost", "L", "LOST"
-    if not hasattr(report, "nfv_word"):
+    if not hasattr(report, "nfv_word"):  # set by failure_causes.py
         return None
     from pytest_nfvperf.plugin.failure_causes import status_of  # noqa: PLC0415
 
@@ -290,16 +282,15 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 
 def pytest_terminal_summary(config: pytest.Config) -> None:
-    """The summary table, and where the results are."""
     show_summary(config)
 
 
 def show_summary(config: pytest.Config) -> None:
-    """The same; also called where pytest itself shows no summary, after an internal error."""
-    run_dir, shown_on, parts = config.stash.get(RUN_DIR_KEY, None), terminal_of(config), parts_of(config)
-    if run_dir is None or shown_on is None or is_worker(config):
+    """Show the summary, also after an internal error, for which pytest itself shows none."""
+    run_dir, terminal, parts = config.stash.get(RUN_DIR_KEY, None), terminal_of(config), parts_of(config)
+    if run_dir is None or terminal is None or is_worker(config):
         return
-    with parts.alone("the summary cannot be shown", f"then: nfvperf show {run_dir}"):
+    with parts.isolated("the summary cannot be shown", f"then: nfvperf show {run_dir}"):
         from pytest_nfvperf.plugin.run_result import CONCLUDED_KEY, summary  # noqa: PLC0415
 
         session = config.stash.get(SESSION_KEY, None)
@@ -308,17 +299,17 @@ def show_summary(config: pytest.Config) -> None:
         leftovers += ending.problems
         options, concluded = config.stash[OPTIONS_KEY], config.stash.get(CONCLUDED_KEY, None)
         if concluded is not None:
-            summary(shown_on, run_dir, options, leftovers, concluded, parts, ending.time_for_charts)
+            summary(terminal, run_dir, options, leftovers, concluded, parts, ending.time_for_charts)
             config.stash[STATE_KEY].summarized = True
-    for line in parts.untold():
-        shown_on.write_line(f"nfvperf: {line}", yellow=True)
+    for line in parts.unshown():
+        terminal.write_line(f"nfvperf: {line}", yellow=True)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
-    """After the fixtures have ended: take the testbed down, finish the evidence, conclude."""
+    """Take the testbed down after the fixtures, finish the evidence, and conclude the run."""
     with stopping.ending(session.config).finishing(session):
-        with parts_of(session.config).alone("the JUnit file may be missing"):
+        with parts_of(session.config).isolated("the JUnit file may be missing"):
             make_junit_writable(session.config)
         try:
             return (yield)
@@ -327,7 +318,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 class LastLine:
-    """Writes what became of the run, after all that others write at its end; ``state`` has the line."""
+    """Writes the result of the run after everything that other plugins write at the end."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -336,13 +327,13 @@ class LastLine:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
         result = yield
         parts = parts_of(session.config)
-        with parts.alone("the end of the run cannot be shown"):
-            asked = stopping.ending(session.config).asked
-            if asked and self._state.last_line is not None:
+        with parts.isolated("the end of the run cannot be shown"):
+            signal_name = stopping.ending(session.config).asked
+            if signal_name and self._state.last_line is not None:
                 from pytest_nfvperf.plugin.run_result import conclude_stopped  # noqa: PLC0415 - only who measured has it
 
                 # The signal came while the report was written: the report is written again, and says so.
-                if conclude_stopped(session, self._state, asked):
+                if conclude_stopped(session, self._state, signal_name):
                     self._state.summarized = False
             self._write(session.config, parts)
         return result
@@ -350,23 +341,23 @@ class LastLine:
     def _write(self, config: pytest.Config, parts: EndParts) -> None:
         state, terminal = self._state, terminal_of(config)
         if state.last_line is None or terminal is None or terminal.verbosity < -1:
-            for line in parts.untold():
+            for line in parts.unshown():
                 print(f"nfvperf: {line}", file=sys.stderr)
             return
         if not state.summarized:
             show_summary(config)
-        for line in parts.untold():
+        for line in parts.unshown():
             terminal.write_line(f"nfvperf: {line}", yellow=True)
-        said = state.beside_error if state.beside_error and _one_stream() else state.last_line
+        shown = state.short_last_line if state.short_last_line and _one_stream() else state.last_line
         markup = {"yellow": True} if state.good and state.doubtful else {"green": state.good, "red": not state.good}
-        for line in folded(f"nfvperf: {said}", terminal.width):
+        for line in folded(f"nfvperf: {shown}", terminal.width):
             terminal.write_line(line, bold=True, **markup)
         if lost := terminal.lost():
             print(f"nfvperf: standard output takes no more: {lost}. {state.last_line}", file=sys.stderr)
 
 
 def _one_stream() -> bool:
-    """True where what pytest writes to stderr comes out beside our last line, as on a terminal: once is enough."""
+    """Whether stdout and stderr are the same stream, as on a terminal: then one message is enough."""
     try:
         out, err = os.fstat(1), os.fstat(2)
     except OSError:
@@ -378,34 +369,30 @@ def _finish(session: pytest.Session) -> None:
     config, parts = session.config, parts_of(session.config)
     nfv = config.stash.get(SESSION_KEY, None)
     if nfv is not None:
-        with parts.alone("the run was not taken down as a whole", "nfvperf clean removes what is left"):
+        with parts.isolated("the run was not taken down as a whole", "nfvperf clean removes what is left"):
             nfv.close(int(session.exitstatus), config.stash[STATE_KEY].reason(session))
     if RUN_DIR_KEY in config.stash and not is_worker(config):
         from pytest_nfvperf.plugin.run_result import conclude_session  # noqa: PLC0415
 
-        with stopping.ending(config).undisturbed(), parts.alone("the run cannot be concluded"):
+        with stopping.ending(config).undisturbed(), parts.isolated("the run cannot be concluded"):
             conclude_session(session, int(session.exitstatus), config.stash[STATE_KEY])
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Make sure that nothing of ours outlives the run, however it ended."""
+    """Leave nothing behind, however the run ended."""
     parts = parts_of(config)
-    with parts.alone("the run was not taken down as a whole", "nfvperf clean removes what is left"):
+    with parts.isolated("the run was not taken down as a whole", "nfvperf clean removes what is left"):
         nfv = config.stash.get(SESSION_KEY, None)
         if nfv is not None:
             nfv.close(int(pytest.ExitCode.INTERRUPTED))
-    with parts.alone("the testbed was not given back"):
-        _give_back(config)
+    with parts.isolated("the testbed was not given back"):
+        if SESSION_KEY in config.stash:
+            from pytest_nfvperf.plugin.session_factory import release_testbed  # noqa: PLC0415 - only who measured has one
+
+            release_testbed(config)
     stopping.unwatch(config)
-    for line in parts.untold():
+    for line in parts.unshown():
         print(f"nfvperf: {line}", file=sys.stderr)
-
-
-def _give_back(config: pytest.Config) -> None:
-    if SESSION_KEY in config.stash:
-        from pytest_nfvperf.plugin.session_factory import give_back  # noqa: PLC0415 - only who measured has a testbed
-
-        give_back(config)
 
 
 def session_of(config: pytest.Config) -> NfvSession:

@@ -16,35 +16,19 @@ from pytest_nfvperf.model.errors import ArgumentError
 
 NOT_QUICK = "nfv_not_quick"
 """Marker of parameters that the quick profile leaves out."""
-
-
 QUICK_ONLY = "nfv_quick_only"
 """Marker of parameters that only the quick profile has."""
-
-
 SMOKE_ONLY = "nfv_smoke_only"
 """Marker of parameters that only the smoke profile has."""
-
-
 VIRTUAL_TIME = "nfv_virtual_time"
 """Marks tests that count instructions."""
-
-
 SMOKE = "nfv_smoke"
 """Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
-
-
 FUNCTIONAL = "nfv_functional"
 """Marks tests that judge no rate and no time: they may run beside each other, and never beside a measurement."""
-
-
 _MOST_IN_SMOKE = 3
 """Values that the smoke profile compares: a slope over them has an interval from three on."""
-
-
 F = TypeVar("F", bound=Callable[..., Any])
-
-
 _QUICK = optional(VALUES)
 
 
@@ -117,12 +101,12 @@ def chosen(
 
 
 def _of_case(name: str, value: Any) -> str:
-    """The id of one value. Numbers, on and off need the parameter's name to say something."""
+    """The id of one value. A number, "on" and "off" need the name of the parameter to be understood."""
     return f"{name}_{_identify(value)}" if isinstance(value, int) else _identify(value)
 
 
 class Compared(tuple[Any, ...]):
-    """Values that one test compares, the baseline first: each is a subject of its own."""
+    """Values that one test compares, the baseline first. Each is a subject."""
 
     __slots__ = ()
 
@@ -163,7 +147,7 @@ def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = 
 
 
 def _series(name: str, values: Compared) -> str:
-    """``bridges_1_2_4_9``; a run of numbers by its ends, ``bridges_1_to_9``."""
+    """``bridges_1_2_4_9``; consecutive numbers by their ends, ``bridges_1_to_9``."""
     run = len(values) > 2 and all(isinstance(value, int) for value in values)
     if run and list(values) == list(range(values[0], values[0] + len(values))):
         return f"{name}_{values[0]}_to_{values[-1]}"
@@ -180,21 +164,15 @@ def _identify(value: Any) -> str:
 
 TOPOLOGY_FIXTURES = frozenset({"phy2phy", "pvp", "pvvp"})
 """Fixtures that deploy the topology of their own name."""
-
-
 BASE_FIXTURE = "nfv_session"
 """Every fixture of ours that touches the testbed depends on this one."""
-
-
 MARKER = "nfv"
-
-
 TESTBED_PARAMETER = "testbed"
 """Parameter, and label, of tests that run once for each label of the testbeds that were given."""
 
 
 def is_measuring(item: pytest.Item) -> bool:
-    """True for a test that uses the testbed."""
+    """Whether the test uses the testbed."""
     return BASE_FIXTURE in getattr(item, "fixturenames", ())
 
 

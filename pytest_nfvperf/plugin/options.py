@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,169 +26,174 @@ CHOICES = {
 }
 """Default and values of each option that is a choice. The parser does not check them: it would end the run before any
 hook, and without evidence."""
-
-
-_MOST_DIGITS = 9
-"""Of a count that somebody means."""
-
 SUITE_ORDER = "nfv_suite_order"
 """The ini option for the order of suites."""
+_MOST_DIGITS = 9
+"""A longer number of repeats is a typing error."""
+
+
+def _several(metavar: str) -> dict[str, Any]:
+    return {"action": "append", "default": [], "metavar": metavar}
+
+
+def _one_of(name: str) -> dict[str, Any]:
+    default, values = CHOICES[name]
+    return {"default": default, "metavar": "{" + ",".join(values) + "}"}
+
+
+_OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    (
+        "testbed",
+        _several("[LABEL=]FILE"),
+        (
+            "testbed file (default: the embedded testbed). pytest-xdist (-n) distributes the tests over several. "
+            "Testbeds with the same label are interchangeable, and every test runs once for each label. "
+            "DIRECTORY?TAGS names a place of labgrid"
+        ),
+    ),
+    (
+        "wait",
+        {"metavar": "TIME"},
+        "how long to wait for a testbed, or for CPUs, that another run uses; '0 s': do not wait (default: 30 min)",
+    ),
+    (
+        "profile",
+        _one_of("profile"),
+        "measuring profile: how long and how often to measure. It is not a traffic profile (default: %(default)s)",
+    ),
+    (
+        "sla",
+        _several("FILE"),
+        "SLA file to judge by, instead of the sla.yaml in each suite's folder. published:S1 names published figures",
+    ),
+    (
+        "ovs",
+        _several("[NAME=]WHERE"),
+        (
+            "Open vSwitch to test: a prefix, a root, 'installed', or a name of `nfvperf ovs list`. NAME=WHERE adds "
+            "one for tests that request it by Dut(version=NAME)"
+        ),
+    ),
+    (
+        "compare",
+        _several("[NAME=]WHERE"),
+        (
+            "Open vSwitch to compare with the others that this option names. The first is the baseline (`nfvperf "
+            "compare` uses this option)"
+        ),
+    ),
+    (
+        "compare-set",
+        _several("[SIDE:]other_config:KEY=VALUE"),
+        "a setting of one side of the comparison, or of all sides",
+    ),
+    (
+        "compare-margin",
+        {"metavar": "SHARE"},
+        "two sides are the same if the interval of their ratio lies within this distance of 1 (default: '2 %%')",
+    ),
+    (
+        "compare-rounds",
+        {"type": int, "metavar": "N"},
+        "count the instructions of each side exactly N times, without a second build of the baseline",
+    ),
+    (
+        "compare-blocks",
+        {"type": int, "metavar": "N"},
+        "end a comparison at its first interim look after N blocks, even without a result",
+    ),
+    ("results", {"default": "reports", "metavar": "DIR"}, "directory for results (default: %(default)s)"),
+    (
+        "resume",
+        {"metavar": "RUN"},
+        (
+            "resume a run that was killed or interrupted, in its directory, such as reports/latest. Tests that "
+            "ended there on the same rig are not measured again"
+        ),
+    ),
+    ("keep", {"action": "store_true"}, "keep the directory and the logs of the private OVS after the run"),
+    (
+        "record",
+        {"metavar": "DIR"},
+        "record the conversation with the generator in this directory. Engine 'replay' of a testbed file plays it",
+    ),
+    ("profile-cpu", {"action": "store_true"}, "draw flame graphs of streams, which show where the CPU cycles go"),
+    (
+        "virtual-time",
+        {"action": "store_true"},
+        "count instructions in a guest instead of measuring time: the cost of a packet is the same on any machine",
+    ),
+    ("plan", {"action": "store_true"}, "list the trials and the estimated time. Nothing is sent"),
+    (
+        "report",
+        _one_of("report"),
+        "write the evidence as a page at the end of the run. `nfvperf report` does it later (default: %(default)s)",
+    ),
+    (
+        "soak-duration",
+        {"metavar": "TIME"},
+        "duration of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 30 s, 15 min, 12 h)",
+    ),
+    (
+        "soak-load",
+        {"metavar": "LOAD"},
+        "load of soaks: '4 Mpps' per direction, or '80 %%' of the NDR (default: 4 Mpps, quick 2, if lossless)",
+    ),
+    (
+        "repeat",
+        {"default": "1", "metavar": "N"},
+        "search NDR, PDR and throughput N times, and judge the interval of their median (default: %(default)s)",
+    ),
+    (
+        "baseline",
+        {"metavar": "DIR"},
+        "results of an earlier run, or its file in a history, for limits such as '>= 97 %% of baseline'",
+    ),
+    (
+        "inconclusive",
+        _one_of("inconclusive"),
+        "what an INCONCLUSIVE verdict does: fail its test, or only warn (default: %(default)s)",
+    ),
+)
+"""In the order of --help: name, attributes for argparse, help."""
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Add the ``--nfv-*`` options."""
     group = parser.getgroup("nfvperf", "datapath acceptance (pytest_nfvperf)")
-    group.addoption(
-        "--nfv-testbed",
-        action="append",
-        default=[],
-        metavar="[LABEL=]FILE",
-        help="testbed file (default: the embedded testbed); more than one for -n, which deals the tests over them. "
-        "Testbeds of one label are alike, and every test runs once for each label. DIRECTORY?TAGS: a place of labgrid",
-    )
-    group.addoption(
-        "--nfv-wait",
-        default=None,
-        metavar="TIME",
-        help="wait so long for a testbed, or for CPUs, that another run uses; '0 s' for not at all (default: 30 min)",
-    )
-    _add_choice(group, "profile", "how thoroughly to measure")
-    group.addoption(
-        "--nfv-sla",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="SLA file(s) to judge by instead of the sla.yaml beside each suite; published:S1 for published figures",
-    )
-    _add_ovs(group)
-    _add_compare(group)
-    _add_results(group)
-    group.addoption("--nfv-profile-cpu", action="store_true", help="flame graphs of streams: where the CPU cycles go")
-    group.addoption(
-        "--nfv-virtual-time",
-        action="store_true",
-        help="count instructions in a guest instead of measuring by the clock: a packet's cost repeats on any machine",
-    )
-    group.addoption("--nfv-plan", action="store_true", help="list trials and an estimate of the time; send nothing")
-    _add_choice(group, "report", "render the evidence as a page at the end; later: nfvperf report")
-    _add_soak(group)
-    group.addoption(
-        "--nfv-repeat",
-        default="1",
-        metavar="N",
-        help="search NDR, PDR and throughput N times and judge the interval of their median (default: %(default)s)",
-    )
-    group.addoption(
-        "--nfv-baseline",
-        metavar="DIR",
-        help="results of an earlier run, or its file in a history, for limits such as '>= 97 %% of baseline'",
-    )
-    _add_choice(group, "inconclusive", "what an INCONCLUSIVE verdict does to its test")
-
-
-def _add_results(group: pytest.OptionGroup) -> None:
-    group.addoption("--nfv-results", default="reports", metavar="DIR", help="where results go (default: %(default)s)")
-    group.addoption(
-        "--nfv-resume",
-        metavar="RUN",
-        help="go on with a run that was killed: its directory, such as reports/latest. What ended there on the same "
-        "rig is not measured again",
-    )
-    group.addoption("--nfv-keep", action="store_true", help="keep the private OVS's directory and logs after the run")
-    group.addoption(
-        "--nfv-record",
-        metavar="DIR",
-        help="record the conversation with the generator in this directory, for engine 'replay' of a testbed file",
-    )
-
-
-def _add_soak(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--nfv-soak-duration",
-        metavar="TIME",
-        help="length of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 30 s, 15 min, 12 h)",
-    )
-    group.addoption(
-        "--nfv-soak-load",
-        metavar="LOAD",
-        help="load of soaks: '4 Mpps' per direction or '80 %%' of the NDR (default: 4 Mpps, quick 2, if lossless)",
-    )
-
-
-def _add_ovs(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--nfv-ovs",
-        action="append",
-        default=[],
-        metavar="[NAME=]WHERE",
-        help="Open vSwitch to test: a prefix, a root, 'installed', or a name of `nfvperf ovs list`; with NAME= "
-        "one more, for tests that ask for it by Dut(version=NAME)",
-    )
-
-
-def _add_compare(group: pytest.OptionGroup) -> None:
-    group.addoption(
-        "--nfv-compare",
-        action="append",
-        default=[],
-        metavar="[NAME=]WHERE",
-        help="compare this Open vSwitch with the others so given, the baseline first (`nfvperf compare` does this)",
-    )
-    group.addoption(
-        "--nfv-compare-set",
-        action="append",
-        default=[],
-        metavar="[SIDE:]other_config:KEY=VALUE",
-        help="a setting of one side of the comparison, or of all",
-    )
-    group.addoption(
-        "--nfv-compare-margin",
-        metavar="SHARE",
-        help="sides are the same where the interval of their ratio lies within this of 1 (default: '2 %%')",
-    )
-    group.addoption(
-        "--nfv-compare-rounds",
-        type=int,
-        metavar="N",
-        help="count instructions of each side so many times, no more, and without a second build of the baseline",
-    )
-    group.addoption(
-        "--nfv-compare-blocks",
-        type=int,
-        metavar="N",
-        help="end a comparison at the first look at so many blocks, though nothing can be told yet",
-    )
-
-
-def _add_choice(group: pytest.OptionGroup, name: str, what: str) -> None:
-    default, values = CHOICES[name]
-    metavar = "{" + ",".join(values) + "}"
-    group.addoption(f"--nfv-{name}", default=default, metavar=metavar, help=f"{what} (default: %(default)s)")
+    for name, attributes, text in _OPTIONS:
+        group.addoption(f"--nfv-{name}", help=text, **attributes)
 
 
 def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | None]:
     """The options of this run, and the first mistake in them.
 
-    With a mistake the defaults stand for what could be wrong, so that the options still say where evidence goes.
+    If there is a mistake, options that may be wrong have their defaults, and the others still say where evidence goes.
     """
     try:
         _refuse_missing_labels(config.invocation_params.dir, config.getoption("--nfv-testbed"))
         choices = {name: _choice(name, config.getoption(f"--nfv-{name}")) for name in CHOICES}
-        duration_s = _duration_s(config.getoption("--nfv-soak-duration"))
-        load = _load(config.getoption("--nfv-soak-load"))
-        repeat = _repeat(config.getoption("--nfv-repeat"))
-        wait_s = _wait_s(config.getoption("--nfv-wait"))
-        compare, rounds, blocks = _comparing(config), _compare_rounds(config), _compare_blocks(config)
-        resume = _resumed(config, choices["profile"])
+        duration_s = _seconds(config, "soak-duration", "15 min", "the length of a soak")
+        if duration_s is not None and duration_s < 1:
+            text = config.getoption("--nfv-soak-duration")
+            raise pytest.UsageError(f"--nfv-soak-duration: '{text}' is too short: write at least '1 s'")
+        parsed: dict[str, Any] = {
+            "soak_duration_s": duration_s,
+            "soak_load": _load(config.getoption("--nfv-soak-load")),
+            "repeat": _repeat(config.getoption("--nfv-repeat")),
+            "compare": _comparing(config),
+            "compare_rounds": _count(config, "rounds", virtual=True),
+            "compare_blocks": _count(config, "blocks", virtual=False),
+        }
+        if (wait_s := _seconds(config, "wait", "30 min", "how long to wait")) is not None:
+            parsed["wait_s"] = wait_s
+        parsed["resume"] = _resumed(config, choices["profile"])
     except pytest.UsageError as mistake:
         return _options(config, {name: default for name, (default, _) in CHOICES.items()}), mistake
-    options = replace(_options(config, choices), soak_duration_s=duration_s, soak_load=load, repeat=repeat)
-    options = replace(options, compare=compare, compare_rounds=rounds, compare_blocks=blocks, resume=resume)
-    return options if wait_s is None else replace(options, wait_s=wait_s), None
+    return replace(_options(config, choices), **parsed), None
 
 
 def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
-    """Without those about soaks. Paths are relative to where pytest was called."""
+    """The options that need no parsing. Paths are relative to the directory where pytest was called."""
     base = config.invocation_params.dir
     record, baseline = config.getoption("--nfv-record"), config.getoption("--nfv-baseline")
     return Options(
@@ -239,15 +244,17 @@ def _refuse_missing_labels(base: Path, given: Sequence[str]) -> None:
         )
 
 
-def _wait_s(text: str | None) -> float | None:
+def _seconds(config: pytest.Config, name: str, example: str, what: str) -> float | None:
+    """The value of an option in seconds; None where it is not given."""
+    text: str | None = config.getoption(f"--nfv-{name}")
     if text is None:
         return None
     from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - 8 ms, only when measuring
 
     try:
-        return quantity(text, replace(TIME, example="30 min"), "how long to wait")
+        return quantity(text, replace(TIME, example=example), what)
     except UnitError as error:
-        raise pytest.UsageError(f"--nfv-wait: {error}") from error
+        raise pytest.UsageError(f"--nfv-{name}: {error}") from error
 
 
 def _repeat(text: str) -> int:
@@ -257,7 +264,6 @@ def _repeat(text: str) -> int:
 
 
 def _comparing(config: pytest.Config) -> Comparing | None:
-    """The sides; None where none is given."""
     given, settings = config.getoption("--nfv-compare"), config.getoption("--nfv-compare-set")
     if not given:
         if settings:
@@ -273,36 +279,22 @@ def _comparing(config: pytest.Config) -> Comparing | None:
         raise pytest.UsageError(str(error)) from error
 
 
-def _compare_rounds(config: pytest.Config) -> int | None:
-    """How often sides are counted; None: until their difference is told."""
-    virtual = config.getoption("--nfv-compare") and config.getoption("--nfv-virtual-time")
-    return _count(
-        config, "rounds", where=bool(virtual), otherwise="is of a comparison by instructions: add --nfv-virtual-time"
-    )
-
-
-def _compare_blocks(config: pytest.Config) -> int | None:
-    """At how many blocks comparisons end; None: when they tell something, or their budget ends."""
-    by_the_clock = config.getoption("--nfv-compare") and not config.getoption("--nfv-virtual-time")
-    otherwise = "is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out"
-    return _count(config, "blocks", where=bool(by_the_clock), otherwise=otherwise)
-
-
-def _count(config: pytest.Config, of: str, *, where: bool, otherwise: str) -> int | None:
-    """``--nfv-compare-rounds`` or ``-blocks``: from 1, and only in runs where it means something."""
-    option = f"--nfv-compare-{of}"
+def _count(config: pytest.Config, unit: str, *, virtual: bool) -> int | None:
+    """``--nfv-compare-rounds`` or ``-blocks``: at least 1, and only for a comparison in the right kind of time."""
+    option = f"--nfv-compare-{unit}"
     count: int | None = config.getoption(option)
     if count is None:
         return None
-    if not where:
-        raise pytest.UsageError(f"{option} {otherwise}")
+    if not config.getoption("--nfv-compare") or config.getoption("--nfv-virtual-time") is not virtual:
+        by_the_clock = "is of a comparison by the clock: add --nfv-compare, and leave --nfv-virtual-time out"
+        by_instructions = "is of a comparison by instructions: add --nfv-virtual-time"
+        raise pytest.UsageError(f"{option} {by_instructions if virtual else by_the_clock}")
     if count < 1:
-        raise pytest.UsageError(f"{option}: {count} is no number of {of}: write a whole number from 1")
+        raise pytest.UsageError(f"{option}: {count} is no number of {unit}: write a whole number from 1")
     return count
 
 
 def _resumed(config: pytest.Config, profile: str) -> Path | None:
-    """The directory of the run to go on with, which is read."""
     given = config.getoption("--nfv-resume")
     if not given:
         return None
@@ -311,20 +303,6 @@ def _resumed(config: pytest.Config, profile: str) -> Path | None:
     run_dir = path_from(config.invocation_params.dir, given).resolve()
     read_earlier(config, run_dir, profile)
     return run_dir
-
-
-def _duration_s(text: str | None) -> float | None:
-    if text is None:
-        return None
-    from pytest_nfvperf.config.units import TIME, UnitError, quantity  # noqa: PLC0415 - 8 ms, only when needed
-
-    try:
-        seconds = quantity(text, replace(TIME, example="15 min"), "the length of a soak")
-    except UnitError as error:
-        raise pytest.UsageError(f"--nfv-soak-duration: {error}") from error
-    if seconds < 1:
-        raise pytest.UsageError(f"--nfv-soak-duration: '{text}' is too short: write at least '1 s'")
-    return seconds
 
 
 def _load(text: str | None) -> SoakLoad:

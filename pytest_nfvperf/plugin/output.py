@@ -1,12 +1,12 @@
-"""What the plugin writes to pytest's terminal, from whichever process it comes and whoever shows it.
+"""What the plugin writes to pytest's terminal, from any process.
 
-A report that cannot be written says nothing of what the tests found. So each file, each picture and each line at the
-end of a run is a part of its own, and so is what other plugins write then. A part that fails is told in one line, and
-changes no exit status.
+A report that cannot be written says nothing about the DUT. So each file, each picture and each line at the end of a run
+is a part of its own, and so is what other plugins write then. A part that fails is reported in one line, and changes no
+exit status.
 
-A measuring test has one line as it ends: what it was, what it found, what became of it and how long it took. The line
-replaces the dot that pytest writes, in a file and a pipe as on a terminal. Workers of xdist attach what they found to
-their reports, so that the controller writes the lines.
+A measuring test has one line when it ends: its name, its figures, its result and its time. The line replaces pytest's
+dot, also in a file or a pipe. Workers of xdist attach their findings to their reports, so that the controller writes
+the lines.
 """
 
 from __future__ import annotations
@@ -18,25 +18,34 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 import pytest
 
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import cut, encodable, visible
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.worker_channel import channel_of
 
 if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.evidence.reader import RunEvidence
     from pytest_nfvperf.adapters.report.texts import Findings
+    from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion
+    from pytest_nfvperf.ports.evidence import Sink
 
+FOUND = "nfv_found"
+"""Attribute of reports of measuring tests: the fields of ``Findings``, all text, which xdist can send."""
+PARTS_KEY = pytest.StashKey["EndParts"]()
+_HOOKS_OF_THE_END = ("pytest_sessionfinish", "pytest_terminal_summary", "pytest_unconfigure")
+_LONGEST = 400
 _WIDTH = 80
 
 
 class Terminal:
-    """pytest's terminal reporter, or what another plugin has put in its place, which may lack parts of it.
+    """pytest's terminal reporter, or another plugin's in its place, which may lack parts of it.
 
-    Texts are shown as they are: control characters and what the encoding lacks are escaped.
+    Control characters in texts, and characters that the encoding lacks, are escaped.
 
     Args:
         reporter: the plugin "terminalreporter" (pytest-tldr's has no ``isatty``).
@@ -47,23 +56,20 @@ class Terminal:
 
     @property
     def writer(self) -> Any:
-        """The terminal writer of pytest; None where the reporter has none."""
+        """Pytest's terminal writer; None where the reporter has none."""
         return getattr(self._reporter, "_tw", None)
 
     @property
     def file(self) -> TextIO:
-        """Where it writes to."""
         own = getattr(self.writer, "_file", None) or getattr(self._reporter, "file", None)
         return cast("TextIO", own or sys.stdout)
 
     @property
     def verbosity(self) -> int:
-        """As ``-v`` and ``-q`` count."""
         return int(getattr(self._reporter, "verbosity", 0))
 
     @property
     def hasmarkup(self) -> bool:
-        """True where colours are shown."""
         return bool(getattr(self._reporter, "hasmarkup", False))
 
     @property
@@ -75,50 +81,45 @@ class Terminal:
 
     @property
     def column(self) -> int:
-        """Where the cursor is."""
         return int(getattr(self.writer, "width_of_current_line", 0))
 
     def section(self, title: str, sep: str = "=") -> None:
-        """A line across, with a title."""
         if hasattr(self._reporter, "section"):
             self._reporter.section(self._shown(title), sep=sep)
         else:
             self.write_line(f" {title} ".center(_WIDTH, sep))
 
     def write_line(self, text: str, **markup: bool) -> None:
-        """Whole lines; the text may have colours of our own in it."""
         self.begin_line()
         for line in text.split("\n"):
             self.write(line, **markup)
             self.write("\n")
 
     def write(self, text: str, **markup: bool) -> None:
-        """A piece of a line."""
         if hasattr(self._reporter, "write"):
             self._reporter.write(self._shown(text), **markup)
         else:
             self.file.write(self._shown(text))
 
     def begin_line(self) -> None:
-        """End pytest's line of dots if one is open; under xdist it has no path before it."""
+        """End pytest's line of dots if one is open. Under xdist no path precedes it."""
         if hasattr(self._reporter, "currentfspath"):  # others begin a line anyway
             self._reporter.ensure_newline()
         if self.column:
             self.write("\n")
 
     def flush(self) -> None:
-        """Hand over what was written."""
         (self._reporter if hasattr(self._reporter, "flush") else self.file).flush()
 
     def outlive_output(self) -> None:
-        """From now on no line of pytest ends the run, should nobody read it any more or its disk be full."""
+        """From now on a closed pipe or a full disk no longer ends the run by an error of pytest."""
         from pytest_nfvperf.adapters.process.outputs import SteadyOutput  # noqa: PLC0415 - only in runs that measure
 
         if self.file is getattr(self.writer, "_file", None) and not hasattr(self.file, "failed"):
             self.writer._file = SteadyOutput(self.file)
 
     def lost(self) -> str:
-        """Why the output takes no more; "" as long as it does."""
+        """Why the output takes no more; "" while it does."""
         self.flush()
         failed = getattr(self.file, "failed", None)
         return "" if failed is None else str(getattr(failed, "strerror", None) or failed)
@@ -128,13 +129,12 @@ class Terminal:
 
 
 def terminal_of(config: pytest.Config) -> Terminal | None:
-    """The terminal of this process; None in one that has none."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return None if reporter is None else Terminal(reporter)
 
 
 def say(config: pytest.Config, line: str) -> None:
-    """Write a line for the user while a run goes on; a worker of pytest-xdist has its controller write it."""
+    """Write a line for the user during the run. A worker of pytest-xdist sends it to its controller."""
     channel = channel_of(config)
     if channel is not None:
         channel.say(line)
@@ -151,35 +151,21 @@ def say(config: pytest.Config, line: str) -> None:
         terminal.flush()
 
 
-PARTS_KEY = pytest.StashKey["EndParts"]()
-
-
-_LONGEST = 400
-
-
-_HOOKS = ("pytest_sessionfinish", "pytest_terminal_summary", "pytest_unconfigure")
-
-
 def parts_of(config: pytest.Config) -> EndParts:
-    """The parts of this run's end, made when first asked for."""
+    """The ``EndParts`` of this run, created on first use."""
     return config.stash.setdefault(PARTS_KEY, EndParts())
 
 
 class EndParts:
-    """Runs parts, and keeps a line for each that failed."""
+    """Runs the parts of a run's end in isolation, and keeps a line for each that failed."""
 
     def __init__(self) -> None:
         self._lines: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     @contextmanager
-    def alone(self, what: str, then: str = "") -> Iterator[None]:
-        """Around one part.
-
-        Args:
-            what: the beginning of the line, such as "the report cannot be written".
-            then: its end: what to do.
-        """
+    def isolated(self, what: str, then: str = "") -> Iterator[None]:
+        """Around one part. ``what`` begins its line, such as "the report cannot be written"; ``then``: what to do."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default")  # -W error is for tests: a warning here loses no report
@@ -190,19 +176,19 @@ class EndParts:
             self.note(what, error, then)
 
     def note(self, what: str, error: Exception, then: str = "") -> None:
-        """Keep the line; of parts of the same name the first."""
+        """Keep the line. Of several parts with one name the first counts."""
         line = cut(" ".join(visible(f"{what}: {_reason(error)}").split()), _LONGEST)
         self._lines.setdefault(what, f"{line}; {then}" if then else line)
 
-    def untold(self) -> list[str]:
-        """Lines that nobody has shown yet; they are shown now."""
-        fresh = [line for what, line in self._lines.items() if what not in self._told]
-        self._told.update(self._lines)
+    def unshown(self) -> list[str]:
+        """Lines that were not shown yet. The caller shows them."""
+        fresh = [line for what, line in self._lines.items() if what not in self._shown]
+        self._shown.update(self._lines)
         return fresh
 
 
 def _reason(error: Exception) -> str:
-    """Of what the world refused its own words; of a fault of ours where it is."""
+    """The system's words for an error of the system; the place of an error of ours."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     if isinstance(error, (NfvperfError, pytest.UsageError)):
@@ -215,23 +201,16 @@ def _reason(error: Exception) -> str:
 def protect_end(config: pytest.Config) -> None:
     """From now on neither the terminal nor what another plugin writes at the end can end this run.
 
-    Called once, when the run is about to measure.
+    Where a hook raises, pytest ends the run by a traceback and status 1, and calls no further hook. So errors of the
+    system in hooks of installed plugins become a line: a full disk, a missing permission, a character that a file does
+    not take. Other exceptions stay, and so does everything that a project's own conftest raises: it may be intended.
     """
+    # Called once, when the run is about to measure.
     terminal = terminal_of(config)
     if terminal is not None and not hasattr(config, "workerinput"):
         terminal.outlive_output()
-    _let_others_fail_alone(config)
-
-
-def _let_others_fail_alone(config: pytest.Config) -> None:
-    """Whatever another plugin cannot write fails alone.
-
-    pytest ends a run by a traceback and status 1 where a hook raises, and calls no hook after it. Of installed plugins
-    this holds for what the world refuses: a full disk, a missing permission, a character that a file does not take.
-    Other exceptions stay, and so does all that a project's own conftest raises: it may mean it.
-    """
     parts = parts_of(config)
-    for name in _HOOKS:
+    for name in _HOOKS_OF_THE_END:
         for impl in getattr(config.hook, name).get_hookimpls():
             module = str(getattr(impl.function, "__module__", ""))
             if not (impl.wrapper or impl.hookwrapper or module.rpartition(".")[2] == "conftest"):
@@ -240,7 +219,7 @@ def _let_others_fail_alone(config: pytest.Config) -> None:
 
 
 def make_junit_writable(config: pytest.Config) -> None:
-    """Escape what pytest does not: it writes a path into its JUnit file as it is, where none of it fits."""
+    """Escape attributes of the JUnit file: pytest writes a path as it is, even where XML allows none of it."""
     from _pytest.junitxml import xml_key  # noqa: PLC0415 - at the end of a run alone
 
     junit = config.stash.get(xml_key, None)
@@ -255,7 +234,7 @@ def make_junit_writable(config: pytest.Config) -> None:
 def failing_alone(
     function: Callable[..., object], parts: EndParts, what: str, kinds: tuple[type[Exception], ...]
 ) -> Callable[..., object]:
-    """The same function, of which an exception of these kinds becomes a line at the end of the run."""
+    """Wrap a function: exceptions of these kinds become a line at the end of the run."""
 
     def called(*arguments: object) -> object:
         try:
@@ -269,46 +248,62 @@ def failing_alone(
     return called
 
 
+class OtherResults(Protocol):
+    """Exports the results of tests for a tool of the user's. Its failures are reported at the end of the run."""
+
+    def sink(self, run_dir: Path) -> Sink:
+        """Takes the records of this process."""
+
+    def interrupted(self, became: TestConclusion) -> None:
+        """The running test does not end, because the run does."""
+
+    def concluded(self, run: RunEvidence, conclusion: RunConclusion) -> None:
+        """Export tests that no process could export, because they never ended."""
+
+
+OTHER_RESULTS = Point[Callable[[pytest.Config, str], OtherResults]]("results")
+"""By the option of pytest. Its value is the second argument."""
+
+
+def other_results(config: pytest.Config) -> Iterator[OtherResults]:
+    """Those that the user asks for; others are not imported."""
+    for option in OTHER_RESULTS.names():
+        if value := config.getoption(option, None):
+            yield OTHER_RESULTS.part(option)(config, value)
+
+
 class ShownSink:
-    """A sink that shows records and keeps none: where it fails, the test and its evidence go on.
+    """Passes records to a sink that only shows them. If that fails, the test and its evidence go on.
 
     Args:
-        sink: that one.
-        parts: take the line.
-        what: the beginning of the line.
+        sink: the sink.
+        parts: takes a line for each failure.
+        what: the beginning of that line.
     """
 
     def __init__(self, sink: Any, parts: EndParts, what: str) -> None:
-        self._sink = sink
-        self._parts = parts
-        self._what = what
+        self._sink, self._parts, self._what = sink, parts, what
 
     def emit(self, record: Any) -> None:
-        """Show it, if that works."""
-        with self._parts.alone(self._what):
+        with self._parts.isolated(self._what):
             self._sink.emit(record)
 
     def close(self) -> None:
-        """End it, if that works."""
-        with self._parts.alone(self._what):
+        with self._parts.isolated(self._what):
             self._sink.close()
 
 
-FOUND = "nfv_found"
-"""Attribute of reports of measuring tests: the fields of ``Findings``, all text, which xdist can send."""
-
-
-def attach(report: pytest.TestReport, found: Findings | None = None) -> None:
-    """Mark a report as one of a measuring test; the last one of a test carries what it found."""
-    setattr(report, FOUND, found._asdict() if found else {})
+def attach(report: pytest.TestReport, findings: Findings | None = None) -> None:
+    """Mark the report of a measuring test. The last report of a test carries what it found."""
+    setattr(report, FOUND, findings._asdict() if findings else {})
 
 
 class ResultLines:
-    """Hooks of the process that writes to the terminal. Silent with ``-q`` and without pytest's terminal reporter."""
+    """Writes a line for each measuring test. Silent with ``-q`` and without pytest's terminal reporter."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._found: dict[str, dict[str, Any]] = {}
+        self._fields: dict[str, dict[str, Any]] = {}
         self._seconds = defaultdict[str, float](float)
         self._ended = set[str]()
         self._repeated = set[str]()
@@ -322,22 +317,19 @@ class ResultLines:
 
     @pytest.hookimpl
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note how wide names are. The controller of xdist has no tests, but a session."""
         measuring = [item for item in session.items if is_measuring(item)]
-        if not measuring:
-            return
-        from pytest_nfvperf.adapters.report.texts import test_name  # noqa: PLC0415 - only for tests that measure
+        if measuring:
+            from pytest_nfvperf.adapters.report.texts import test_name  # noqa: PLC0415 - only for tests that measure
 
-        self._widest = max(len(test_name(item.nodeid)) for item in measuring)
+            self._widest = max(len(test_name(item.nodeid)) for item in measuring)
 
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """It knows how many tests there are."""
-        self._session = session
+        self._session = session  # counts the tests, also in the controller of xdist, which collects none
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Write no path: measuring tests have no dots that it would stand before. Then restore pytest's setting."""
+        """Suppress the path that pytest writes before dots: measuring tests have no dots."""
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not hasattr(reporter, "showfspath") or self._terminal is None or not is_measuring(item):
             return (yield)
@@ -351,39 +343,37 @@ class ResultLines:
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> Generator[None, tuple[str, str, Any], tuple[str, str, Any]]:
-        """No dot; what is counted, and the word that ``-v`` shows, stay pytest's."""
+        """Suppress the dot. The count, and the word for ``-v``, stay pytest's."""
         category, letter, word = yield
         return (category, "" if hasattr(report, FOUND) and self._terminal is not None else letter, word)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep what the phases of a test told."""
-        found = getattr(report, FOUND, None)
-        if found is not None:
-            self._found[report.nodeid] = found
+        fields = getattr(report, FOUND, None)
+        if fields is not None:
+            self._fields[report.nodeid] = fields
             self._seconds[report.nodeid] += report.duration
             if report.outcome not in {"passed", "failed", "skipped"}:  # "rerun": another plugin tries it again
                 self._repeated.add(report.nodeid)
 
     @pytest.hookimpl
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """The line."""
         self._ended.add(nodeid)  # once, however often another plugin repeats it
-        told, seconds = self._found.pop(nodeid, None), self._seconds.pop(nodeid, 0.0)
+        fields, seconds = self._fields.pop(nodeid, None), self._seconds.pop(nodeid, 0.0)
         repeated = nodeid in self._repeated
         self._repeated.discard(nodeid)
         terminal = self._terminal
-        if not told or terminal is None:
+        if not fields or terminal is None:
             return
         from pytest_nfvperf.adapters.report.texts import Findings, ResultText  # noqa: PLC0415 - as above
 
-        of = self._session.testscollected if self._session is not None else 0
-        found = Findings(**told)
+        count = self._session.testscollected if self._session is not None else 0
+        findings = Findings(**fields)
         if repeated:
-            found = found._replace(reason=f"{found.reason}; the test is repeated".removeprefix("; "))
-        text = ResultText(nodeid, found, seconds, (len(self._ended), of))
+            findings = findings._replace(reason=f"{findings.reason}; the test is repeated".removeprefix("; "))
+        text = ResultText(nodeid, findings, seconds, (len(self._ended), count))
         terminal.begin_line()
-        with parts_of(self._config).alone("the line of a test cannot be shown"):
+        with parts_of(self._config).isolated("the line of a test cannot be shown"):
             for pieces in text.lines(terminal.width, self._widest):
                 for piece, markup in pieces:
                     terminal.write(piece, **markup)

@@ -27,7 +27,7 @@ from pytest_nfvperf.session.run import NfvSession
 
 @dataclass(frozen=True, slots=True)
 class PlannedTest:
-    """What one test would send. ``seconds``: trials, overheads and set-up. ``skipped``: why it would be."""
+    """What one test would send. ``seconds``: trials, overheads and set-up. ``skipped``: the reason, if any."""
 
     node_id: str
     specs: tuple[TrialSpec, ...]
@@ -39,7 +39,6 @@ class PlannedTest:
 
 
 def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
-    """Print the plan of every collected test."""
     reporter = terminal_of(session.config)
     backend = nfv.backend
     if not isinstance(backend, SimulatedBackend) or reporter is None:
@@ -93,12 +92,12 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
 
 
 def _judges(text: str) -> bool:
-    """The message is about what the test saw, which a plan does not know."""
+    """Whether the message is about measured values, which a plan does not have."""
     return text.endswith(": AssertionError") or text.startswith((f"{DUT_FAILED}: ", f"{INCONCLUSIVE}: "))
 
 
 def _why_skipped(reports: Sequence[pytest.TestReport]) -> str:
-    """As pytest.skip was told; "" for a test that runs. An expected failure runs."""
+    """The reason given to pytest.skip; "" for a test that runs, such as an expected failure."""
     for report in reports:
         if report.skipped and isinstance(report.longrepr, tuple):
             return str(report.longrepr[2]).removeprefix("Skipped: ")

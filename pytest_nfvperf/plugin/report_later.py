@@ -14,7 +14,6 @@ from pytest_nfvperf.plugin.output import EndParts
 
 NOTE = "NFVPERF_REPORT_NOTE"
 """Environment variable of the run in the guest: the file in which it notes its directory."""
-
 PAGE = "report.html"
 
 
@@ -43,7 +42,7 @@ def write_noted(note: Path, rootpath: Path) -> None:
     from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415
 
     run_dir, parts = Path(note.read_text(encoding="utf-8")), EndParts()
-    with parts.alone("the report cannot be written", f"then: nfvperf report {run_dir}"):
+    with parts.isolated("the report cannot be written", f"then: nfvperf report {run_dir}"):
         write_report(read_run(run_dir), run_dir, rootpath, note=parts.note)
-    for line in parts.untold():
+    for line in parts.unshown():
         print(f"nfvperf: {line}", file=sys.stderr)

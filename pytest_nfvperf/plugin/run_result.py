@@ -1,7 +1,6 @@
-"""What became of the run: its tests are listed at the start, and at the end its evidence decides.
+"""The result of the run: its tests are listed at the start, and at the end its evidence decides.
 
-Also what the plugin prints of it: the header, and the summary at the end. Nothing here happens in a run that measures
-nothing.
+The header and the summary at the end are printed here, too. Nothing here happens in a run that measures nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ from pytest_nfvperf.model.evidence.conclusion import (
 from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, TestEndData
 from pytest_nfvperf.model.measure.profile import SMOKE
-from pytest_nfvperf.plugin.other_results import other_results
-from pytest_nfvperf.plugin.output import EndParts, Terminal, parts_of
+from pytest_nfvperf.plugin.output import EndParts, Terminal, other_results, parts_of
 from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.run_state import (
@@ -59,16 +57,22 @@ from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 
 CONCLUDED_KEY = pytest.StashKey[tuple[RunEvidence, RunConclusion]]()
-
-
 EVIDENCE = "evidence.jsonl"
-
-
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""A disk that has no room for a link has none for evidence either, which is better said before anything is measured."""
-
-
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
+SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""A disk without room for a link has none for evidence. It is better to say so before anything is measured."""
+_STATUSES = {
+    Fate.PASSED: ("passed", Cause.UNKNOWN),
+    Fate.SKIPPED: ("skipped", Cause.SKIP),
+    Fate.XFAIL: ("skipped", Cause.XFAIL),
+    Fate.FAILED: ("failed", Cause.ASSERTION),
+    Fate.INCONCLUSIVE: ("failed", Cause.INCONCLUSIVE),
+    Fate.BROKEN: ("error", Cause.TESTBED),
+    Fate.USAGE: ("error", Cause.USAGE),
+    Fate.INTERNAL: ("error", Cause.INTERNAL),
+}
+"""Status and cause of a test whose result is known only from its report."""
 
 
 def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest.CollectReport]) -> None:
@@ -93,21 +97,19 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
         parts_of(session.config).note(NOT_LATEST, error)
     for report in uncollected:
         nfv.begin_test(report.nodeid, TestData(labels=(("suite", Path(report.nodeid).parent.name or "other"),)))
-        reason = f"cannot be collected: {_last_line(report.longreprtext)}"
-        nfv.end_test(TestEndData("error", 0.0, reason, Cause.USAGE, report.longreprtext))
+        text = report.longreprtext
+        # pytest marks the exception of a traceback by "E".
+        exception = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
+        reason = f"cannot be collected: {one_line(exception[-1] if exception else text)}"
+        nfv.end_test(TestEndData("error", 0.0, reason, Cause.USAGE, text))
 
 
 def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.UsageError) -> None:
-    """Put into the evidence that the run ends before its first test, by a mistake of the user's.
+    """Record that a mistake of the user's ended the run before its first test.
 
-    A worker of xdist cannot end the run: it tells its controller, which does. A run that this one was to go on with
-    keeps all that it has: how this ended is beside it, in a file of its own. Where not even an option or the testbed
-    file can be used, there is no session, and no run record: the evidence is how the run ended.
-
-    Args:
-        config: pytest's.
-        items: the tests that were selected.
-        error: what pytest tells the user.
+    A worker of xdist cannot end the run, so it reports the mistake to its controller. In a resumed run the end goes to
+    a file of its own, and the earlier evidence stays as it is. Without a usable option or testbed file there is no
+    session and no run record: then the evidence is only how the run ended.
     """
     state, options = config.stash[STATE_KEY], config.stash[OPTIONS_KEY]
     state.note(str(error))
@@ -121,7 +123,7 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
     selected = tuple(item.nodeid for item in items)
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
     conclusion = conclude_run(RunFacts(never, status, reason))
-    state.last_line, state.beside_error = conclusion.last_line, conclusion.without_reason
+    state.last_line, state.short_last_line = conclusion.last_line, conclusion.without_reason
     try:
         if resumed_name(config):
             _write_end(_end_file(config, run_dir, REFUSED), status, reason)
@@ -132,21 +134,15 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
             _ = nfv.recorder
     except (ConfigError, TestbedError):
         return  # there is no place for evidence either: the mistake is what the user has to read
-    with parts_of(config).alone(NOT_LATEST):
+    with parts_of(config).isolated(NOT_LATEST):
         point_latest(run_dir)
 
 
-def _last_line(text: str) -> str:
-    """Of a traceback: the exception, which pytest marks by ``E``."""
-    lines = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
-    return one_line(lines[-1] if lines else text)
-
-
 def conclude_session(session: pytest.Session, exitstatus: int, state: RunState) -> None:
-    """Read the evidence back, decide, and let exit status and JUnit file say it.
+    """Conclude the run from its evidence, and set the exit status and the JUnit file accordingly.
 
-    Read back so that ``nfvperf show`` finds what this found, and so that with xdist the controller knows what its
-    workers measured.
+    The evidence is read back, so that ``nfvperf show`` comes to the same result, and so that with xdist the controller
+    knows what its workers measured.
     """
     config, parts = session.config, parts_of(session.config)
     run_dir = config.stash.get(RUN_DIR_KEY, None)
@@ -156,124 +152,100 @@ def conclude_session(session: pytest.Session, exitstatus: int, state: RunState) 
     distributes = bool(config.getoption("numprocesses", None) or config.getoption("tx", None))
     file = _end_file(config, run_dir, CONTROLLER if distributes else "")
     if distributes:
-        with parts.alone("the evidence cannot say how the run ended"):
+        with parts.isolated("the evidence cannot say how the run ended"):
             _write_end(file, exitstatus, reason)
     _decide(session, run_dir, state, {file.name: RunEndData(exitstatus, 0.0, {}, reason)})
     if CONCLUDED_KEY in config.stash:
-        for results in other_results(config):
-            results.concluded(*config.stash[CONCLUDED_KEY])
+        for exporter in other_results(config):
+            exporter.concluded(*config.stash[CONCLUDED_KEY])
 
 
-def conclude_stopped(session: pytest.Session, state: RunState, asked: str) -> bool:
-    """A signal came after the evidence had ended: the run was interrupted all the same, and every place says so.
-
-    Args:
-        session: pytest's.
-        state: of this process.
-        asked: name of the signal.
+def conclude_stopped(session: pytest.Session, state: RunState, signal_name: str) -> bool:
+    """Conclude again after a signal that came when the evidence had ended: the run still counts as interrupted.
 
     Returns:
-        True when the conclusion changed: a report that was written before says what is not so any more.
+        True when the conclusion changed, so that an earlier report is out of date.
     """
     concluded = session.config.stash.get(CONCLUDED_KEY, None)
     if concluded is None or concluded[1].fate is RunFate.INTERRUPTED:
         return False
     run_dir = session.config.stash[RUN_DIR_KEY]
-    reason = f"stopped by {asked} while the report was written: every test had ended"
+    reason = f"stopped by {signal_name} while the report was written: every test had ended"
     file, status = _end_file(session.config, run_dir, STOPPED), int(pytest.ExitCode.INTERRUPTED)
-    with parts_of(session.config).alone("the evidence cannot say how the run ended"):
+    with parts_of(session.config).isolated("the evidence cannot say how the run ended"):
         _write_end(file, status, reason)
     _decide(session, run_dir, state, {file.name: RunEndData(status, 0.0, {}, reason)})
     return True
 
 
-def _end_file(config: pytest.Config, run_dir: Path, who: str) -> Path:
-    """Of this process, which may go on with a run that has such a file already."""
-    return evidence_file(run_dir, "-".join(filter(None, (resumed_name(config), who))))
+def _end_file(config: pytest.Config, run_dir: Path, role: str) -> Path:
+    """The file for how this process ended. A resumed run may have such a file of an earlier process."""
+    return evidence_file(run_dir, "-".join(filter(None, (resumed_name(config), role))))
 
 
 def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends: Mapping[str, RunEndData]) -> None:
-    """``known_ends``: how this process ended, which its file lacks where the disk refused it."""
+    """Conclude the run. ``known_ends``: how this process ended, in case the disk refused that record."""
     config, parts = session.config, parts_of(session.config)
-    with parts.alone("the evidence cannot be read", "the status is by what the tests' own reports say"):
+    with parts.isolated("the evidence cannot be read", "the status is by what the tests' own reports say"):
         # Only the report looks at every trial: without one, the end of a large run takes a third of the memory.
         run = read_run(run_dir, steps=config.getoption("--nfv-report") == "html", known_ends=known_ends)
-        _add_results(run, state)
+        # Add results that the evidence could not take because the disk was full.
+        for node_id in state.reported:
+            facts = _reported_facts(node_id, state)
+            if facts is not None and facts.cause is Cause.TESTBED and run.test(facts.node_id).end is None:
+                run.test(facts.node_id).end = TestEndData("error", 0.0, facts.reason, facts.cause)
         config.stash[CONCLUDED_KEY] = run, conclude(run)
     concluded = config.stash.get(CONCLUDED_KEY, None)
     conclusion = _without_evidence(session, state, known_ends) if concluded is None else concluded[1]
     session.exitstatus = conclusion.exit_status
     state.last_line, state.good = conclusion.last_line, conclusion.fate in GOOD
-    if state.beside_error:
-        state.beside_error = conclusion.without_reason
+    if state.short_last_line:
+        state.short_last_line = conclusion.without_reason
     state.doubtful = conclusion.rig == Grade.UNTRUSTED
     if concluded is not None:
-        with parts.alone(f"{COMPARISON_FILE} cannot be written"):
+        with parts.isolated(f"{COMPARISON_FILE} cannot be written"):
             compared = compared_run(*concluded)
             if compared is not None:
                 write_comparison(compared, run_dir)
     if (junit := config.getoption("xmlpath", None)) is not None:
-        with parts.alone("the JUnit file does not say what became of each test"):
+        with parts.isolated("the JUnit file does not say what became of each test"):
             tell_junit(config.invocation_params.dir / Path(os.path.expandvars(junit)).expanduser(), conclusion)
 
 
-def _add_results(run: RunEvidence, state: RunState) -> None:
-    """Put in results that the evidence could not take. The disk was full: without evidence no result counts."""
-    for node_id in state.reported:
-        facts = _told_facts(node_id, state)
-        if facts is not None and facts.cause is Cause.TESTBED and run.test(facts.node_id).end is None:
-            run.test(facts.node_id).end = TestEndData("error", 0.0, facts.reason, facts.cause)
-
-
 def _without_evidence(session: pytest.Session, state: RunState, known_ends: Mapping[str, RunEndData]) -> RunConclusion:
-    """What the reports of tests say, where nothing else can be read."""
-    told = [facts for node_id in state.reported if (facts := _told_facts(node_id, state)) is not None]
-    known = {facts.node_id for facts in told}
+    """Conclude from the tests' reports, where the evidence cannot be read."""
+    ended = [facts for node_id in state.reported if (facts := _reported_facts(node_id, state)) is not None]
+    known = {facts.node_id for facts in ended}
     never = [TestFacts(item.nodeid, began=False) for item in session.items if storable(item.nodeid) not in known]
     end = next(iter(known_ends.values()))
-    conclusion = conclude_run(RunFacts((*told, *never), end.exit_status, end.reason))
+    conclusion = conclude_run(RunFacts((*ended, *never), end.exit_status, end.reason))
     if conclusion.fate not in GOOD:
         return conclusion
     headline = f"Passed, by what its reports say: {', '.join(counted(conclusion.tests))}"
     return replace(conclusion, headline=headline, advice="This is no acceptance as long as the evidence cannot be read")
 
 
-_STATUSES = {
-    Fate.PASSED: ("passed", Cause.UNKNOWN),
-    Fate.SKIPPED: ("skipped", Cause.SKIP),
-    Fate.XFAIL: ("skipped", Cause.XFAIL),
-    Fate.FAILED: ("failed", Cause.ASSERTION),
-    Fate.INCONCLUSIVE: ("failed", Cause.INCONCLUSIVE),
-    Fate.BROKEN: ("error", Cause.TESTBED),
-    Fate.USAGE: ("error", Cause.USAGE),
-    Fate.INTERNAL: ("error", Cause.INTERNAL),
-}
-
-
-def _told_facts(node_id: str, state: RunState) -> TestFacts | None:
-    """What a test's last report carries of its result; None of a test that has none."""
-    found = state.reported[node_id].get(RESULT, "")
-    if found not in _STATUSES:
+def _reported_facts(node_id: str, state: RunState) -> TestFacts | None:
+    """The result that a test's last report carries; None where it carries none."""
+    result = state.reported[node_id].get(RESULT, "")
+    if result not in _STATUSES:
         return None
-    status, cause = _STATUSES[Fate(found)]
+    status, cause = _STATUSES[Fate(result)]
     if cause is Cause.INCONCLUSIVE and node_id not in state.failed:
         status = "passed"  # tolerated
     return TestFacts(storable(node_id), status=status, cause=cause, reason=state.reported[node_id].get(REASON, ""))
 
 
 def _write_end(file: Path, exitstatus: int, reason: str) -> None:
-    """How the run ended, in a file of its own: for who knows more than those who measured."""
-    who = file.stem.removeprefix("evidence").removeprefix("-")
-    recorder = Recorder(file.parent.name, [EvidenceWriter(file)], SystemClock(), who)
+    """Write how the run ended into a file of its own."""
+    process = file.stem.removeprefix("evidence").removeprefix("-")
+    recorder = Recorder(file.parent.name, [EvidenceWriter(file)], SystemClock(), process)
     recorder.emit(RunEndData(exitstatus, 0.0, {}, reason))
     recorder.close()
 
 
-SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
-
-
 def header(session: NfvSession, *, measures: bool) -> list[str]:
-    """Testbed, DUT, generator and profile, one line each; where results go, of a run that measures."""
+    """Testbed, DUT, generator and profile, one line each; in a run that measures also the results directory."""
     try:
         lines = session.backend.describe()
     except (ConfigError, TestbedError) as error:  # only --collect-only comes here with something missing
@@ -291,7 +263,7 @@ def header(session: NfvSession, *, measures: bool) -> list[str]:
 
 
 def skipped_lines(run: RunEvidence) -> list[str]:
-    """Why tests were skipped, a line for each reason: the user must see what was not measured."""
+    """One line for each reason of a skip: the user must see what was not measured."""
     ends = [test.end for test in run.tests.values() if test.end is not None]
     reasons = Counter(
         end.reason or "no reason given" for end in ends if end.status == "skipped" and end.cause is not Cause.XFAIL
@@ -308,48 +280,43 @@ def summary(
     parts: EndParts,
     time_for_charts: Callable[[], bool] = lambda: True,
 ) -> None:
-    """The table of all outcomes, what did not pass, what was left behind on purpose, and where the report is.
+    """Show the table of outcomes, what did not pass, what was left behind on purpose, and where the report is.
 
     Args:
-        terminal: where it goes.
+        terminal: pytest's.
         run_dir: where the evidence is.
-        options: what the user asked for.
+        options: of this run.
         leftovers: what the testbed left behind on purpose.
-        concluded: the evidence, read back, and what became of the run.
-        parts: of the run's end: what fails here is noted there.
-        time_for_charts: False once the report has to do without more of them.
+        concluded: the evidence, read back, and its conclusion.
+        parts: takes a line for each part that fails here.
+        time_for_charts: False once the report must be written without the missing charts.
     """
     run, conclusion = concluded
     terminal.section("datapath acceptance", sep="=")
-    with parts.alone("the table cannot be shown", f"then: nfvperf show {run_dir}"):
+    with parts.isolated("the table cannot be shown", f"then: nfvperf show {run_dir}"):
         if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
             terminal.write_line(table)
     _write(terminal, test_lines(worth_telling(conclusion.tests)))
-    told = (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers)
-    _write(terminal, [f"nfvperf: {line}" for line in told], yellow=True)
-    with parts.alone("what the machine did cannot be shown"):
+    notes = (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers)
+    _write(terminal, [f"nfvperf: {line}" for line in notes], yellow=True)
+    with parts.isolated("what the machine did cannot be shown"):
         did = run.machine.did
         if did is not None:
             _write(terminal, [f"rig:      {did.grade}: {did.details}"], yellow=not did.quiet)
     terminal.write_line(f"evidence: {run_dir}")
-    with parts.alone(NOT_LATEST):
+    with parts.isolated(NOT_LATEST):
         point_latest(run_dir)
     if options.report:
-        with parts.alone("the report cannot be written", f"then: nfvperf report {run_dir}"):
-            terminal.write_line(f"report:   {_rendered(options, run, run_dir, parts, time_for_charts)}")
+        with parts.isolated("the report cannot be written", f"then: nfvperf report {run_dir}"):
+            if is_left_to_host():
+                page = leave_to_host(run_dir)
+            else:
+                from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - matplotlib takes a second
+
+                page = write_report(run, run_dir, options.root, time_for_charts=time_for_charts, note=parts.note)
+            terminal.write_line(f"report:   {page}")
 
 
 def _write(terminal: Terminal, lines: Iterable[str], *, yellow: bool = False) -> None:
-    """Lines, each folded between words where the terminal is narrower."""
     for part in (part for line in lines for part in folded(line, terminal.width)):
         terminal.write_line(part, yellow=yellow)
-
-
-def _rendered(
-    options: Options, run: RunEvidence, run_dir: Path, parts: EndParts, time_for_charts: Callable[[], bool]
-) -> Path:
-    if is_left_to_host():
-        return leave_to_host(run_dir)
-    from pytest_nfvperf.session.run_report import write_report  # noqa: PLC0415 - matplotlib takes a second
-
-    return write_report(run, run_dir, options.root, time_for_charts=time_for_charts, note=parts.note)

@@ -15,27 +15,27 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.session.options import Options
 
 if TYPE_CHECKING:
+    from pytest_nfvperf.adapters.evidence.reader import TestEvidence
     from pytest_nfvperf.session.run import NfvSession
 
 SESSION_KEY: pytest.StashKey[NfvSession] = pytest.StashKey()
+ADOPTED_KEY: pytest.StashKey[TestEvidence] = pytest.StashKey()
+"""In a resumed run, of a test that is not measured again: its earlier evidence, as the current SLA judges it."""
 OPTIONS_KEY = pytest.StashKey[Options]()
 STATE_KEY = pytest.StashKey["RunState"]()
 RUN_DIR_KEY = pytest.StashKey[Path]()
-
 RUN_DIR, FAR = "nfv_run_dir", "nfv_far"
 """In a worker's input: where this run's results go, and whether the worker has a directory of its own."""
-
 MISTAKE = "nfv_mistake"
-"""In a worker's output: by which mistake of the user's the run ends. Without it xdist ends it by an internal error."""
-
+"""In a worker's output: the user's mistake that ends the run. Without it xdist would report an internal error."""
 LATEST = "latest"
 NOT_LATEST = "the link to the latest run was not renewed"
 _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-"""How a file system that has no symbolic links refuses one (symlink(2)): vfat and exfat, some network shares."""
+"""Errors of a file system that has no symbolic links (symlink(2)): vfat and exfat, some network shares."""
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Tell a worker of pytest-xdist from its controller, and from a process that has no workers."""
+    """Whether this process is a worker of pytest-xdist."""
     return hasattr(config, "workerinput")
 
 
@@ -44,29 +44,30 @@ class RunState:
 
     Attributes:
         uncollected: reports of what could not be collected.
-        last_line: what to print after all others; None for nothing.
-        beside_error: the same without the reason, where pytest writes that by itself; "" where it does not.
-        good: it is good news.
+        last_line: the result of the run, printed after everything else; None for nothing.
+        short_last_line: the same without the reason, where pytest prints that itself; "" where it does not.
+        good: the result is a pass.
         doubtful: the rig was too disturbed to trust it.
         summarized: the summary has been shown.
-        reported: user properties of each test's last report, by node id; ``failed``: tests that pytest calls failed.
+        reported: user properties of each test's last report, by node id.
+        failed: node ids of tests that pytest reports as failed.
     """
 
     def __init__(self) -> None:
         self.uncollected: list[pytest.CollectReport] = []
         self.last_line: str | None = None
-        self.beside_error = ""
+        self.short_last_line = ""
         self.good = self.doubtful = self.summarized = False
         self.reported: dict[str, dict[str, str]] = {}
         self.failed: set[str] = set()
         self._reason = ""
 
     def note(self, reason: str) -> None:
-        """Remember what ends the run, where pytest calls no hook for it."""
+        """Remember what ends the run where pytest calls no hook for it."""
         self._reason = reason
 
     def reason(self, session: pytest.Session) -> str:
-        """What ended the run before its time; "" for nothing."""
+        """What ended the run early; "" for nothing."""
         return self._reason or str(session.shouldfail or session.shouldstop or "")
 
     @pytest.hookimpl
@@ -76,7 +77,6 @@ class RunState:
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember a test's result, for where the evidence cannot be read back."""
         if report.failed:
             self.failed.add(report.nodeid)
         if report.user_properties:
@@ -84,7 +84,6 @@ class RunState:
 
     @pytest.hookimpl
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Remember what interrupted the run: a person, a signal, or pytest itself."""
         self._reason = str(excinfo.value) or "by Ctrl-C"
 
     @pytest.hookimpl
@@ -94,7 +93,7 @@ class RunState:
 
 
 def run_directory(config: pytest.Config, options: Options) -> Path:
-    """This run's directory; made only when something is written to it."""
+    """This run's directory. It is created only when something is written to it."""
     if RUN_DIR_KEY in config.stash:
         return config.stash[RUN_DIR_KEY]
     workerinput = getattr(config, "workerinput", {})
@@ -105,16 +104,16 @@ def run_directory(config: pytest.Config, options: Options) -> Path:
     elif options.resume:
         run_dir = options.resume
     else:
-        # One that is not there yet: time and pid come again where the clock is set back, and in containers.
+        # The name may exist: time and pid repeat after the clock was set back, and in containers.
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
-        named = (options.results / (f"{name}-{number}" if number else name) for number in count())
-        run_dir = next(path for path in named if not os.path.lexists(path))
+        candidates = (options.results / (f"{name}-{number}" if number else name) for number in count())
+        run_dir = next(path for path in candidates if not os.path.lexists(path))
     config.stash[RUN_DIR_KEY] = run_dir
     return run_dir
 
 
 def point_latest(run_dir: Path) -> None:
-    """Let ``latest`` beside the run directory point at it, atomically.
+    """Point the link ``latest`` at the run directory, atomically.
 
     Raises:
         ConfigError: something else has this name. It is not ours, and stays.

@@ -1,7 +1,7 @@
-"""Deals tests to the workers of pytest-xdist: measuring ones only to workers that hold a testbed.
+"""Distributes tests to the workers of pytest-xdist: measuring ones only to workers that hold a testbed.
 
-xdist's own schedulers deal the tests of runs that measure nothing. Ours is its LoadScopeScheduling, where a scope is a
-group of tests that belong together, with another choice of who gets which scope, and when.
+xdist's own schedulers distribute the tests of runs that measure nothing. Ours is its LoadScopeScheduling with groups of
+tests that belong together as scopes, and with another choice of which worker gets which scope, and when.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from pytest_nfvperf.plugin.controller_channel import ControllerChannel
 from pytest_nfvperf.plugin.work_groups import Group, measures, next_group, work_queue
 
 _AHEAD = 2
-"""Tests that a worker must have: it begins one only when it knows the next, or that there is none."""
-
+"""Tests that a worker must have: it begins one only when it knows the next one, or that there is none."""
 _NOT_STARTED = (execnet.HostNotFound, execnet.RemoteError, EOFError, OSError)
 
 
-class LateChoice:
-    """xdist's own scheduler until a worker says that it collected tests that measure: then ours.
+class DeferredScheduler:
+    """xdist's own scheduler until a worker reports tests that measure, then ours.
 
-    It has the methods of ``xdist.scheduler.protocol.Scheduling``, of the one that was chosen.
+    It has the methods of ``xdist.scheduler.protocol.Scheduling``, which the chosen scheduler implements.
     """
 
     def __init__(
@@ -39,14 +38,13 @@ class LateChoice:
 
     @property
     def is_ours(self) -> bool:
-        """False as long as nothing measures."""
         return isinstance(self.chosen, TestbedScheduling)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.chosen, name)
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        """A worker has collected its tests, and has reported which of them measure."""
+        """Note the tests of a worker, which has reported by now which of them measure."""
         if self._channel.places and not self.is_ours:
             standard, self.chosen = self.chosen, TestbedScheduling(self._config, self._channel, self._refuse)
             self.chosen.numnodes = standard.numnodes
@@ -54,12 +52,8 @@ class LateChoice:
                 self.chosen.add_node(known)
         self.chosen.add_node_collection(node, collection)
 
-    def leave_out(self) -> bool:
-        """One worker less will come: the others do not wait for what it would collect.
-
-        Returns:
-            False when none of them can run all that is left.
-        """
+    def go_on_with_one_less(self) -> bool:
+        """Do not wait for the collection of a worker that will not start. False: the others cannot run all tests."""
         self.chosen.numnodes -= 1
         if self.chosen.collection_is_completed and self.chosen.nodes:
             self.chosen.schedule()
@@ -68,16 +62,16 @@ class LateChoice:
 
 
 class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignore]
-    """Deals the tests of a run that measures.
+    """Distributes the tests of a run that measures.
 
-    Tests that measure nothing go first, to all workers at once, then functional ones to all that have a rig for them.
-    When the last of them has ended, the measuring ones begin: nothing of this run is beside them.
+    Tests that measure nothing run first, on all workers at once, then functional tests on all workers with a rig for
+    them. Measuring tests begin when the last of them has ended, so that nothing of this run runs beside them.
 
-    xdist's class has the state, and the bookkeeping of what is done::
+    xdist's class has the state, and keeps track of what is done::
 
-        workqueue               group -> {test: done}            that no worker has
+        workqueue               group -> {test: done}            groups that no worker has
         assigned_work           worker -> group -> {test: done}  in the order in which the worker runs them
-        registered_collections  worker -> its tests              empty for one that collected others than the first
+        registered_collections  worker -> its tests              empty for one whose tests differ from the first one's
 
     Args:
         config: of the controller.
@@ -86,7 +80,7 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
     """
 
     __test__ = False
-    collection: list[str] | None  # None until the tests are dealt
+    collection: list[str] | None  # None until the tests are distributed
 
     def __init__(self, config: pytest.Config, channel: ControllerChannel, refuse: Callable[[str], None]) -> None:
         super().__init__(config)
@@ -102,7 +96,7 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         return self.collection is not None or super().collection_is_completed
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        """A worker has collected; one that collected other tests than the first gets none."""
+        """Note the tests of a worker. One whose tests differ from the first worker's gets none."""
         if self._first is None:
             self._first = list(collection)
         alike = sorted(collection) == sorted(self._first)
@@ -115,7 +109,7 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
             self.config.hook.pytest_collectreport(report=report)
 
     def schedule(self) -> None:
-        """Deal the tests when all have collected; again when a worker that replaces a lost one has."""
+        """Distribute the tests when all workers have collected, and again when a replacement has."""
         if self.collection is None:
             self.collection = tests = self._first or []
             self.workqueue = work_queue(tests, self._channel.places)
@@ -133,26 +127,22 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
             super().mark_test_complete(node, item_index, duration)
 
     def mark_test_pending(self, item: str) -> None:
-        """Run the test that a lost worker ran once more, before the others of its group."""
+        """Repeat the test of a lost worker, before the others of its group."""
         group = self._lost.pop(item)
         group[item] = False
         self._put_back(self._split_scope(item), group)
         self._feed()
 
     def mark_test_lost(self, item: str) -> None:
-        """A test that a lost worker ran is not run again."""
+        """Do not repeat the test of a lost worker."""
         self._lost.pop(item)
         self._begin_measuring_when_quiet()
 
     def remove_node(self, node: Any) -> str | None:
-        """A worker has ended or was lost: what it had is dealt again.
-
-        Returns:
-            The test that it ran; None when it ran none.
-        """
+        """Distribute again what a worker had that has ended or was lost. Returns the test that it ran, if any."""
         unfinished = self._unfinished(node)
         del self.assigned_work[node]
-        if self.collection is None:  # what a lost worker collected does not count
+        if self.collection is None:  # the collection of a lost worker does not count
             self.registered_collections.pop(node, None)
         if not unfinished:
             return None
@@ -167,7 +157,7 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         return lost
 
     def go_on_without(self) -> bool:
-        """No worker comes for what was lost: who waits to measure goes on, and runs it later. False: nobody can."""
+        """Stop waiting for a replacement worker. False: no worker can run what is left."""
         self._left_out = True
         self._begin_measuring_when_quiet()
         return all(map(self._can_run, self._waiting()))
@@ -190,27 +180,27 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         return [(name, tests) for name, tests in self.assigned_work[node].items() if not all(tests.values())]
 
     def _can_run(self, group: Group) -> bool:
-        return any(self._may(node, group) for node in self.assigned_work)
+        return any(self._may_get(node, group) for node in self.assigned_work)
 
-    def _may(self, node: Any, group: Group) -> bool:
-        """Whether a worker gets it: of a run that goes on only those that take its tests over, as long as one can."""
-        if not self._can(node, group):
+    def _may_get(self, node: Any, group: Group) -> bool:
+        """Whether a worker may get a group. Workers that adopt its earlier results come first, while one can run it."""
+        if not self._could_run(node, group):
             return False
-        adopters = {one for test in group.tests for one in self._channel.adopters(test) if self._can(one, group)}
+        adopters = {one for test in group.tests for one in self._channel.adopters(test) if self._could_run(one, group)}
         return not adopters or node in adopters
 
-    def _can(self, node: Any, group: Group) -> bool:
+    def _could_run(self, node: Any, group: Group) -> bool:
         if node not in self.assigned_work or not self.registered_collections.get(node) or node.shutting_down:
             return False
         if group.place is None or self._channel.holds(node, group.place.label):
             return True
         return not group.measures and self._channel.has_room(node)
 
-    def _reschedule(self, node: Any) -> None:  # noqa: ARG002 - xdist's; what one worker has done may matter to others
+    def _reschedule(self, node: Any) -> None:  # noqa: ARG002 - xdist's signature; what one has done may matter to others
         self._feed()
 
     def _feed(self) -> None:
-        """Give every worker enough to go on; one for which nothing is left ends after what it has."""
+        """Give every worker its next tests. A worker for which nothing is left ends after those it has."""
         for wanted in range(1, _AHEAD + 1):
             for node, groups in self.assigned_work.items():
                 collected = self.registered_collections.get(node)
@@ -221,21 +211,21 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
     def _assign_work_unit(self, node: Any) -> None:
         taken = {self._folders.get(other, "") for other in self.assigned_work if other is not node}
         folder = self._folders.get(node, "")
-        group = next_group((group for group in self._waiting() if self._may(node, group)), folder, taken)
+        group = next_group((group for group in self._waiting() if self._may_get(node, group)), folder, taken)
         if group is None:
             node.shutdown()
             return
         self._folders[node] = group.folder or folder
         self.workqueue.move_to_end(group.name, last=False)  # xdist's class assigns the first
-        # A worker that has died: xdist is about to say so, and remove_node takes the group back.
+        # The worker may have died: then xdist is about to call remove_node, which takes the group back.
         with suppress(OSError):
             self._channel.catch_up(node)
         with suppress(OSError):
             super()._assign_work_unit(node)
 
     def _begin_measuring_when_quiet(self) -> None:
-        """Let measuring tests begin once all others have ended, and those that lost workers ran are settled, too."""
-        # What a worker has behind a measuring test runs after it: only the first of each can be running now.
+        """Let measuring tests begin once all others have ended, including those that lost workers ran."""
+        # A worker runs its groups in order: only the first unfinished one of each can be running now.
         running = [groups[0][0] for groups in map(self._unfinished, self.assigned_work) if groups]
         running += map(self._split_scope, self._lost)
         places = self._channel.places
@@ -245,8 +235,8 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
             self._channel.let_measure(self.assigned_work)
 
 
-class NotStarted:
-    """What xdist asks of a worker that has ended, of one that never ran. ``why``: in a line."""
+class UnstartedWorker:
+    """Stands for a worker that never ran, where xdist asks about a worker that ended. ``why``: in one line."""
 
     def __init__(self, spec: Any, why: str) -> None:
         self.why = why
@@ -254,14 +244,14 @@ class NotStarted:
         self.workeroutput = {"exitstatus": 0, "shouldfail": False, "shouldstop": False}
 
     def shutdown(self) -> None:
-        """It has."""
+        """Nothing runs."""
 
 
-def outlive_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
-    """From now on a worker that does not start is reported, and counts as one that has ended.
+def tolerate_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
+    """From now on report a worker that does not start, and treat it as one that has ended.
 
     xdist would end the run by an internal error that names no worker. A worker on this machine was killed, so it is
-    started once more. Another machine that did not answer would only take the time of those that do.
+    started once more. On another machine that does not answer a second try would only cost time.
 
     Args:
         manager: xdist's ``NodeManager``, before it starts its first worker.
@@ -269,14 +259,14 @@ def outlive_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
     """
     start = manager.setup_node
 
-    def line(error: BaseException) -> str:
+    def first_line(error: BaseException) -> str:
         return next(iter(str(error).splitlines()), type(error).__name__)
 
     def start_or_go_on(spec: Any, putevent: Callable[[tuple[str, dict[str, Any]]], None]) -> Any:
         try:
             return start(spec, putevent)
         except _NOT_STARTED as error:
-            why = line(error)
+            why = first_line(error)
         if spec.popen:
             say(f"{spec.id} died as it started ({why}): it is started once more")
             spec.id = None
@@ -284,9 +274,9 @@ def outlive_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
             try:
                 return start(spec, putevent)
             except _NOT_STARTED as error:
-                why = line(error)
+                why = first_line(error)
         say(f"no worker can be started on {spec} ({why}): it is left out")
-        absent = NotStarted(spec, why)
+        absent = UnstartedWorker(spec, why)
         putevent(("workerfinished", {"node": absent}))
         return absent
 

@@ -1,12 +1,12 @@
 """Which tests run, and in which order; what cannot be measured or judged is refused before anything starts.
 
-What a person waits for comes first: the ini option ``nfv_suite_order`` of the project that has the suites names folders
-and files. They run in its order, all others after them, as pytest collected them. A file's own order is kept.
+The ini option ``nfv_suite_order`` of a project names the folders and files that run first. All others run after them,
+as pytest collected them. The order within a file stays.
 
-Three things are refused: rules that select no test, other people's plugins beside which nothing can be measured
-(docs/reference/other-plugins.md lists them), and rules that this run can never judge. Tests are
-arbitrary Python, so such a rule is refused only where all tests that it selects measure by our fixture ``search``,
-and for some questions on a topology that its fixture names.
+Three things are refused: rules that select no test, plugins that make measuring impossible (docs/reference/
+other-plugins.md lists them), and rules that this run can never judge. Tests are arbitrary Python, so such a rule is
+refused only if all tests that it selects measure by our fixture ``search``. Some rules are refused only if a fixture
+names the topology, too.
 """
 
 from __future__ import annotations
@@ -42,21 +42,50 @@ from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.slas import SUITE_SLA, refuse_empty
 
+NOT_ROOT = (
+    "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
+    "or use --nfv-plan to see what would be measured"
+)
+_LEFT_OUT = {QUICK.name: (NOT_QUICK, SMOKE_ONLY), SMOKE.name: (NOT_QUICK,)}
+"""Markers of the tests that a profile leaves out. All other profiles leave out what only these two have."""
+_NARROWING = {
+    "keyword": "-k",
+    "markexpr": "-m",
+    "lf": "--last-failed",
+    "ignore": "--ignore",
+    "ignore_glob": "--ignore-glob",
+    "deselect": "--deselect",
+}
+"""Options of pytest by which a user picks some of the tests."""
+_ONE_AT_A_TIME = "One testbed measures one test at a time, in the thread that started it"
+_SOCKETS = "OVS, the kernel and routing daemons are asked over sockets"
+_PARAMETERS_OF_SEARCHES = frozenset({"search", "sla", "profile", "nfv_labels", *TOPOLOGY_FIXTURES})
+"""Fixtures of a test that only measures by searches, on a known topology."""
+_ANYTHING = frozenset({"study", "soak", "streams", "copies", "convergence", "nfv_session", "request"})
+"""Fixtures of tests whose measurements cannot be foreseen."""
+_KERNEL_DATAPATHS = frozenset({"system", "linux-bridge"})
+_MEASURED = frozenset({"frame_size", "flows", "direction", "headers", "tuning", "datapath", "topology"})
+"""Labels that the measurement decides, whatever labels the test has."""
+
 
 def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put files with measuring tests into the project's order; who names several paths has an order of their own."""
+    """Put files with measuring tests into the project's order, unless the user names several paths."""
     order = config.getini(SUITE_ORDER)
     if not order or len(config.args) > 1:
         return
+
+    def rank(item: pytest.Item) -> int:
+        path = f"{item.path.as_posix()}/"
+        return next((number for number, name in enumerate(order) if f"/{name.strip('/')}/" in path), len(order))
+
     measuring = {item.path for item in items if is_measuring(item)}
     places = [place for place, item in enumerate(items) if item.path in measuring]
-    ordered = sorted((items[place] for place in places), key=lambda item: _rank(item, order))
-    for place, item in zip(places, ordered, strict=True):
+    for place, item in zip(places, sorted((items[place] for place in places), key=rank), strict=True):
         items[place] = item
 
 
 def put_other_sides_first(items: list[pytest.Item], session: NfvSession) -> None:
-    """Measure the other side of a relation first, in whatever order another plugin (pytest-randomly) put the tests."""
+    """Measure the other side of a relation first, even where another plugin (pytest-randomly) ordered the tests."""
     from pytest_nfvperf.model.sla.rules import other_sides_first  # noqa: PLC0415 - every pytest run imports this
     from pytest_nfvperf.plugin.worker import selected_test  # noqa: PLC0415 - as above
 
@@ -70,23 +99,8 @@ def put_other_sides_first(items: list[pytest.Item], session: NfvSession) -> None
         items[place] = item
 
 
-def _rank(item: pytest.Item, order: Sequence[str]) -> int:
-    path = f"{item.path.as_posix()}/"
-    return next((rank for rank, name in enumerate(order) if f"/{name.strip('/')}/" in path), len(order))
-
-
-NOT_ROOT = (
-    "nfvperf needs root for namespaces, hugepages and its own Open vSwitch: run this with sudo, "
-    "or use --nfv-plan to see what would be measured"
-)
-
-
-_LEFT_OUT = {QUICK.name: (NOT_QUICK, SMOKE_ONLY), SMOKE.name: (NOT_QUICK,)}
-"""Markers of what a profile leaves out; of the others it is what only these two have."""
-
-
 def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options: Options) -> None:
-    """Drop what the profile and the kind of time leave out, and say so as pytest says it of -k."""
+    """Drop tests that the profile or the kind of time leaves out, and report them as pytest does for -k."""
     left_out = _LEFT_OUT.get(options.profile, (QUICK_ONLY, SMOKE_ONLY))
     kept = of_this_time([item for item in items if not any(map(item.get_closest_marker, left_out))], options)
     if options.profile == SMOKE.name:
@@ -98,9 +112,9 @@ def deselect_by_profile(config: pytest.Config, items: list[pytest.Item], options
 
 
 def of_this_time(items: Sequence[pytest.Item], options: Options) -> list[pytest.Item]:
-    """Without tests that count instructions in a run by the clock, and the other way round; all that do not measure.
+    """Drop tests that count instructions from a run by the clock, and tests by the clock from a run in virtual time.
 
-    Where only such tests are selected they stay, and say why they are skipped. A comparison in virtual time counts the
+    If only such tests are selected they stay, and say why they are skipped. A comparison in virtual time counts the
     instructions of any test.
     """
     if options.virtual_time and options.compare is not None:
@@ -114,7 +128,7 @@ def of_this_time(items: Sequence[pytest.Item], options: Options) -> list[pytest.
 
 
 def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Of each folder one measuring test: the one that is marked for it, else the first; and all that do not measure."""
+    """Keep one measuring test of each folder, the marked one or else the first, and all that do not measure."""
     chosen: dict[Path, pytest.Item] = {}
     for item in filter(is_measuring, items):
         first = chosen.setdefault(item.path.parent, item)
@@ -130,7 +144,7 @@ def check_root(config: pytest.Config, options: Options) -> None:
 
 
 def starts(config: pytest.Config, options: Options) -> bool:
-    """True for a run that starts something on the machine."""
+    """Whether this run starts something on the machine."""
     return not (options.plan or config.option.collectonly)
 
 
@@ -139,8 +153,8 @@ def check_before_run(
 ) -> None:
     """Find a user's mistakes, and what the machine lacks, before anything is started.
 
-    ``items``: all that measure; ``selected``: those that the profile leaves. A worker of pytest-xdist looks at the SLAs
-    only: what its machine lacks its tests say, and others may have it.
+    ``items``: all tests that measure; ``selected``: those that the profile keeps. A worker of pytest-xdist only checks
+    the SLAs: other machines may have what its own lacks, and its tests say what is missing.
 
     Raises:
         pytest.UsageError: a file that cannot be used, an SLA rule that matches no test, no OVS, no generator.
@@ -155,7 +169,7 @@ def check_before_run(
             return
         refuse_unjudgeable(selected, session, whole=not narrowed_by(config))
         if not session.options.plan:
-            _ = session.baseline  # one that cannot be read is told before anything is measured
+            _ = session.baseline  # refuse an unreadable one before anything is measured
         if starts(config, session.options):
             session.backend.check()
     except (ConfigError, TestbedError) as error:
@@ -163,10 +177,10 @@ def check_before_run(
 
 
 def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
-    """Every rule must match a test: a rule that judges nothing would look like a pass.
+    """Refuse rules that match no test: a rule that judges nothing would look like a pass.
 
-    When the user picked some of the tests, by whichever means, rules about others are no mistake and are counted in a
-    line. A file of which no rule matches anything still is one.
+    If the user picked some of the tests, rules about others are no mistake, and are only counted in a line. A file
+    without any matching rule is still refused.
     """
     own = session.backend.labels()
     folders = list(dict.fromkeys(item.path.parent for item in items))
@@ -185,7 +199,9 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
         elif not narrowed:
             _refuse(of_this_testbed, own)
         elif of_this_testbed and not hasattr(config, "workerinput"):
-            _tell_unmatched(config, of_this_testbed, len(sla.rules), narrowed)
+            rules = f"{how_many(len(of_this_testbed), 'rule')} of {len(sla.rules)} of this SLA"
+            where = f"which {narrowed} narrows, the first at {of_this_testbed[0].source}"
+            say(config, f"{rules} match no test of this run, {where}: they judge nothing here")
     if session.options.slas or session.options.packs:
         return
     for folder in folders:
@@ -201,13 +217,11 @@ def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
 
 
 def _of_another_testbed(rule: Rule, known: Sequence[Mapping[str, str]]) -> bool:
-    """A vendor's file is about all its NICs, firmwares and datapaths; this testbed has one of each."""
-    others = [
-        selector
+    """Whether a rule is about another testbed. A vendor's file covers all its NICs, firmwares and datapaths."""
+    return any(
+        selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
         for selector in rule.where
-        if selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
-    ]
-    return bool(others)
+    )
 
 
 def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
@@ -221,58 +235,33 @@ def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
         )
 
 
-def _tell_unmatched(config: pytest.Config, unmatched: Sequence[Rule], rules: int, narrowed: str) -> None:
-    which = f"{how_many(len(unmatched), 'rule')} of {rules} of this SLA match no test of this run"
-    say(config, f"{which}, which {narrowed} narrows, the first at {unmatched[0].source}: they judge nothing here")
-
-
-_NARROWING = {
-    "keyword": "-k",
-    "markexpr": "-m",
-    "lf": "--last-failed",
-    "ignore": "--ignore",
-    "ignore_glob": "--ignore-glob",
-    "deselect": "--deselect",
-}
-"""Options of pytest by which a user picks some of the tests."""
-
-
 def narrowed_by(config: pytest.Config) -> str:
-    """By which argument the user picked some of the tests; "" where all are asked for."""
+    """The argument by which the user picked some of the tests; "" where all are asked for."""
     for option, shown in _NARROWING.items():
         if config.getoption(option, None):
             return shown
     base = config.invocation_params.dir
-    asked = {(base / arg.split("::")[0]).resolve(): arg for arg in config.args}
-    for path, arg in asked.items():
-        if "::" in arg or not path.is_dir() or _suites_beside(path, asked):
+    selected = {(base / arg.split("::")[0]).resolve(): arg for arg in config.args}
+    for path, arg in selected.items():
+        # A folder with an SLA is a suite. Narrowed is a run of some suites of several.
+        suites = path.parent.glob(f"*/{SUITE_SLA}") if (path / SUITE_SLA).is_file() else ()
+        if "::" in arg or not path.is_dir() or any(suite.parent not in selected for suite in suites):
             return repr(arg)
     return ""
 
 
-def _suites_beside(folder: Path, asked: Collection[Path]) -> bool:
-    """True where a folder is one suite of several, and the others were not asked for."""
-    if not (folder / SUITE_SLA).is_file():
-        return False
-    return any(other.parent not in asked for other in folder.parent.glob(f"*/{SUITE_SLA}"))
-
-
-_ONE_AT_A_TIME = "One testbed measures one test at a time, in the thread that started it"
-
-
-_SOCKETS = "OVS, the kernel and routing daemons are asked over sockets"
-
-
-def refuse_others(config: pytest.Config, measuring: Sequence[pytest.Item]) -> None:
+def refuse_other_plugins(config: pytest.Config, measuring: Sequence[pytest.Item]) -> None:
     """Look for plugins that would run these tests where they cannot measure.
 
     Raises:
         pytest.UsageError: there is one; names the option or mark, and what to do.
     """
     for item in measuring:
-        for reason in (_forked(config, item), _threads(config, item), _no_sockets(config, item), _unreal(item)):
-            if reason:
-                raise pytest.UsageError(f"{item.nodeid} cannot be measured: {reason}")
+        frozen = item.get_closest_marker("freeze_time") is not None or "freezer" in getattr(item, "fixturenames", ())
+        clock = "its clock is frozen (mark freeze_time, fixture freezer), and every deadline and rate needs a clock"
+        reason = _forked(config, item) or _threads(config, item) or _no_sockets(config, item) or (frozen and clock)
+        if reason:
+            raise pytest.UsageError(f"{item.nodeid} cannot be measured: {reason}")
 
 
 def _forked(config: pytest.Config, item: pytest.Item) -> str:
@@ -298,10 +287,10 @@ def _threads(config: pytest.Config, item: pytest.Item) -> str:
     ):
         if not _is_loaded(config, "pytest_run_parallel"):
             break
-        found = next(filter(None, map(item.get_closest_marker, marks)), None)
-        asked = found.args[0] if found is not None and found.args else config.getoption(option, 1)
-        if str(asked) != "1":
-            what = f"its mark {found.name}" if found is not None else f"--{option.replace('_', '-')}"
+        mark = next(filter(None, map(item.get_closest_marker, marks)), None)
+        threads = mark.args[0] if mark is not None and mark.args else config.getoption(option, 1)
+        if str(threads) != "1":
+            what = f"its mark {mark.name}" if mark is not None else f"--{option.replace('_', '-')}"
             return f"{what} of pytest-run-parallel runs it in threads. {_ONE_AT_A_TIME}; leave it out"
     return ""
 
@@ -319,12 +308,6 @@ def _no_sockets(config: pytest.Config, item: pytest.Item) -> str:
         return f"{what} by pytest-socket. {_SOCKETS}: mark it enable_socket"
     if item.get_closest_marker("allow_hosts") is not None or config.getoption("--allow-hosts", None):
         return f"pytest-socket allows it some hosts alone. {_SOCKETS}: mark it enable_socket"
-    return ""
-
-
-def _unreal(item: pytest.Item) -> str:
-    if item.get_closest_marker("freeze_time") is not None or "freezer" in getattr(item, "fixturenames", ()):
-        return "its clock is frozen (mark freeze_time, fixture freezer), and every deadline and rate needs a clock"
     return ""
 
 
@@ -349,34 +332,22 @@ def refuse_two_topologies(items: Iterable[pytest.Item]) -> None:
             )
 
 
-_PARAMETERS_OF_SEARCHES = frozenset({"search", "sla", "profile", "nfv_labels", *TOPOLOGY_FIXTURES})
-"""Fixtures of a test that measures by searches only, on a topology that is known."""
-
-
-_ANYTHING = frozenset({"study", "soak", "streams", "copies", "convergence", "nfv_session", "request"})
-"""Fixtures by which a test can measure what nobody can foresee."""
-
-
-_KERNEL_DATAPATHS = frozenset({"system", "linux-bridge"})
-
-
-_MEASURED = frozenset({"frame_size", "flows", "direction", "headers", "tuning", "datapath", "topology"})
-"""Labels that the measurement decides, whatever the test says of itself."""
-
-
 def refuse_unjudgeable(items: Sequence[pytest.Item], session: NfvSession, *, whole: bool) -> None:
     """Raise ConfigError for the first requirement that none of the tests it selects can ever judge.
 
-    Args:
-        items: the tests that measure.
-        session: of this run.
-        whole: the user asked for whole folders: then every subject that a rule compares with must be among the tests.
+    ``whole``: the user asked for whole folders. Then every subject that a rule compares with must be among the tests.
     """
     if session.options.compare is not None:
         return  # the SLAs of tests are not judged
     own = session.backend.labels()
-    known = [_Test(item, session, labels | own) for item in items for labels in _subjects(item, session)]
-    for rule, selected in _by_rule(known, session).values():
+    profile = session.profile.name
+    known = [_Test(item, session, labels | own) for item in items for labels in subject_labels(item, profile)]
+    by_rule: dict[int, tuple[Rule, list[_Test]]] = {}
+    for test in known:
+        for rule in session.slas.rules_for(test.item.path):
+            if rule.matches(test.labels):
+                by_rule.setdefault(id(rule), (rule, []))[1].append(test)
+    for rule, selected in by_rule.values():
         for metric, limit in rule.require:
             reasons = [why_never(metric, limit, test.foreseen) for test in selected]
             if whole and not any(reasons):
@@ -394,7 +365,10 @@ class _Test:
         self.labels = labels
         arguments = set(getattr(getattr(item, "_fixtureinfo", None), "argnames", ()))
         self.arguments = arguments - set(_parameters(item))
-        ours = all(map(_is_ours, _fixtures(item)))
+        ours = all(
+            str(getattr(function, "__module__", "")).partition(".")[0] in {"pytest_nfvperf", "_pytest", "fixtures"}
+            for function in _fixtures(item)
+        )
         self.foreseeable = ours and "search" in self.arguments and not self.arguments & _ANYTHING
         self.plain = self.foreseeable and self.arguments <= _PARAMETERS_OF_SEARCHES
         self.foreseen = self._foreseen(session) if self.foreseeable else Foreseen()
@@ -414,7 +388,7 @@ class _Test:
         )
 
     def can_be(self, labels: Mapping[str, str]) -> bool:
-        """False where what this test measures is certainly not the subject with these labels."""
+        """False where this test certainly measures another subject than the one with these labels."""
         if self.arguments & _ANYTHING or not self.foreseeable:
             return True
         fixed = {name: value for name, value in self.labels.items() if name not in _MEASURED and name != "test"}
@@ -440,19 +414,6 @@ def _without_peer(test: _Test, limit: Limit, known: Iterable[_Test]) -> str | No
     )
 
 
-def _by_rule(known: Iterable[_Test], session: NfvSession) -> dict[int, tuple[Rule, list[_Test]]]:
-    found: dict[int, tuple[Rule, list[_Test]]] = {}
-    for test in known:
-        for rule in session.slas.rules_for(test.item.path):
-            if rule.matches(test.labels):
-                found.setdefault(id(rule), (rule, []))[1].append(test)
-    return found
-
-
-def _subjects(item: pytest.Item, session: NfvSession) -> list[dict[str, str]]:
-    return subject_labels(item, session.profile.name)
-
-
 def _parameters(item: pytest.Item) -> Mapping[str, Any]:
     callspec = getattr(item, "callspec", None)
     return callspec.params if callspec else {}
@@ -465,7 +426,3 @@ def _fixtures(item: pytest.Item) -> Iterator[Any]:
     for name, definitions in getattr(info, "name2fixturedefs", {}).items():
         if name not in parameters:
             yield from (definition.func for definition in definitions[-1:])
-
-
-def _is_ours(function: Any) -> bool:
-    return str(getattr(function, "__module__", "")).partition(".")[0] in {"pytest_nfvperf", "_pytest", "fixtures"}

@@ -1,11 +1,10 @@
-"""Ctrl-C and SIGTERM while a run measures: a line at once, the end soon, the report written, nothing left.
+"""Ctrl-C and SIGTERM while a run measures: say so at once, end soon, write the report, leave nothing behind.
 
 The first signal kills what the run has started on the machine, and interrupts the main thread. The usual end follows,
 but no step of it may take long. A running soak is asked to end instead, because its verdict counts. A second Ctrl-C
 ends the process at once; the next run removes what is left.
 
-Signal dispositions belong to the process (signal(7)): they are taken when a run is about to measure, and given back
-after it.
+Signal handlers belong to the process (signal(7)): a run takes them when it is about to measure, and restores them.
 """
 
 from __future__ import annotations
@@ -27,63 +26,54 @@ from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.output import protect_end, terminal_of
 from pytest_nfvperf.plugin.report_later import is_left_to_host
 
-SOAK_END_S = 5.0
-"""Time that a soak has for its verdict once it was asked to end. On an idle machine it takes a fraction of a second."""
-CLOSE_S = 0.5
-"""A close that takes longer is interrupted: its processes are dead by then, and the journal has the rest."""
-CHARTS_S = 1.2
-"""Once so much time has passed since the signal, the report is written without the charts that are still missing."""
-GIVE_UP_S = 3.0
-"""A test that goes on although it was interrupted again and again is ended with the process, without a report."""
-_FIRST_REMINDER_S, _REMINDER_S = 0.5, 0.2
-_HYPOTHESIS = "hypothesispytest"
-_TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-
-
 if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession
 
+SOAK_END_S = 5.0
+"""Time for a soak's verdict once it was asked to end. On an idle machine it takes a fraction of a second."""
+CLOSE_S = 0.5
+"""A close that takes longer is interrupted: its processes are dead by then, and the journal has the rest."""
+CHARTS_S = 1.2
+"""This long after the signal, the report is written without the charts that are still missing."""
+GIVE_UP_S = 3.0
+"""A test that goes on this long, although interrupted again and again, ends with the process, without a report."""
+_FIRST_REMINDER_S, _REMINDER_S = 0.5, 0.2
+_HYPOTHESIS = "hypothesispytest"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 STOPPING_KEY = pytest.StashKey["Stopping"]()
 
 
 def watch(config: pytest.Config, nfv: NfvSession) -> None:
     """From now on signals end the run as this module says."""
-    nfv.stopping = _installed(config, Stopping(config, nfv.abandon))
-    _import_now(config)
+    nfv.stopping = stopping = Stopping(config, nfv.abandon)
+    _install(config, stopping)
 
 
 def watch_workers(config: pytest.Config, workers: Callable[[], Sequence[int]]) -> None:
-    """The same for the controller of workers; ``workers``: pids of those on this machine. Can be called again."""
+    """The same in a controller of workers. ``workers``: process ids of those on this machine. Can be called again."""
     if STOPPING_KEY not in config.stash:
-        _installed(config, Stopping(config, lambda: None, workers))
-        _import_now(config)
+        _install(config, Stopping(config, lambda: None, workers))
 
 
-def _import_now(config: pytest.Config) -> None:
-    """What the end needs: it takes a second or two, which the end of a stopped run has not.
-
-    A guest is stopped by its host, and in it this would take half a minute.
-    """
+def _install(config: pytest.Config, stopping: Stopping) -> None:
+    protect_end(config)
+    config.stash[STOPPING_KEY] = stopping
+    config.pluginmanager.register(stopping, "nfvperf-stopping")
+    stopping.install()
+    # Import now what the end needs: it takes a second or two, which the end of a stopped run does not have. Not in a
+    # guest: its host stops it, and there the imports would take half a minute.
     if hasattr(config, "workerinput") or is_left_to_host():
         return
     from pytest_nfvperf.plugin import run_result  # noqa: F401, PLC0415
 
     if config.pluginmanager.hasplugin(_HYPOTHESIS):
-        importlib.import_module("hypothesis.internal.observability")  # its plugin does, in every run's summary
+        importlib.import_module("hypothesis.internal.observability")  # its plugin does so in every run's summary
     if config.getoption("--nfv-report") == "html":
         from pytest_nfvperf.session import run_report  # noqa: F401, PLC0415
 
 
-def _installed(config: pytest.Config, stopping: Stopping) -> Stopping:
-    protect_end(config)
-    config.stash[STOPPING_KEY] = stopping
-    config.pluginmanager.register(stopping, "nfvperf-stopping")
-    stopping.install()
-    return stopping
-
-
 def unwatch(config: pytest.Config) -> None:
-    """Give the signals back."""
+    """Restore the signal handlers."""
     if STOPPING_KEY in config.stash:
         config.stash[STOPPING_KEY].uninstall()
         if config.stash[STOPPING_KEY].asked:
@@ -91,7 +81,7 @@ def unwatch(config: pytest.Config) -> None:
 
 
 def ending(config: pytest.Config) -> Stopping:
-    """How this run ends; of a run that takes no signals, one that was asked nothing."""
+    """How this run ends. A run that handles no signals gets one that was never asked to stop."""
     return config.stash.get(STOPPING_KEY, None) or Stopping(config, lambda: None)
 
 
@@ -100,12 +90,12 @@ class RunStopped(KeyboardInterrupt):
 
 
 class Stopping:
-    """Of one pytest process, and a plugin of it. All times are since the first signal.
+    """How one pytest process ends after a signal; a plugin of pytest. All times are since the first signal.
 
     Args:
         config: of the run.
         abandon: ends at once what the run has started; called from a signal handler.
-        others: pids of the processes that do the run's work and shall stop, too (xdist's workers on this machine).
+        others: process ids of xdist's workers on this machine, which shall stop, too.
 
     Attributes:
         asked: name of the first signal, or "".
@@ -130,16 +120,16 @@ class Stopping:
         self._before: dict[signal.Signals, Any] = {}
 
     def install(self) -> None:
-        """Take the signals, unless they were taken; only the main thread can."""
+        """Take the signals, unless they are taken. Only the main thread can."""
         if self._before:
             return
         with suppress(ValueError):  # in another thread: signals do what they did
-            for number, handler in zip(_TAKEN, (self._on_signal, self._on_signal, self._on_alarm), strict=True):
+            for number, handler in zip(_SIGNALS, (self._on_signal, self._on_signal, self._on_alarm), strict=True):
                 self._before[number] = signal.signal(number, handler)
         self._terminal = _terminal(self._config)
 
     def uninstall(self) -> None:
-        """Give the signals back. A run that was asked to stop is about to end: Ctrl-C goes on ending it at once."""
+        """Restore the handlers. In a run that was asked to stop, Ctrl-C keeps ending it at once."""
         for number, handler in self._before.items():
             if number == signal.SIGALRM:
                 signal.setitimer(signal.ITIMER_REAL, 0)
@@ -148,15 +138,15 @@ class Stopping:
         self._before.clear()
 
     def ask_soak(self, name: str) -> None:
-        """A running soak was asked to end: it has its own handlers, and tells us."""
+        """Note that a running soak, which has its own handlers, was asked to end."""
         if self.asked:
-            self._once_more(signal.Signals[name])
+            self._on_second_signal(signal.Signals[name])
             return
         self._soaking = True
         self._begin(name)
 
     def time_for_charts(self) -> bool:
-        """False once the report has to do without more of them."""
+        """False once the report must be written without the missing charts."""
         return self._elapsed_s() < CHARTS_S
 
     def _elapsed_s(self) -> float:
@@ -164,14 +154,14 @@ class Stopping:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """The interruption has arrived where pytest takes it: it need not be repeated."""
+        """Note that the interruption has reached pytest, so that it need not be repeated."""
         self._unwound = True
         if self.asked and not self._config.option.fulltrace:
             excinfo.traceback = excinfo.traceback[-1:]  # pytest shows no more of it, and formatting all takes 0.3 s
 
     @contextmanager
     def finishing(self, session: pytest.Session) -> Iterator[None]:
-        """Around the end of a session: a signal that comes only now interrupts nothing, and errors are noted."""
+        """Around the end of a session: a signal interrupts nothing more, and errors are noted."""
         self._finishing = session
         self._finishing_since = time.monotonic()
         if self.asked:
@@ -188,7 +178,7 @@ class Stopping:
 
     @contextmanager
     def patience(self) -> Iterator[None]:
-        """Around what may take long to close: in a run that was asked to stop it is broken off after ``CLOSE_S``."""
+        """Around a close that may take long. In a run that was asked to stop it is broken off after ``CLOSE_S``."""
         was, self._patient = self._patient, True
         try:
             yield
@@ -201,7 +191,7 @@ class Stopping:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Around what must come to its end, because nobody else would do it."""
+        """Around what must run to its end, because nobody else would do it."""
         was, self._patient = self._patient, False
         try:
             yield
@@ -209,7 +199,7 @@ class Stopping:
             self._patient = was
 
     def _note(self, error: BaseException) -> None:
-        """That our own processes are gone is no news; what is left on the machine is, and what nobody foresaw."""
+        """Report leftovers and unexpected errors. Our own processes ending is expected."""
         if isinstance(error, NfvperfError):
             self.problems += [str(error)] if "nfvperf clean" in str(error) else []
         elif not isinstance(error, RunStopped):
@@ -217,7 +207,7 @@ class Stopping:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal.signal calls it
         if self.asked:
-            self._once_more(signal.Signals(number))
+            self._on_second_signal(signal.Signals(number))
             return
         self._begin(signal.Signals(number).name)
         self._abandon()
@@ -238,13 +228,13 @@ class Stopping:
         self._remind()
 
     def _remind(self) -> None:
-        """Have SIGALRM repeat the interruption: pytest-timeout takes it for each test, and leaves the default."""
+        """Have SIGALRM repeat the interruption. pytest-timeout takes that signal for each test, and resets it."""
         if signal.SIGALRM in self._before:
             signal.signal(signal.SIGALRM, self._on_alarm)
             signal.setitimer(signal.ITIMER_REAL, _FIRST_REMINDER_S, _REMINDER_S)
 
     def _on_alarm(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal.signal calls it
-        """Whoever caught the interruption, or waits for something, is interrupted again."""
+        """Interrupt again whoever caught the interruption, or waits for something."""
         if self._finishing is None and not self._unwound:
             over_s = self._elapsed_s() - (SOAK_END_S if self._soaking else 0.0)
             if over_s < 0:
@@ -257,8 +247,8 @@ class Stopping:
             self._abandon()
             raise RunStopped(f"stopped by {self.asked}")
 
-    def _once_more(self, number: signal.Signals) -> None:
-        """Ctrl-C again: end at once. SIGTERM may come twice, from make and from who sent it to make's group."""
+    def _on_second_signal(self, number: signal.Signals) -> None:
+        """End at once after a second Ctrl-C. SIGTERM may come twice: from make, and to make's process group."""
         if number != signal.SIGINT:
             return
         for pid in self._others():
@@ -271,14 +261,14 @@ class Stopping:
         os._exit(pytest.ExitCode.INTERRUPTED)  # what we started dies with us (PR_SET_PDEATHSIG)
 
     def _say(self, line: str) -> None:
-        """Past every buffer and capture: a signal may come in the middle of either."""
+        """Write past every buffer and capture: a signal may come in the middle of either."""
         if self._terminal is not None:
             with suppress(OSError):
                 os.write(self._terminal, f"\n{line}\n".encode())
 
 
 def _terminal(config: pytest.Config) -> int | None:
-    """A descriptor of pytest's terminal of our own; None in a worker, which has none."""
+    """A file descriptor of our own for pytest's terminal; None in a worker."""
     terminal = terminal_of(config)
     if terminal is None or hasattr(config, "workerinput"):
         return None

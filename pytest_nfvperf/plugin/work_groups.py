@@ -1,4 +1,4 @@
-"""Which tests a worker gets next: groups of tests that belong to one testbed, by suite folder."""
+"""Which tests a worker gets next: groups of tests that belong on one testbed, by suite folder."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Place:
     """Where a measuring test belongs.
 
     Attributes:
-        group: tests of one group run on one testbed, one after the other; it is called as one of its tests.
-        folder: of its suite; a worker stays in a folder as long as there is something left.
+        group: node id of one of the group's tests. A group runs on one testbed, one test after the other.
+        folder: of its suite. A worker stays in a folder while there are tests left in it.
         label: of the testbeds that it is for; "" for all.
-        functional: all tests of the group are, and the machine can be shared.
+        functional: all tests of the group are functional, and the machine can be shared.
     """
 
     group: str
@@ -26,12 +26,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tests that still have to run, in their order.
+    """Tests of one group that still have to run, in their order.
 
     Attributes:
-        name: of the group; that of a test that needs no testbed, which goes by itself to any worker.
+        name: of the group. A test that needs no testbed is a group by itself.
         place: None for such a test.
-        tests: that are left.
+        tests: those that are left.
         again: a lost worker left them.
     """
 
@@ -42,7 +42,6 @@ class Group:
 
     @property
     def measures(self) -> bool:
-        """False for what others may run beside: a test that needs no testbed, and functional tests."""
         return measures(self.place)
 
     @property
@@ -51,49 +50,47 @@ class Group:
 
 
 def measures(place: Place | None) -> bool:
-    """Whether tests of this place must have the machine for themselves."""
+    """Whether tests of this place must have the machine to themselves."""
     return place is not None and not place.functional
 
 
 def work_queue(tests: Sequence[str], places: dict[str, Place]) -> OrderedDict[str, dict[str, bool]]:
-    """Tests by group, each not done yet, as xdist's LoadScopeScheduling keeps them.
+    """Tests by group, each not done yet, as xdist's LoadScopeScheduling stores them.
 
-    Groups are in the order of their first tests; those that measure nothing come first, then functional ones.
+    Tests that need no testbed come first, then functional groups, then those that measure. Apart from that the order
+    is that of the first test of each group.
     """
     units: dict[str, dict[str, bool]] = {}
     for test in tests:
         group = places[test].group if test in places else test
         units.setdefault(group, {})[test] = False
-
-    def turn(group: str) -> tuple[bool, bool]:
-        place = places.get(group)
-        return measures(place), place is not None
-
-    return OrderedDict((group, units[group]) for group in sorted(units, key=turn))
+    order = sorted(units, key=lambda group: (measures(places.get(group)), group in places))
+    return OrderedDict((group, units[group]) for group in order)
 
 
 def next_group(groups: Iterable[Group], folder: str, taken: Collection[str]) -> Group | None:
     """The group that a worker gets next; None when nothing is left for it.
 
-    First what was lost and what measures nothing; then the own folder, a folder of nobody's, a share of others'.
+    Groups of lost workers and groups that measure nothing come first. Then a worker stays in its own folder, then goes
+    to a folder without a worker, then helps in the folder with most tests left.
 
     Args:
-        groups: that wait, and that the worker can run.
+        groups: groups that wait, and that the worker can run.
         folder: in which the worker is; "" for none.
-        taken: folders in which others are.
+        taken: folders in which other workers are.
     """
-    choice: list[Group] = []
+    measuring: list[Group] = []
     for group in groups:
         if group.again or not group.measures:
             return group
-        choice.append(group)
-    own = next((group for group in choice if group.folder == folder), None)
-    preferred = own or next((group for group in choice if group.folder not in taken), None)
-    if preferred is not None or not choice:
+        measuring.append(group)
+    own = next((group for group in measuring if group.folder == folder), None)
+    preferred = own or next((group for group in measuring if group.folder not in taken), None)
+    if preferred is not None or not measuring:
         return preferred
     left = Counter[str]()
-    for group in choice:
+    for group in measuring:
         left[group.folder] += len(group.tests)
-    # The others' worker goes through its folder from the front, so help from the end.
     longest = left.most_common(1)[0][0]
-    return next(group for group in reversed(choice) if group.folder == longest)
+    # The worker of that folder goes through it from the front, so help from the end.
+    return next(group for group in reversed(measuring) if group.folder == longest)

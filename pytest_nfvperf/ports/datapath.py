@@ -28,7 +28,7 @@ class Collector(Protocol):
 
 @runtime_checkable
 class Settling(Protocol):
-    """A source some of whose counters settle late: asked again only when frames are missing, after the trial."""
+    """A source with counters that settle late. It is asked again after a trial with missing frames."""
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
         """All counters, as soon as those of drops explain ``missing`` frames since ``before``, or have settled."""

@@ -48,7 +48,7 @@ will come; and what is put before them, plain JSON."""
 
 
 class Progress(Protocol):
-    """Told of each trial; shows it on a terminal, or does nothing."""
+    """Follows each trial; shows it on a terminal, or does nothing."""
 
     def begin(self, subject: str) -> None:
         """A test begins; ``subject`` names it."""

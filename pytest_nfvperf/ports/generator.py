@@ -23,15 +23,11 @@ A packed ring has one place for what a split ring keeps in three, so fewer cache
 cores: in one run with OVS 3.1 a 64-byte frame cost the PMD 197 cycles, on a split ring 226. Where the CPU has AVX-512
 or NEON, DPDK's driver writes a line of four descriptors at once: to send a frame took 15 ns of the generator, before
 20 to 28."""
-
-
 SENDING = "bursts end with a line of descriptors, buffers in the order of memory"
 """How the embedded generator sends, as far as figures of a DUT depend on it: part of the fingerprint, so that nobody
 takes another way for a change of the DUT."""
-
 RX_DESCRIPTORS = 1024
 """Frames that wait in a port's receive ring while nobody polls it."""
-
 MOST_ADDRESSES = 16
 """Addresses that a monitor can tell apart (native/sizes.h)."""
 
@@ -112,7 +108,7 @@ class Generator(Protocol):
 
 @runtime_checkable
 class MeasuresDistance(Protocol):
-    """A generator that can tell how far its CPUs are from others: one whose rings it shares with the DUT."""
+    """A generator that shares rings with the DUT, and can measure how far its CPUs are from others."""
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
         """From each of its polling threads to each of the CPUs that is not its own; takes about a millisecond a pair.
@@ -123,7 +119,7 @@ class MeasuresDistance(Protocol):
 
 @runtime_checkable
 class DrawsNear(Protocol):
-    """A generator that can have one of its CPUs and another wake one another, so that a host places them together."""
+    """A generator that can make two CPUs wake each other, so that the host places them together."""
 
     def draw_near(self, cpu: int, other: int) -> None:
         """``cpu`` is of one of its polling threads. Whoever polls on ``other`` rests. Takes 0.2 s, between trials."""
@@ -131,7 +127,7 @@ class DrawsNear(Protocol):
 
 @runtime_checkable
 class WatchesPollers(Protocol):
-    """A generator that runs on the DUT's machine, and dates what happens to the DUT's polling threads there."""
+    """A generator on the DUT's machine, which timestamps what happens to the DUT's polling threads there."""
 
     def watch(self, pollers: Sequence[Poller]) -> None:
         """Watch these from the next trial on, in place of those of before."""

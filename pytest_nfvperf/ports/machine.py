@@ -55,7 +55,7 @@ class CpuProfiler(Protocol):
 
 
 class Kept(Protocol):
-    """One value of plain JSON. A cache: it may be gone, and nothing depends on it."""
+    """A cached value of plain JSON. It may be gone at any time, and nothing depends on it."""
 
     def read(self) -> object:
         """What was kept last; None where nothing was, or where it cannot be read."""
@@ -82,7 +82,7 @@ TakeSignals = Callable[[], AbstractContextManager[Signals]]
 
 
 class RunEnd(Protocol):
-    """The end of this process: it is notified of signals that others took, and says what may still take time."""
+    """The end of this process. It is notified of signals that others took, and says what may still take time."""
 
     def ask_soak(self, name: str) -> None:
         """A running soak took the signal of this name, and ends; the run shall end after it."""

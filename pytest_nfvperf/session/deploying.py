@@ -75,7 +75,7 @@ def _topology(given: object) -> Topology:
 
 
 class FreshDeployer:
-    """What a study deploys its subjects with: each time built anew. Fulfils runs.subject_deployer.SubjectDeployer."""
+    """Deploys the subjects of a study, each time rebuilt. Fulfils measure.side_by_side.SubjectDeployer."""
 
     def __init__(self, session: NfvSession) -> None:
         self._session = session
@@ -85,16 +85,14 @@ class FreshDeployer:
         _skip_where_lacking(self._session, topology, dut)
 
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """Build it, even if it is deployed already."""
         return self._session.anew(topology, dut, quiet=quiet)
 
     def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
-        """All of them at once, one of which works at a time; None where the testbed has but one DUT."""
+        """All subjects at once, one of which works at a time; None where the testbed has one DUT."""
         possible = SideBySide.possible(self._session.rig, subjects)
         return _closed_at_the_end(self._session.side_by_side()) if possible else None
 
     def streams(self) -> StreamRunner:
-        """What runs streams; skips the test where the machine lacks the engine."""
         lacking = self._session.backend.lacks_streams()
         if lacking is not None:
             raise UnavailableError(lacking)
@@ -103,7 +101,7 @@ class FreshDeployer:
 
 @contextmanager
 def _closed_at_the_end(rigs: SideBySide) -> Iterator[SideBySide]:
-    """Close it in any case. What ended the comparison counts more than what then cannot be closed."""
+    """Close it in any case. An error of the comparison counts more than one of closing."""
     try:
         yield rigs
     except BaseException:
@@ -164,7 +162,6 @@ class Captures:
         return own
 
     def close(self) -> None:
-        """Close them all."""
         while self._made:
             self._made.pop().close()
 

@@ -15,7 +15,7 @@ PACK = "published"
 
 
 def is_pack(given: str) -> bool:
-    """True for what names an SLA pack ("published:S1"), False for what names a file."""
+    """Whether it names an SLA pack ("published:S1") rather than a file."""
     return given == PACK or given.startswith(f"{PACK}:")
 
 
@@ -88,5 +88,5 @@ class Options:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the testbeds, in their order; ("",) where they have none."""
+        """The testbeds' labels in their order; ("",) where they have none."""
         return tuple(dict.fromkeys(testbed.label for testbed in self.testbeds)) or ("",)

@@ -74,7 +74,13 @@ from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.machine import RunEnd
 from pytest_nfvperf.session.comparing import Comparison
 from pytest_nfvperf.session.options import Options
-from pytest_nfvperf.session.running_test import bounding_text, conclude_running, failed_on, topology_data, whole_ledgers
+from pytest_nfvperf.session.running_test import (
+    bounding_text,
+    complete_ledgers,
+    conclude_running,
+    failed_on,
+    topology_data,
+)
 from pytest_nfvperf.session.sla_check import Measured, SlaCheck
 from pytest_nfvperf.session.slas import Slas, load_baseline
 
@@ -98,7 +104,7 @@ class Machine:
 
     @cached_property
     def can_share(self) -> bool:
-        """True where functional tests of other processes can run meanwhile."""
+        """Whether functional tests of other processes can run at the same time."""
         return not self._alone and isinstance(self._backend, SharesMachine) and self._backend.can_share
 
     def room(self) -> int:
@@ -106,7 +112,7 @@ class Machine:
         return self._backend.room() if self.can_share and isinstance(self._backend, SharesMachine) else 0
 
     def rig(self, now: Rig | None, context: Context) -> Rig:
-        """The rig for the running test: that of now, unless others may use the machine and the test measures."""
+        """The rig for the running test: the current one, unless it is shared and the test measures."""
         if now is not None and self._shared and not self.functional:
             try:
                 now.close()
@@ -137,7 +143,7 @@ class Machine:
     def _made(self, context: Context) -> Rig:
         self._shared = self.functional and self.can_share
         if self._shared and isinstance(self._backend, SharesMachine):
-            return Rig(self._backend.parts_beside(), context)
+            return Rig(self._backend.shared_parts(), context)
         return Rig(self._backend.parts(), context)
 
 
@@ -176,7 +182,7 @@ def run_data(
 
 
 def with_bands(data: RunData, seen: BandsSeen) -> RunData:
-    """The same at the end of the run, with the bands of its trials in the fingerprint."""
+    """The run record with the CPU bands of its trials in the fingerprint, for the end of the run."""
     return replace(data, fingerprint={**data.fingerprint, CPU_BANDS: _plain(seen)})
 
 
@@ -232,7 +238,7 @@ class NfvSession:
         selected: node ids of all tests that the run is about; None until the first of them is about to run.
         test_file: of the running test, whose SLA is in force; None before the first.
         interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
-        broken_off: a signal's handler broke off what was done on the testbed; whoever begins a test starts anew.
+        rig_suspect: a signal's handler broke off what was done on the testbed; whoever begins a test starts anew.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
         comparison: of a run that compares sides; else None.
         resumes: evidence files of processes that were killed, which this one goes on with.
@@ -257,7 +263,7 @@ class NfvSession:
         self.measured = Measured()
         self.deployed: dict[DeployedOn, TopologyData] = {}
         self.interrupted = ""
-        self.broken_off = False
+        self.rig_suspect = False
         self.test_file: Path | None = None
         self.selected: tuple[str, ...] | None = None
         self.stopping: RunEnd | None = None
@@ -280,7 +286,7 @@ class NfvSession:
 
     @cached_property
     def recorder(self) -> Recorder:
-        """Evidence of this process; its file is made now. A plan leaves none."""
+        """Evidence of this process, whose file is created now. A plan leaves none."""
         if self.options.plan:
             return Recorder("plan", [], self.backend.clock)
         writer = EvidenceWriter(evidence_file(self.run_dir, self.worker))
@@ -295,16 +301,16 @@ class NfvSession:
 
     @property
     def rig(self) -> Rig:
-        """The rig; the machine is locked, and what dead runs left is reaped, before the first use."""
+        """The rig. Its first use locks the machine, and removes what dead runs left."""
         self._rig = self.machine.rig(self._rig, self._context)
         return self._rig
 
     def take_machine(self) -> None:
-        """Lock it and begin the journal, for who makes or changes something before a topology is deployed."""
+        """Lock it and begin the journal, before something is made or changed ahead of a topology."""
         _ = self.rig
 
     def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
-        """This topology, deployed on the rig."""
+        """The topology, deployed on the rig."""
         return self._live_on(self.rig, topology, dut)
 
     def _live_on(self, rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
@@ -315,7 +321,7 @@ class NfvSession:
         return live
 
     def side_by_side(self) -> SideBySide:
-        """Deploys several topologies at once, one of which works at a time. Whoever asked for it closes it."""
+        """Deploys several topologies at once, one of which works at a time. The caller closes it."""
         noted: set[tuple[Topology, Dut]] = set()
 
         def deploy(rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
@@ -327,7 +333,6 @@ class NfvSession:
         return SideBySide(self.rig, deploy)
 
     def _note_topology(self, live: LiveTopology) -> str:
-        """Put it into the evidence, once a test; returns what it is called."""
         deployed = topology_data(live, self.backend.testbed)
         if deployed not in self.deployed.values():
             self.recorder.emit(deployed)
@@ -335,11 +340,10 @@ class NfvSession:
         return deployed_title(deployed)
 
     def failed_on(self, error: BaseException) -> list[TopologyData]:
-        """Which of them a failure of the running test is about; there is at least one."""
+        """The deployed topologies that a failure of the running test is about; at least one."""
         return failed_on(error, self.deployed, self._context.places)
 
     def search(self, labels: Mapping[str, str]) -> Search:
-        """Measurements of one test."""
         if self.comparison is not None:
             return self.comparison.search(labels, self._limits_of, self._context)
         check_time("a search", virtual=self.options.virtual_time)
@@ -353,7 +357,6 @@ class NfvSession:
         )
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:
-        """Soaks of one test."""
         check_time("a soak", virtual=self.options.virtual_time)
         search = self.search(labels)
 
@@ -365,7 +368,6 @@ class NfvSession:
         return Soaker(self.profile, labels, self._context, open_samples, self._take_signals, self._interrupt, loads)
 
     def _take_signals(self) -> Interrupts:
-        """A plan has no directory of its own: what a terminal that closed no longer takes goes where pytest runs."""
         return Interrupts((Path() if self.options.plan else self.run_dir) / "terminal.log", self._ask)
 
     def _interrupt(self, signal_name: str) -> None:
@@ -378,13 +380,13 @@ class NfvSession:
     def study(
         self, labels: Mapping[str, str], deploy: SubjectDeployer, streams: Callable[[], StreamRunner], decided: Decided
     ) -> Study:
-        """Comparisons of one test; ``decided``: whether the SLA's verdict on an outcome is carried."""
+        """Comparisons of one test. ``decided``: whether more readings cannot change the SLA's verdict."""
         if self.comparison is not None:
             return self.comparison.study(labels, deploy, self._limits_of, streams, self._context)
         return Study(self.profile, labels, deploy, self._limits_of, streams, decided, self._context)
 
     def only_alone(self, what: str) -> None:
-        """UnavailableError in a run that compares sides: ``what`` is measured on one alone."""
+        """Raise UnavailableError in a run that compares sides: ``what`` cannot alternate between them."""
         if self.comparison is not None:
             raise UnavailableError(f"not compared: {what} cannot alternate between sides")
 
@@ -397,27 +399,25 @@ class NfvSession:
         return stream_runner(self.rig, self._context, self.profile.invalid_trial_budget, self.backend.testbed, profile)
 
     def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """A topology that is built again even if it is deployed; ``quiet``: its configuration is on record."""
+        """Rebuild a topology even if it is deployed. ``quiet``: its configuration is on record already."""
         self.rig.remove_topology()
         if quiet:
             return self.rig.live(topology, self.profile.invalid_trial_budget, dut)
         return self.live(topology, dut)
 
     def sla_check(self, test_file: Path) -> SlaCheck:
-        """The judge of one test."""
         rules, inconclusive = self.rules_in_force(test_file), self.options.inconclusive
         ledger = partial(bounding_text, trials=self._context.trials)
         profile = partial(profile_text, profiles=self._context.profiles)
         return SlaCheck(rules, self.measured, self.recorder, ledger, inconclusive, lambda: self.baseline, profile)
 
     def rules_in_force(self, test_file: Path) -> tuple[Rule, ...]:
-        """By which the tests of this file are judged: the SLA's, and what the testbed itself asks to be judged."""
+        """Rules that judge the tests of this file: the SLA's, and those that the testbed itself adds."""
         if self.options.plan or self.comparison:
             return ()
         return (*self.slas.rules_for(test_file), *((OFFLOAD_RULE,) if self.backend.testbed.ovs.hw_offload else ()))
 
     def begin_test(self, node_id: str, data: TestData) -> None:
-        """A test that may measure begins."""
         if data.attempt > 1:
             self._statuses[self._last_status] -= 1
         self.recorder.test = node_id
@@ -435,13 +435,12 @@ class NfvSession:
         return [pair for outcome in outcomes for pair in junit_properties(outcome, verdicts)]
 
     def end_test(self, end: TestEndData) -> TestConclusion:
-        """The test ended; returns its result."""
         self._progress.clear()
         self._count(end)
         became = conclude_running(self.recorder, end)
         outcomes = [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
         try:
-            for ledger in whole_ledgers(outcomes, self._context.trials):
+            for ledger in complete_ledgers(outcomes, self._context.trials):
                 self.recorder.emit(ledger)
             self.recorder.emit(end)
         finally:
@@ -449,7 +448,7 @@ class NfvSession:
         return became
 
     def correct_end(self, node_id: str, end: TestEndData) -> TestConclusion:
-        """The test that ended last ended otherwise, as another plugin has it: what pytest reports counts."""
+        """Replace the end of the last test: another plugin changed its report, and what pytest reports counts."""
         self._statuses[self._last_status] -= 1
         self._count(end)
         self.recorder.test = node_id
@@ -463,24 +462,23 @@ class NfvSession:
         self._last_status = end.status
 
     def broken(self, error: TestbedError) -> TestbedError:
-        """The testbed broke in the running test. Returns the error to show: which process died, if one did."""
+        """Note that the testbed broke in the running test. Returns the error to show, such as which process died."""
         return error if self._rig is None else self._rig.broken(self.recorder.test, error)
 
-    def start_anew(self) -> None:
+    def recover_rig(self) -> None:
         """Before a test: where the one before was broken off at an unknown place, take down all that the run has made.
 
         Raises:
             TestbedError: something cannot be removed.
         """
-        if not self.broken_off:
+        if not self.rig_suspect:
             return
-        self.broken_off = False
+        self.rig_suspect = False
         rig, self._rig = self._rig, None
         self._rig = self.machine.anew(rig, self._context)
 
     @property
     def recording(self) -> bool:
-        """True once there is evidence."""
         return "recorder" in self.__dict__
 
     def abandon(self) -> None:
@@ -517,7 +515,7 @@ class NfvSession:
                 self._end_evidence(exit_status, reason)
 
     def _end_evidence(self, exit_status: int, reason: str) -> None:
-        """Write the last records and close the file, also where they cannot be written: an open one looks running."""
+        """Write the last records and close the file, even if writing fails: an open file looks running."""
         seconds = time.monotonic() - self._started
         recorder = self.recorder
         del self.recorder
@@ -527,7 +525,6 @@ class NfvSession:
             self._tell_bands(recorder)
 
     def _tell_bands(self, recorder: Recorder) -> None:
-        """Write the run record again where the rig knows in which bands of CPU distance the trials were."""
         seen = self._rig.bands_seen if self._rig is not None else None
         if seen is not None and self._run_data is not None:
             recorder.emit(with_bands(self._run_data, seen))
@@ -543,7 +540,7 @@ class NfvSession:
     def _limits_to_judge(
         self, labels: Mapping[str, str], live: LiveTopology, traffic: Traffic, *, anew: bool = False
     ) -> Limits:
-        """The limits of a search; ConfigError where a rule of this test wants a share of a line rate that none has."""
+        """The limits of a search. ConfigError where a rule wants a share of a line rate that the ports lack."""
         limits = self._limits_of(live, traffic, anew=anew)
         if limits.line_rate_fps is None and self.test_file is not None:
             subject = {**labels, **measured_labels(live, traffic)}
@@ -555,7 +552,7 @@ class NfvSession:
         return limits
 
     def _describe(self) -> None:
-        """Write the run record again as soon as the DUT is known, and the generator."""
+        """Write the run record again as soon as the DUT is known, and then the generator."""
         known = (True, self.rig.generator_info is not None)
         if self._described < known:
             self._described = known

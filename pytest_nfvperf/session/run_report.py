@@ -37,11 +37,11 @@ def write_report(
     Args:
         run: what the evidence says.
         folder: where the page goes.
-        root: see ``published_beside``.
+        root: see ``published_figures``.
         time_for_charts: see ``render_report``.
         note: see ``render_report``.
     """
-    published = published_beside(run, root)
+    published = published_figures(run, root)
     relations = relations_of(published, run)
     return render_report(
         run, folder, series_of(published), relations=relations, time_for_charts=time_for_charts, note=note
@@ -51,7 +51,7 @@ def write_report(
 _UNITS = ("pps", "bps")
 
 
-def published_beside(run: RunEvidence, root: Path | None = None) -> tuple[Sla, ...]:
+def published_figures(run: RunEvidence, root: Path | None = None) -> tuple[Sla, ...]:
     """The published.yaml beside each suite that the run measured.
 
     Args:
@@ -64,7 +64,6 @@ def published_beside(run: RunEvidence, root: Path | None = None) -> tuple[Sla, .
 
 
 def series_of(published: Iterable[Sla]) -> tuple[PublishedSeries, ...]:
-    """The series of all these files."""
     return tuple(series for sla in published for series in published_series(sla))
 
 
@@ -106,7 +105,7 @@ def _found(
 
 
 def _is_of(rule: Rule, labels: dict[str, str]) -> bool:
-    """True where a test's own labels are those that the rule asks for, as far as they are known before it runs."""
+    """Whether a rule selects a test by those of its labels that are known before it runs."""
     known = tuple((name, accepted) for name, accepted in rule.where if name in labels)
     names = {name for name, _ in known}
     return {"suite", "test"} <= names and replace(rule, where=known).matches(labels)

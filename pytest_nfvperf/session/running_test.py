@@ -25,7 +25,6 @@ from pytest_nfvperf.session.sla_check import SlaFailure
 
 
 def conclude_running(recorder: Recorder, end: TestEndData) -> TestConclusion:
-    """Of a test that ends so."""
     return conclude_test(
         TestFacts(
             recorder.test,
@@ -40,7 +39,7 @@ def conclude_running(recorder: Recorder, end: TestEndData) -> TestConclusion:
 
 
 def conclude_interrupted(recorder: Recorder) -> TestConclusion:
-    """Of a test that does not end, because the run does."""
+    """Conclude a test that does not end, because the run does."""
     return conclude_test(TestFacts(recorder.test, reason=WHEN_THE_RUN_ENDED, errors=_errors(recorder)))
 
 
@@ -56,15 +55,15 @@ def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial 
 
 
 def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> str | None:
-    """Where frames went in that trial, as text; None where there is none."""
+    """Where frames were lost in that trial, as text; None where there is none."""
     worst = bounding(outcomes, trials)
     if worst is None or worst.ledger is None:
         return None
     return f"{worst.id}, {format_fps(worst.result.spec.load_fps)} per direction\n{ledger_text(worst.ledger)}"
 
 
-def whole_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Iterator[LedgerData]:
-    """Ledgers of trials that bound a result, and whose own records are short."""
+def complete_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Iterator[LedgerData]:
+    """Complete ledgers of trials that bound a result, where the trial's own record is short."""
     found = {trial.id: trial for outcome in outcomes if (trial := bounding([outcome], trials)) is not None}
     for trial in found.values():
         if trial.result.spec.purpose in STEPS and trial.ledger is not None:
@@ -76,7 +75,6 @@ MOST_DRAWN = 2
 
 
 def topology_data(live: LiveTopology, testbed: Testbed) -> TopologyData:
-    """What the evidence says of a deployed topology."""
     kinds = port_kinds(live.topology, live.datapath_kind, testbed)
     return TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info)
 

@@ -1,7 +1,7 @@
 """``sla.check(outcome)``: judge what was measured, record it, and fail with a table.
 
-What it cannot judge it refuses, and says what to write instead. What was measured on a subject goes as text from one
-worker of a run to another, for relations.
+It refuses what it cannot judge, and says what to write instead. For relations, workers of a run exchange as text what
+they measured on each subject.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table
 
+OutcomesText = Callable[[Sequence[Outcome]], str | None]
+_RELATION = "ratio"
+"""Unit of a requirement that relates two subjects, or the subjects of a series."""
+
 
 class SlaFailure(AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
     """An SLA that was not met, or not shown to be met. The message is the table.
 
-    ``runs``: ids of all that was measured on the subjects that did not pass.
+    ``runs``: ids of the trials and runs on the subjects that did not pass.
     """
 
     def __init__(self, table: str, judgement: Judgement, runs: Sequence[str] = ()) -> None:
@@ -47,42 +51,36 @@ class Measured:
     """All that was measured in this run, by labels: the other sides of relations.
 
     Attributes:
-        tell: takes what is added, as text, for other workers of the run.
-        heard: gives such texts of other workers, each once.
+        publish: sends what is added, as text, to other workers of the run.
+        receive: gives such texts of other workers, each once.
     """
 
     def __init__(self) -> None:
-        self.tell: Callable[[str], None] | None = None
-        self.heard: Callable[[], Iterable[str]] | None = None
+        self.publish: Callable[[str], None] | None = None
+        self.receive: Callable[[], Iterable[str]] | None = None
         self._observed: dict[frozenset[tuple[str, str]], list[Observation]] = {}
 
     def add(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Remember what was observed on a subject, and tell the other workers."""
-        self.know(labels, observed)
-        if self.tell is not None:
-            self.tell(to_text(labels, observed))
+        """Store what was observed on a subject, and send it to the other workers."""
+        self.store(labels, observed)
+        if self.publish is not None:
+            self.publish(_subject_type().dump_json((dict(labels), tuple(observed))).decode())
 
-    def know(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Remember what was observed on a subject, in place of what a repeated test observed before."""
-        known = self._observed.setdefault(_key(labels), [])
-        again = {(each.metric, each.unit, each.at) for each in observed}
-        known[:] = [each for each in known if (each.metric, each.unit, each.at) not in again] + list(observed)
+    def store(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
+        """Store what was observed on a subject, in place of what a repeated test observed before."""
+        stored = self._observed.setdefault(_key(labels), [])
+        replaced = {(each.metric, each.unit, each.at) for each in observed}
+        stored[:] = [each for each in stored if (each.metric, each.unit, each.at) not in replaced] + list(observed)
 
     def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
         """Observations of the subject with these labels; None when it was not measured."""
-        for text in self.heard() if self.heard is not None else ():
-            self.know(*from_text(text))
+        for text in self.receive() if self.receive is not None else ():
+            self.store(*_subject_type().validate_json(text))
         return self._observed.get(_key(labels))
 
 
 def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset((name, value) for name, value in labels.items() if name != "test")
-
-
-LedgerText = Callable[[Sequence[Outcome]], str | None]
-
-
-ProfileText = Callable[[Sequence[Outcome]], str | None]
 
 
 class SlaCheck:
@@ -94,8 +92,8 @@ class SlaCheck:
         recorder: takes each verdict.
         ledger_text: where frames were lost in the worst trial, as text.
         inconclusive: "fail" or "warn".
-        baseline: gives the earlier run that limits may be a share of; None where none was named.
-        profile_text: where the CPUs' time went, as text; None where nobody looked.
+        baseline: gives the earlier run that limits may be a share of; None without one.
+        profile_text: where the CPUs' time went, as text; None where it was not profiled.
     """
 
     def __init__(
@@ -103,10 +101,10 @@ class SlaCheck:
         rules: Sequence[Rule],
         measured: Measured,
         recorder: Recorder,
-        ledger_text: LedgerText,
+        ledger_text: OutcomesText,
         inconclusive: str = "fail",
         baseline: Callable[[], Baseline | None] = lambda: None,
-        profile_text: ProfileText = lambda _: None,
+        profile_text: OutcomesText = lambda _: None,
     ) -> None:
         self._rules = tuple(rules)
         self._measured = measured
@@ -127,7 +125,7 @@ class SlaCheck:
             SlaFailure: a requirement is not met, or not shown to be met.
             InconclusiveError: the outcomes have no figure, and no rule applies that could report this.
         """
-        refuse_others(outcomes)
+        _refuse_other_objects(outcomes)
         judged = self._judge(outcomes)
         self._act([judged])
         return judged.verdicts
@@ -142,32 +140,37 @@ class SlaCheck:
             ConfigError: as ``check``.
             SlaFailure: as ``check``; the table shows every subject that did not pass.
         """
-        refuse_no_list(outcomes)
-        refuse_others(outcomes)
+        if not isinstance(outcomes, (list, tuple)):
+            what = "write sla.check(outcome) for one" if isinstance(outcomes, Outcome) else _instead(outcomes)
+            raise ConfigError(f"sla.check_each() judges a list of outcomes: {what}")
+        _refuse_other_objects(outcomes)
         judged = [self._judge([outcome]) for outcome in outcomes]
         self._act(judged)
         return tuple(verdict for each in judged for verdict in each.verdicts)
 
     def decided(self, outcome: Outcome) -> bool:
-        """True if more readings would not change the verdict: the data decide it, or the rig limits it."""
+        """True if more readings cannot change the verdict: the data decide it, or the rig limits it."""
         observed = _distinct([outcome])
         verdicts = judge(
             self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome), self._baseline()
         )
         limited = _limited_by_rig(outcome)
-        asked = {samples.metric for samples in outcome.samples} | {metric for metric, _ in outcome.missing}
-        asked |= {f"{slope.metric}_slope" for slope in outcome.slopes}
+        sampled = {samples.metric for samples in outcome.samples} | {metric for metric, _ in outcome.missing}
+        sampled |= {f"{slope.metric}_slope" for slope in outcome.slopes}
         return not any(
             verdict.judgement is Judgement.INCONCLUSIVE
-            and verdict.metric in asked
+            and verdict.metric in sampled
             and (verdict.metric, verdict.unit == _RELATION) not in limited
             for verdict in verdicts
         )
 
     def verdicts_on(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
-        """What the rules say of outcomes of one subject; records nothing."""
+        """Judge outcomes of one subject without recording anything."""
         labels = _labels(outcomes)
-        missing = _of_the_other_time(self._rules, labels)
+        # Some metrics of the rules need the other kind of time than the subject's.
+        metrics = {metric for rule in self._rules for metric, _ in rule.require}
+        reasons = {metric: why_not_in(labels.get(TIME, WALL), metric) for metric in metrics}
+        missing = {metric: why for metric, why in reasons.items() if why}
         missing |= {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
         subject = tuple(sorted(labels.items()))
         found = judge(self._rules, labels, _distinct(outcomes), self._measured.peers, missing, self._baseline())
@@ -203,7 +206,7 @@ class SlaCheck:
         raise SlaFailure(table, judgement, [run for each in bad for outcome in each.outcomes for run in outcome.trials])
 
     def _refuse_unmeasured(self, judged: Sequence[_Judged]) -> None:
-        """A test whose measurement came to nothing did not pass, even where no rule asks for its figure."""
+        """Refuse a test whose measurement gave no figure: it did not pass, even where no rule asks for one."""
         empty = [each for each in judged if not each.verdicts and not _distinct(each.outcomes)]
         missing = [
             f"{name}: {why}" for each in empty for outcome in each.outcomes for name, why in unmeasured(outcome).items()
@@ -218,8 +221,6 @@ class SlaCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What was made of one subject."""
-
     verdicts: tuple[Verdict, ...]
     labels: Mapping[str, str]
     outcomes: Sequence[Outcome]
@@ -229,21 +230,10 @@ def _labels(outcomes: Sequence[Outcome]) -> dict[str, str]:
     return {name: value for outcome in outcomes for name, value in outcome.labels}
 
 
-def _of_the_other_time(rules: Sequence[Rule], labels: Mapping[str, str]) -> dict[str, str]:
-    """Metrics of rules that cannot be measured in a subject's kind of time, each with the reason."""
-    metrics = {metric for rule in rules for metric, _ in rule.require}
-    reasons = {metric: why_not_in(labels.get(TIME, WALL), metric) for metric in metrics}
-    return {metric: why for metric, why in reasons.items() if why}
-
-
-_RELATION = "ratio"
-"""Unit of a requirement that relates two subjects, or the subjects of a series."""
-
-
 def _limited_by_rig(outcome: Outcome) -> set[tuple[str, bool]]:
-    """Metrics of which the rig bounds what more readings would tell; True for their relations, False for themselves.
+    """Metrics that the rig limits, so that more readings would not help. True: their relations, False: themselves.
 
-    A rate may be bounded and its ratio not: the rig disturbs all subjects alike.
+    A rate may be limited and its ratio not: the rig disturbs all subjects alike.
     """
     limited = {(samples.metric, False) for samples in outcome.samples if samples.at_least or samples.at_most}
     limited |= {(f"{slope.metric}_slope", True) for slope in outcome.slopes if slope.bound_reason}
@@ -252,49 +242,32 @@ def _limited_by_rig(outcome: Outcome) -> set[tuple[str, bool]]:
 
 def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
     """Observations of all outcomes; a latency outcome repeats the goals it was taken at."""
-    seen: dict[Observation, None] = {}
-    for outcome in outcomes:
-        seen.update(dict.fromkeys(observations(outcome)))
-    kept: dict[tuple[str, str, str | None], Observation] = {}
-    for observation in seen:
-        kept.setdefault((observation.metric, observation.unit, observation.at), observation)
-    return list(kept.values())
+    distinct: dict[tuple[str, str, str | None], Observation] = {}
+    for observation in (each for outcome in outcomes for each in observations(outcome)):
+        distinct.setdefault((observation.metric, observation.unit, observation.at), observation)
+    return list(distinct.values())
 
 
 def subject_text(labels: Mapping[str, str]) -> str:
     """``throughput test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk``."""
-    shown = {
-        "topology": "{}",
-        "frame_size": "frame {}",
-        "headers": "{}",
-        "flows": "flows {}",
-        "direction": "{}",
-        "datapath": "{}",
-    }
-    shown |= {"bridges": "bridge", "link": "{}", "streams": "stream", "tso": "tso {}"}
-    what = ", ".join(_label_text(text, labels[name]) for name, text in shown.items() if name in labels)
-    return f"{labels.get('suite', '')} {labels.get('test', '')}: {what}".strip()
+    texts = {"topology": "{}", "frame_size": "frame {}", "headers": "{}", "flows": "flows {}", "direction": "{}"}
+    texts |= {"datapath": "{}", "bridges": "bridge", "link": "{}", "streams": "stream", "tso": "tso {}"}
+    # A text without a place for the value is what the label counts.
+    shown = [
+        text.format(labels[name]) if "{}" in text else how_many_labelled(labels[name], text)
+        for name, text in texts.items()
+        if name in labels
+    ]
+    return f"{labels.get('suite', '')} {labels.get('test', '')}: {', '.join(shown)}".strip()
 
 
-def _label_text(text: str, value: str) -> str:
-    """A value in its text; a text without a place for it is what the label counts."""
-    return text.format(value) if "{}" in text else how_many_labelled(value, text)
-
-
-def refuse_others(given: Sequence[object]) -> None:
+def _refuse_other_objects(given: Sequence[object]) -> None:
     """Raise ConfigError for the first that is no Outcome, or where there is nothing to judge."""
     if not given:
         raise ConfigError("sla.check() has nothing to judge: give it what search, study or soak returned")
     for one in given:
         if not isinstance(one, Outcome):
             raise ConfigError(f"sla.check() judges an Outcome, which search, study and soak return, {_instead(one)}")
-
-
-def refuse_no_list(given: object) -> None:
-    """Raise ConfigError for what is no list of outcomes."""
-    if not isinstance(given, (list, tuple)):
-        what = "write sla.check(outcome) for one" if isinstance(given, Outcome) else _instead(given)
-        raise ConfigError(f"sla.check_each() judges a list of outcomes: {what}")
 
 
 def _instead(stranger: object) -> str:
@@ -315,19 +288,7 @@ def _instead(stranger: object) -> str:
     return f"not {stranger!r}"
 
 
-_Measured = tuple[dict[str, str], tuple[Observation, ...]]
-
-
 @cache
-def _adapter() -> TypeAdapter[_Measured]:
-    return TypeAdapter(_Measured)
-
-
-def to_text(labels: Mapping[str, str], observed: Sequence[Observation]) -> str:
-    """JSON."""
-    return _adapter().dump_json((dict(labels), tuple(observed))).decode()
-
-
-def from_text(text: str) -> _Measured:
-    """Labels of the subject, and what was observed on it."""
-    return _adapter().validate_json(text)
+def _subject_type() -> TypeAdapter[tuple[dict[str, str], tuple[Observation, ...]]]:
+    """The labels of a subject, and what was observed on it, as JSON."""
+    return TypeAdapter(tuple[dict[str, str], tuple[Observation, ...]])

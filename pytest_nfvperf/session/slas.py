@@ -27,8 +27,6 @@ from pytest_nfvperf.model.sla.verdict import Baseline, Observation, Subject, sub
 from pytest_nfvperf.session.options import PACK, Options
 
 PUBLISHED_FILE = "published.yaml"
-
-
 _SCENARIO = re.compile(r"\bS\d+\b")
 
 
@@ -49,7 +47,7 @@ def scenarios(rule: Rule) -> set[str]:
 
 
 def refuse_empty(pack: str, published: Iterable[Sla]) -> None:
-    """Raise ConfigError for a pack without a rule, naming those that there are."""
+    """Raise ConfigError for a pack without a rule, naming those that exist."""
     slas = tuple(published)
     if pack_rules(pack, slas):
         return
@@ -59,8 +57,6 @@ def refuse_empty(pack: str, published: Iterable[Sla]) -> None:
 
 
 SUITE_SLA = "sla.yaml"
-
-
 _PACKAGE = Path(pytest_nfvperf.__file__).parent
 
 
@@ -81,7 +77,7 @@ class Slas:
         return tuple(self._load(path) for path in self._options.slas)
 
     def rules_for(self, test_file: Path) -> tuple[Rule, ...]:
-        """Rules for a test: those of the command line's files and packs, else those of the sla.yaml beside it."""
+        """Rules for a test: those of the command line's files and packs, else those of its folder's sla.yaml."""
         if self._options.slas or self._options.packs:
             published = self.published([test_file.parent])
             packs = (rule for pack in self._options.packs for rule in pack_rules(pack, published))
@@ -121,7 +117,6 @@ def shown_place(place: str, root: Path) -> str:
 
 
 HISTORY_SUFFIX = ".json"
-
 BASELINE_FILES = Point[Callable[[Path, Mapping[str, Any]], Baseline]]("baseline")
 """What reads a baseline that is no run's evidence, by the suffix; the arguments are those of ``load_baseline``."""
 """Of the files of a history; those of evidence are lines of JSON and end in .jsonl."""
@@ -148,12 +143,11 @@ def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
 
 
 def when_of(run: RunEvidence) -> str:
-    """Day and minute of its start, UTC."""
     return datetime.fromtimestamp(run.started_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def figures_of(run: RunEvidence) -> dict[Subject, list[Observation]]:
-    """All figures of a run by their subject. Where a test was run more than once, its last figures."""
+    """All figures of a run by their subject. Of a test that ran more than once, the last figures count."""
     found: dict[Subject, list[Observation]] = {}
     for outcome in run.outcomes.values():
         seen = observations(outcome)

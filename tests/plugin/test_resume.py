@@ -164,7 +164,7 @@ def test_another_sla_judges_what_was_measured(run: Run, pytester: pytest.Pyteste
 
     done = run("--nfv-resume", str(LATEST))
 
-    done.stdout.fnmatch_lines(["*the SLA is another: 2 of them judged anew, 0 others measured again for it"])
+    done.stdout.fnmatch_lines(["*the SLA has changed: 2 of them judged again, 0 others measured again for it"])
     assert done.ret == 1
     assert done.parseoutcomes()["failed"] == 4
     folder = pytester.path / LATEST
@@ -174,7 +174,7 @@ def test_another_sla_judges_what_was_measured(run: Run, pytester: pytest.Pyteste
     assert anew.trials
     assert [verdict.requirement for verdict in anew.verdicts.values()] == ["ndr >= 90 Mpps"]
     again = run("--nfv-resume", str(LATEST))
-    again.stdout.no_fnmatch_line("*the SLA is another*")
+    again.stdout.no_fnmatch_line("*the SLA has changed*")
     assert again.ret == 1
 
 
@@ -192,7 +192,7 @@ def test_evidence_that_names_rules_by_whole_paths_is_taken_over(run: Run, pytest
     done = run("--nfv-resume", str(LATEST))
 
     done.stdout.fnmatch_lines(["*nfvperf: 2 of 5 tests are taken over from *"])
-    done.stdout.no_fnmatch_line("*the SLA is another*")
+    done.stdout.no_fnmatch_line("*the SLA has changed*")
     assert done.ret == 0
 
 
@@ -200,7 +200,7 @@ def test_what_the_figures_do_not_say_is_measured_again(run: Run, pytester: pytes
     """Of a latency that nobody measured; and where a test failed, and the rest of it may not have run."""
     (pytester.path / SLA).write_text(requiring("<= 100 us", "latency_p99"))
     done = run("--nfv-resume", str(LATEST))
-    done.stdout.fnmatch_lines(["*the SLA is another: 0 of them judged anew, 2 others measured again for it"])
+    done.stdout.fnmatch_lines(["*the SLA has changed: 0 of them judged again, 2 others measured again for it"])
     folder = pytester.path / LATEST
     assert measured_in(folder / "evidence-resumed-1.jsonl") == {"64", "128", "256", "512"}
 

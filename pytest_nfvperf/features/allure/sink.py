@@ -52,8 +52,7 @@ from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import InvalidReason
-from pytest_nfvperf.plugin.other_results import OtherResults
-from pytest_nfvperf.plugin.output import ShownSink, failing_alone, parts_of
+from pytest_nfvperf.plugin.output import OtherResults, ShownSink, failing_alone, parts_of
 from pytest_nfvperf.ports.evidence import Sink
 
 # Records as Allure steps, labels and attachments, through allure-pytest's public API.
@@ -275,14 +274,14 @@ class AllureResults:
 
     def interrupted(self, became: TestConclusion) -> None:
         """Allure goes by the set-up of a test that does not end, and would call it passed."""
-        with self._parts.alone(_MISSING):
+        with self._parts.isolated(_MISSING):
             from pytest_nfvperf.features.allure.results import tell_allure  # noqa: PLC0415 - see above
 
             tell_allure(became)
 
     def concluded(self, run: RunEvidence, conclusion: RunConclusion) -> None:
         """Write results of tests that no process could write one for."""
-        with self._parts.alone(_MISSING):
+        with self._parts.isolated(_MISSING):
             from pytest_nfvperf.features.allure.results import write_missing_results  # noqa: PLC0415 - see above
 
             write_missing_results(self._directory, run, conclusion)
