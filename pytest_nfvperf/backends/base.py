@@ -29,51 +29,37 @@ class Backend(Protocol):
 
     def check(self) -> None:
         """Raise ConfigError or TestbedError if something that a run needs is missing. Starts nothing."""
-        ...
 
     def lacks(self, dut: Dut) -> str | None:
         """What this machine lacks for a datapath, and what to do, as text for the user; None if it lacks nothing."""
-        ...
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         """Which port roles of a topology this generator cannot take, and what to do; None if it can take all."""
-        ...
 
     def lacks_streams(self) -> str | None:
         """What this machine lacks for TCP and UDP streams, and what to do; None if it lacks nothing."""
-        ...
 
-    def labels(self) -> dict[str, str]:
-        """Labels that every subject on this testbed has."""
-        ...
+    def labels(self) -> dict[str, str]: ...
 
     def describe(self) -> list[str]:
         """DUT and generator, a line each. Starts nothing."""
-        ...
 
     def parts(self) -> RigParts:
         """The parts of the rig. Locks the machine for this run."""
-        ...
 
     def fingerprint(self) -> Mapping[str, Any]:
         """What must be equal for two runs to be compared."""
-        ...
 
     def line_rate_bps(self) -> float | None:
         """Layer-1 rate of the slowest port, None where ports have none."""
-        ...
 
     def estimate_search_s(self, profile: Profile) -> float:
         """How long an NDR/PDR search takes, for the progress line."""
-        ...
 
     def leftovers(self) -> list[str]:
         """What the run leaves on the machine on purpose."""
-        ...
 
-    def close(self) -> None:
-        """Release the machine. Can be called twice."""
-        ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +82,6 @@ class StartsDaemons(Protocol):
 
     def daemons(self, of: Daemons[T]) -> T:
         """What starts the daemons of a feature."""
-        ...
 
 
 @runtime_checkable
@@ -109,15 +94,12 @@ class SharesMachine(Protocol):
     @property
     def can_share(self) -> bool:
         """False where there is only one DUT."""
-        ...
 
     def room(self) -> int:
         """How many rigs there is memory for now."""
-        ...
 
     def shared_parts(self) -> RigParts:
         """As ``parts``, on a machine that other runs share. Nobody measures meanwhile."""
-        ...
 
 
 @runtime_checkable
@@ -126,4 +108,3 @@ class Abandons(Protocol):
 
     def abandon(self) -> None:
         """Kill what the run started without waiting: a signal handler calls it. ``close`` removes the rest."""
-        ...

@@ -47,37 +47,29 @@ class GeneratorSide(Protocol):
 
     def check(self) -> None:
         """ConfigError or TestbedError when something that it needs is missing. Starts nothing."""
-        ...
 
     def describe(self) -> str:
         """What it is and where, for the header."""
-        ...
 
     def line_rate_bps(self) -> float | None:
         """Layer-1 rate of the slowest of its own ports; None where they have none, or it is not known yet."""
-        ...
 
     def polling_cpus(self) -> tuple[int, ...]:
         """CPUs of the DUT that share rings with it: their distance from its own matters."""
-        ...
 
     def round_trips(self, machine: TakenMachine) -> RoundTrips:
         """Those of earlier runs between its CPUs and ``polling_cpus``."""
-        ...
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:
         """Its own limits on this machine."""
-        ...
 
     def beside_mib(self) -> int | None:
         """Hugepages, MiB, of one more generator on the same CPUs; None where there can be only one."""
-        ...
 
     def make(self, machine: TakenMachine, beside: str = "") -> Generator: ...
 
     def close(self) -> None:
         """Release what it took, before the machine is released. Can be called twice."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

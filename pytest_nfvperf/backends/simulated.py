@@ -89,27 +89,23 @@ class SimulatedTopology:
     def not_offloaded(self) -> str | None:
         return None
 
-    def wait_ready(self, deadline_s: float) -> None:
-        """It is."""
+    def wait_ready(self, deadline_s: float) -> None: ...
 
     def configuration(self) -> str:
         return "simulated"
 
-    def close(self) -> None:
-        """Nothing to remove."""
+    def close(self) -> None: ...
 
 
 class SimulatedCapture:
     """A receiver to which nothing comes. Fulfils ports.generator.Capture."""
 
-    def start(self) -> None:
-        """Nothing to listen on."""
+    def start(self) -> None: ...
 
     def stop(self) -> Captured:
         return Captured(0, None, ())
 
-    def close(self) -> None:
-        """Nothing to close."""
+    def close(self) -> None: ...
 
 
 class SimulatedDatapath:
@@ -131,14 +127,12 @@ class SimulatedDatapath:
     def collectors(self) -> tuple[Collector, ...]:
         return ()
 
-    def check_alive(self) -> None:
-        """Always alive."""
+    def check_alive(self) -> None: ...
 
     def logs(self) -> Mapping[str, str]:
         return {}
 
-    def close(self) -> None:
-        """Nothing to stop."""
+    def close(self) -> None: ...
 
 
 class SimulatedDut:
@@ -208,8 +202,7 @@ class SimulatedBackend:
     def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
         return self._dut.end_specs
 
-    def check(self) -> None:
-        """Nothing can be missing."""
+    def check(self) -> None: ...
 
     def lacks(self, dut: Dut) -> str | None:
         return unknown_node(self.testbed, dut)
@@ -264,8 +257,7 @@ class SimulatedBackend:
     def leftovers(self) -> list[str]:
         return []
 
-    def close(self) -> None:
-        """Nothing to close."""
+    def close(self) -> None: ...
 
     def _make_generator(self) -> FakeGenerator:
         generator = self._make()

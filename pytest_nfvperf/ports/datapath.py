@@ -151,8 +151,7 @@ class Restarting(Protocol):
 class Datapath(Protocol):
     """A DUT on which topologies are built."""
 
-    def info(self) -> DatapathInfo:
-        """Kind and versions."""
+    def info(self) -> DatapathInfo: ...
 
     def build(self, topology: Topology) -> BuiltTopology:
         """Build in one transaction. Does not wait for links: the generator attaches in between."""

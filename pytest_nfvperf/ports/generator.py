@@ -80,8 +80,7 @@ class Generator(Protocol):
     end of its log when the engine refuses, dies or stops answering.
     """
 
-    def info(self) -> GeneratorInfo:
-        """Engine, version, CPUs."""
+    def info(self) -> GeneratorInfo: ...
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
         """Take the ports. ConfigError for a name attached twice or an MTU the engine cannot do."""
