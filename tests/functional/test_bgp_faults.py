@@ -14,7 +14,7 @@ from pytest_nfvperf.features.routing import bird as bird_speaker
 from pytest_nfvperf.features.routing import frr as frr_speaker
 from pytest_nfvperf.features.routing.daemons import is_stopped
 from pytest_nfvperf.features.routing.model import BgpTimers, Neighbor, Policy, SpeakerConfig
-from pytest_nfvperf.features.routing.route_agent import Fib, Route, RouteAgent, Surroundings
+from pytest_nfvperf.features.routing.route_agent import Fib, KnownHops, Route, RouteAgent
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from tests.functional.bgp_support import HERE, HERE6, THERE, THERE6, Link, here, link, needs_daemons, there
 
@@ -145,12 +145,12 @@ def test_the_kernels_table_tells_what_the_daemon_put_there(joined: Link) -> None
 
 
 def test_an_agent_that_cannot_reach_its_bridge_says_so(joined: Link) -> None:
-    dut, around = (
+    dut, hops = (
         joined.frr(here()),
-        Surroundings({}, {"172.16.101.0/24": NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")}),
+        KnownHops({}, {"172.16.101.0/24": NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")}),
     )
     nobody = joined.journal.directory / "nobody.mgmt"
-    agent = RouteAgent(joined.journal, NETNS_DIRECTORY / joined.here, "br-ex", nobody, around)
+    agent = RouteAgent(joined.journal, NETNS_DIRECTORY / joined.here, "br-ex", nobody, hops)
     joined.stack.callback(agent.close)
     agent.start()
     dut.start()
@@ -161,12 +161,12 @@ def test_an_agent_that_cannot_reach_its_bridge_says_so(joined: Link) -> None:
 
 def test_a_route_that_leads_nowhere_has_no_hop() -> None:
     hop = NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
-    around = Surroundings({THERE: hop}, {"172.16.101.0/24": hop})
-    assert around.hop_of(Route("198.18.0.0/15", THERE)) == hop
-    assert around.hop_of(Route("172.16.101.7/32", None)) == hop
-    assert around.hop_of(Route("198.18.0.0/15", "192.0.2.1")) is None
-    assert around.hop_of(Route("172.16.102.0/24", None)) is None
-    assert around.hop_of(Route("2001:db8::/32", None)) is None
+    hops = KnownHops({THERE: hop}, {"172.16.101.0/24": hop})
+    assert hops.hop_of(Route("198.18.0.0/15", THERE)) == hop
+    assert hops.hop_of(Route("172.16.101.7/32", None)) == hop
+    assert hops.hop_of(Route("198.18.0.0/15", "192.0.2.1")) is None
+    assert hops.hop_of(Route("172.16.102.0/24", None)) is None
+    assert hops.hop_of(Route("2001:db8::/32", None)) is None
 
 
 def test_timers_that_no_session_can_have() -> None:

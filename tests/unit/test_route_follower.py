@@ -7,17 +7,17 @@ from itertools import islice
 
 from pytest_nfvperf.adapters.ovs.openflow import NextHop
 from pytest_nfvperf.features.routing.route_agent import (
-    Followed,
     Follower,
+    KnownHops,
     MissedChangesError,
     Route,
+    RouteBatch,
     RouteChange,
-    Surroundings,
 )
 
 OUT = NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
 VM = NextHop(2, "02:00:00:00:00:03", "02:00:00:00:00:02")
-AROUND = Surroundings({"12.12.12.2": OUT}, {"172.16.101.0/24": VM})
+HOPS = KnownHops({"12.12.12.2": OUT}, {"172.16.101.0/24": VM})
 
 
 class Table:
@@ -66,8 +66,8 @@ def gone(prefix: str) -> RouteChange:
     return RouteChange(Route(prefix, "12.12.12.2"), gone=True)
 
 
-def follow(table: Table, bridge: Bridge) -> list[Followed]:
-    return list(islice(Follower(table, bridge, AROUND).follow(), len(table.batches)))  # type: ignore[arg-type]
+def follow(table: Table, bridge: Bridge) -> list[RouteBatch]:
+    return list(islice(Follower(table, bridge, HOPS).follow(), len(table.batches)))  # type: ignore[arg-type]
 
 
 def test_routes_become_flows_and_go_with_them() -> None:
@@ -96,10 +96,10 @@ def test_a_route_that_leads_nowhere_any_more_loses_its_flow() -> None:
     assert bridge.flows == {}
 
 
-def test_what_was_missed_is_asked_for_anew() -> None:
+def test_what_was_missed_is_requested_again() -> None:
     bridge, table = Bridge(), Table([there("198.18.0.0/15")], MissedChangesError(), [there("203.0.113.0/24")])
-    _, anew, after = follow(table, bridge)
-    assert anew.anew
+    _, reset, after = follow(table, bridge)
+    assert reset.reset
     assert after.added == ["203.0.113.0/24"]
     assert set(bridge.flows) == {"203.0.113.0/24"}
     assert table.asked == 2
@@ -115,6 +115,6 @@ def test_routes_that_went_with_their_interface_are_missed() -> None:
 
 
 def test_what_it_knows_beside_routes_is_told_as_a_line() -> None:
-    line = AROUND.to_json()
+    line = HOPS.to_json()
     assert "\n" not in line
-    assert Surroundings.from_json(line) == AROUND
+    assert KnownHops.from_json(line) == HOPS

@@ -1,9 +1,8 @@
-"""ovn-bgp-agent in an environment of its own, and what OVN needs of this machine."""
+"""ovn-bgp-agent (OpenStack, PyPI): its own virtual environment, its process, and doctor's checks for OVN."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,57 +20,15 @@ from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
-# Finding ovn-bgp-agent. Its many dependencies stay in a virtual environment of its own.
-
 VARIABLE = "NFVPERF_OVN_BGP_AGENT"
-"""Names the environment's directory where it is not in the cache."""
+"""Names the directory of the agent's virtual environment where it is not in the cache."""
 
 REQUIREMENT = "ovn-bgp-agent==4.0.0"
-"""The newest tried in which exposing_method underlay can work: in 3.0.1 and from 5.0.0 to 7.0.0 the routing tables of
-bridges are noted in a dictionary that is thrown away (``routing_tables or {}``): a port ends in ``KeyError: 'br-ex'``.
+"""The newest version tried in which exposing_method underlay can work. 3.0.1, and 5.0.0 to 7.0.0, store the routing
+tables of bridges in a dictionary that they discard (``routing_tables or {}``): a port ends in ``KeyError: 'br-ex'``.
 """
 
 _PROGRAM = "bin/ovn-bgp-agent"
-
-
-def agent_directory() -> Path:
-    """The environment's directory, whether it is there or not."""
-    named = os.environ.get(VARIABLE)
-    return Path(named) if named else default_cache_dir() / REQUIREMENT.replace("==", "-")
-
-
-def find_agent() -> Path:
-    """The environment's directory.
-
-    Raises:
-        TestbedError: the agent is not there; says how to install it.
-    """
-    directory = agent_directory()
-    if not os.access(directory / _PROGRAM, os.X_OK):
-        raise TestbedError(
-            f"ovn-bgp-agent is not installed (no {directory / _PROGRAM}): python3 -m venv {directory} && "
-            f"{directory}/bin/pip install {REQUIREMENT}; {VARIABLE} names another directory"
-        )
-    return directory
-
-
-def agent_version(directory: Path) -> str:
-    """Of the agent in this environment, as pip has it."""
-    for info in directory.glob("lib/python3*/site-packages/ovn_bgp_agent-*.dist-info"):
-        return info.name.removeprefix("ovn_bgp_agent-").removesuffix(".dist-info")
-    return "unknown"
-
-
-# The agent (OpenStack, PyPI) with its northbound driver.
-#
-# It watches OVN's northbound database. For each address of a logical port on a provider network it does two things:
-# - It adds the address to a dummy interface in a VRF, whose connected routes FRR leaks into the default table and
-#   announces.
-# - It adds a rule that leads packets for the address to the provider bridge.
-#
-# It works in the network namespace of the private OVS, so FRR has to be there, too. Its paths are fixed: /run/frr
-# (vtysh) and /etc/iproute2/rt_tables (its tables). So it gets private copies of both, and no other /run.
-
 _MAIN = Path(__file__).with_name("agent_main.py")
 _RUN = Path("/run")
 _ROUTING_TABLES = Path("/etc/iproute2/rt_tables")
@@ -81,17 +38,33 @@ _START_DEADLINE_S = 120.0  # it imports a thousand modules: 2 s, and 20 to 50 s 
 _KERNEL_NEEDS = {"vrf": ("type", "vrf", "table", "10"), "dummy": ("type", "dummy")}
 
 
+def find_agent() -> Path:
+    """The directory of the agent's virtual environment.
+
+    Raises:
+        TestbedError: the agent is not installed; says how to install it.
+    """
+    named = os.environ.get(VARIABLE)
+    directory = Path(named) if named else default_cache_dir() / REQUIREMENT.replace("==", "-")
+    if not os.access(directory / _PROGRAM, os.X_OK):
+        raise TestbedError(
+            f"ovn-bgp-agent is not installed (no {directory / _PROGRAM}): python3 -m venv {directory} && "
+            f"{directory}/bin/pip install {REQUIREMENT}; {VARIABLE} names another directory"
+        )
+    return directory
+
+
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """What the agent is told.
+    """The configuration of the agent.
 
     Attributes:
         asn: of FRR's router.
         router_id: of FRR's router in the VRF.
-        northbound: how OVN's northbound database is connected to.
+        northbound: connection to OVN's northbound database (ovsdb(7)).
         frr: the directory of FRR's vty sockets.
         exposing_method: of nb_ovn_bgp_driver; only "underlay" needs neither a second OVN nor EVPN.
-        reconcile_s: seconds between the agent's own looks at everything.
+        reconcile_s: seconds between the agent's own full reconciliations.
     """
 
     asn: int
@@ -102,32 +75,25 @@ class AgentConfig:
     reconcile_s: int = 300
 
     def text(self, database: Path) -> str:
-        """The agent's configuration file; ``database``: OVS's socket."""
-        return "\n".join(
-            [
-                "[DEFAULT]",
-                "debug = True",
-                "driver = nb_ovn_bgp_driver",
-                f"exposing_method = {self.exposing_method}",
-                f"bgp_AS = {self.asn}",
-                f"bgp_router_id = {self.router_id}",
-                f"bgp_vrf = {_VRF}",
-                f"bgp_nic = {_NIC}",
-                f"ovsdb_connection = unix:{database}",
-                f"reconcile_interval = {self.reconcile_s}",
-                f"frr_reconcile_interval = {self.reconcile_s}",
-                "[ovn]",
-                f"ovn_nb_connection = {self.northbound}",
-                "",
-            ]
-        )
+        """The agent's configuration file. ``database``: OVS's socket."""
+        return f"""[DEFAULT]
+debug = True
+driver = nb_ovn_bgp_driver
+exposing_method = {self.exposing_method}
+bgp_AS = {self.asn}
+bgp_router_id = {self.router_id}
+bgp_vrf = {_VRF}
+bgp_nic = {_NIC}
+ovsdb_connection = unix:{database}
+reconcile_interval = {self.reconcile_s}
+frr_reconcile_interval = {self.reconcile_s}
+[ovn]
+ovn_nb_connection = {self.northbound}
+"""
 
 
 def lacks_agent() -> str | None:
-    """What this machine lacks for the agent, and what to do about it; None when it has all.
-
-    Asks the kernel for the devices in a namespace of the moment, which may load their modules.
-    """
+    """What this machine lacks for the agent, and what to do about it; None if it has all."""
     lacking = lacks_ovn()
     if lacking is not None:
         return lacking
@@ -139,7 +105,10 @@ def lacks_agent() -> str | None:
 
 
 def lacks_devices() -> str | None:
-    """Which kinds of interfaces the kernel does not make, with its words; None when it makes all."""
+    """Which kind of interface the kernel does not make, with its words; None if it makes all.
+
+    Tries to make them in a temporary namespace, which may load kernel modules.
+    """
     if os.geteuid() != 0:
         return "ovn-bgp-agent needs root: it makes interfaces, rules and routes"
     for kind, words in _KERNEL_NEEDS.items():
@@ -155,10 +124,19 @@ def lacks_devices() -> str | None:
 
 
 class OvnBgpAgent:
-    """A running agent. ``close`` ends it and takes its interfaces away."""
+    """A running agent with its northbound driver. ``close`` ends it and removes its interfaces.
+
+    It watches OVN's northbound database. For each address of a logical port on a provider network it does two things:
+    - It adds the address to a dummy interface in a VRF, whose connected routes FRR leaks into the default table and
+      announces.
+    - It adds a rule that leads packets for the address to the provider bridge.
+
+    It works in the network namespace of the private OVS, so FRR must be there, too. Its paths are fixed: /run/frr
+    (vtysh) and /etc/iproute2/rt_tables (its tables). So it gets private copies of both, and no other /run.
+    """
 
     def __init__(self, journal: Journal, instance: RunningOvs, config: AgentConfig, role: str = "agent") -> None:
-        """Start it and wait until it has looked at everything once.
+        """Start it and wait until it has reconciled everything once.
 
         Raises:
             TestbedError: it is not installed, the kernel lacks what it needs, or it ended, with its log.
@@ -174,25 +152,21 @@ class OvnBgpAgent:
             nice=None,
             env={"OVS_RUNDIR": str(instance.sockets)},  # of ovs-vsctl(8) and ovs-ofctl(8), which the agent runs
         )
+        self.check, self.logs = self._daemons.check, self._daemons.logs
+        directory = self._daemons.directory
+        file = directory / "agent.conf"
+        argv = (str(environment / "bin/python"), str(_MAIN), "--config-file", str(file))
+        # The agent expects IPv6 and a router; a private OVS's namespace has both off.
+        settings = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.default.disable_ipv6=0")
         try:
-            self._let_the_namespace_route()
-            self._daemons.start(self._daemon(journal, environment, config))
+            run(["nsenter", f"--net={instance.home.path}", "sysctl", "-q", "-w", *settings])
+            file.write_text(config.text(instance.database), encoding="utf-8")
+            binds = _binds(directory, journal.directory, config.frr)
+            self._daemons.start(Daemon("ovn-bgp-agent", private_mounts.with_binds(binds, argv)))
             self._await_started()
         except BaseException:
             self.close()
             raise
-
-    def _let_the_namespace_route(self) -> None:
-        """A private OVS's namespace has IPv6 off, and is no router; the agent takes both for granted."""
-        settings = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.default.disable_ipv6=0")
-        run(["nsenter", f"--net={self._instance.home.path}", "sysctl", "-q", "-w", *settings])
-
-    def _daemon(self, journal: Journal, environment: Path, config: AgentConfig) -> Daemon:
-        directory = self._daemons.directory
-        file = directory / "agent.conf"
-        file.write_text(config.text(self._instance.database), encoding="utf-8")
-        argv = (str(environment / "bin/python"), str(_MAIN), "--config-file", str(file))
-        return Daemon("ovn-bgp-agent", private_mounts.with_binds(_view(directory, journal.directory, config.frr), argv))
 
     def _await_started(self) -> None:
         log = self._daemons.directory / "ovn-bgp-agent.log"
@@ -207,12 +181,6 @@ class OvnBgpAgent:
             error.evidence.update(self.logs())
             raise
 
-    def check(self) -> None:
-        self._daemons.check()
-
-    def logs(self) -> Mapping[str, str]:
-        return self._daemons.logs()
-
     def close(self) -> None:
         self._daemons.close()
         if self._instance.home.path.exists():
@@ -220,8 +188,8 @@ class OvnBgpAgent:
                 inside(self._instance.home.path, partial(remove_link, name))
 
 
-def _view(directory: Path, run_directory: Path, frr: Path) -> dict[str, str]:
-    """What the agent sees elsewhere, targets by sources: a /run with FRR's sockets and this run's directory."""
+def _binds(directory: Path, run_directory: Path, frr: Path) -> dict[str, str]:
+    """Bind mounts, targets by source: a /run with FRR's sockets and this run's directory, and a rt_tables."""
     own_run = directory / "run"
     tables = directory / "rt_tables"
     tables.write_text(_ROUTING_TABLES.read_text(encoding="utf-8"), encoding="utf-8")
@@ -233,30 +201,28 @@ def _view(directory: Path, run_directory: Path, frr: Path) -> dict[str, str]:
     return {**binds, str(tables): str(_ROUTING_TABLES), str(own_run): str(_RUN)}
 
 
-# Checks for doctor.
-
-
-def ovn_checks(testbed: Testbed | None = None) -> list[Check]:  # noqa: ARG001 - of any testbed
-    """OVN, and the agent with what it needs of the kernel."""
-    return [_ovn(), _agent()]
-
-
-def _ovn() -> Check:
+def ovn_checks(testbed: Testbed | None = None) -> list[Check]:  # noqa: ARG001 - the same for any testbed
+    """Doctor's checks: OVN, and the agent with what it needs of the kernel."""
     try:
         found = locate_ovn()
+        ovn = Check("OVN", CheckState.OK, f"{found.version} ({found.northd})")
     except TestbedError as error:
-        return Check("OVN", CheckState.MISSING, "not installed", f"{error.message} (for the fixture private_ovn)")
-    return Check("OVN", CheckState.OK, f"{found.version} ({found.northd})")
-
-
-def _agent() -> Check:
+        ovn = Check("OVN", CheckState.MISSING, "not installed", f"{error.message} (for the fixture private_ovn)")
     name = "ovn-bgp-agent"
     try:
         directory = find_agent()
     except TestbedError as error:
-        return Check(name, CheckState.MISSING, "not installed", f"{error.message} (for the fixture ovn_bgp_agent)")
+        hint = f"{error.message} (for the fixture ovn_bgp_agent)"
+        return [ovn, Check(name, CheckState.MISSING, "not installed", hint)]
+    installed = f"{agent_version(directory)} ({directory})"
     lacking = lacks_devices()
-    seen = f"{agent_version(directory)} ({directory})"
     if lacking is not None:
-        return Check(name, CheckState.WARN, f"{seen}, cannot run here", lacking)
-    return Check(name, CheckState.OK, seen)
+        return [ovn, Check(name, CheckState.WARN, f"{installed}, cannot run here", lacking)]
+    return [ovn, Check(name, CheckState.OK, installed)]
+
+
+def agent_version(directory: Path) -> str:
+    """The installed version, as pip recorded it."""
+    for info in directory.glob("lib/python3*/site-packages/ovn_bgp_agent-*.dist-info"):
+        return info.name.removeprefix("ovn_bgp_agent-").removesuffix(".dist-info")
+    return "unknown"

@@ -17,6 +17,16 @@ from pytest_nfvperf.model.topology.topology import Topology
 INTEGRATION_BRIDGE = "br-int"
 """The bridge that ovn-controller writes its flows to (ovn-architecture(7))."""
 
+PROVIDER, UPLINK = "br-ex", "br-bgp"
+VM, BIRD = "vm", "bird"
+VM_PORT = "vm"
+"""The VM's logical port."""
+
+_NETWORK = "physnet1"
+_SWITCH = "provider"
+_LOCALNET = "provnet-provider"  # the agent looks for patch ports called patch-provnet-...
+_VM_MAC = "02:4e:46:b9:00:10"
+
 
 @dataclass(frozen=True, slots=True)
 class LogicalPort:
@@ -45,10 +55,12 @@ class LogicalPort:
 
 @dataclass(frozen=True, slots=True)
 class Localnet:
-    """The port by which a logical switch reaches a physical network: a bridge of the topology.
+    """The port that connects a logical switch to a physical network, which is a bridge of the topology.
 
-    ``name``: of the port. ``network``: of the physical network. ``bridge``: what that network is here
-    (ovn-bridge-mappings).
+    Attributes:
+        name: of the port.
+        network: of the physical network.
+        bridge: which bridge that network is (ovn-bridge-mappings).
     """
 
     name: str
@@ -61,7 +73,7 @@ class LogicalSwitch:
     """A logical switch with its ports. ``localnet``: None for one without a physical network.
 
     Raises:
-        ValueError: a name of a port is there twice.
+        ValueError: two ports have the same name.
     """
 
     name: str
@@ -79,27 +91,18 @@ class LogicalSwitch:
 #     BIRD -- br-bgp -- FRR and the kernel's routes -- br-ex -- br-int -- VM
 #                       (the namespace of the private OVS)
 
-PROVIDER, UPLINK = "br-ex", "br-bgp"
-VM, BIRD = "vm", "bird"
-VM_PORT = "vm"
-"""The VM's logical port."""
-
-_NETWORK = "physnet1"
-_SWITCH = "provider"
-_LOCALNET = "provnet-provider"  # the agent looks for patch ports called patch-provnet-...
-_VM_MAC = "02:4e:46:b9:00:10"
-
-
-def _everything_by_default() -> BgpPathPlan:
-    """The neighbour is the way to everything else, so that br-ex answers for the VM's gateway (proxy ARP)."""
-    return BgpPathPlan(clients="0.0.0.0/0")
-
 
 @dataclass(frozen=True, slots=True)
 class OvnPathPlan:
-    """The parameters of the path. ``bgp``: addresses, AS numbers and timers. ``gateway``: the VM's, unused."""
+    """The parameters of the path.
 
-    bgp: BgpPathPlan = field(default_factory=_everything_by_default)
+    Attributes:
+        bgp: addresses, AS numbers and timers. By default BIRD announces a default route, so that br-ex answers for the
+            VM's gateway (proxy ARP).
+        gateway: of the VM; unused.
+    """
+
+    bgp: BgpPathPlan = field(default_factory=lambda: BgpPathPlan(clients="0.0.0.0/0"))
     gateway: str = "172.16.101.1"
 
     @property
@@ -109,7 +112,7 @@ class OvnPathPlan:
 
     @property
     def mappings(self) -> dict[str, str]:
-        """Bridges by physical networks."""
+        """Bridges by physical network."""
         return {_NETWORK: PROVIDER}
 
     def topology(self) -> Topology:
@@ -126,16 +129,17 @@ class OvnPathPlan:
         )
 
     def switch(self, chassis: str) -> LogicalSwitch:
-        """The provider network, with what Neutron would note of the VM's port for the agent to read."""
+        """The provider network. The VM's port has Neutron's external_ids, which the agent reads."""
         length = self.bgp.provider.partition("/")[2]
-        noted = {
+        external_ids = {
             "neutron:network_name": _SWITCH,
             "neutron:cidrs": f"{self.bgp.vm}/{length}",
             "neutron:host_id": chassis,
         }
-        port = LogicalPort(VM_PORT, f"{VM}-eth0", _VM_MAC, (self.bgp.vm,), noted, {"requested-chassis": chassis})
+        options = {"requested-chassis": chassis}
+        port = LogicalPort(VM_PORT, f"{VM}-eth0", _VM_MAC, (self.bgp.vm,), external_ids, options)
         return LogicalSwitch(_SWITCH, (port,), Localnet(_LOCALNET, _NETWORK, PROVIDER))
 
     def frr_config(self) -> SpeakerConfig:
-        """FRR, which announces nothing by itself."""
+        """FRR announces nothing by itself: the agent makes it."""
         return self.bgp.frr_config().announcing(())

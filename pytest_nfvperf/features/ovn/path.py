@@ -1,9 +1,10 @@
-"""The path with OVN for tests: its daemons, its simulation, and what deploys it."""
+"""OVN for tests: its daemons on a topology, their simulation, and the fixtures that deploy both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.adapters.journal.journal import Journal
@@ -18,7 +19,7 @@ from pytest_nfvperf.features.ovn.ports import AgentPath, LogicalNetwork, OvnDaem
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
-from pytest_nfvperf.features.routing.path_daemons import lacks_daemons, on_ovs
+from pytest_nfvperf.features.routing.path_daemons import lacks_daemons, require_ovs
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec
@@ -27,17 +28,17 @@ from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
-# Start of the daemons on a deployed topology: OVN, FRR, BIRD and ovn-bgp-agent.
-
 _ESTABLISHED_WITHIN_S = 10.0
+_LOOK_S = 0.02
+_NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
 
 
 class LocalOvn:
-    """Fulfils ports.routing.OvnDaemons: OVN of this machine, over a private OVS.
+    """Fulfils ports.OvnDaemons: OVN of this machine, over a private OVS.
 
     Args:
-        journal: gives the run's, once the machine is taken.
-        ovs: whose ovsdb-server serves OVN's databases.
+        journal: returns the run's journal, once the machine is taken.
+        ovs: its ovsdb-server serves OVN's databases.
     """
 
     def __init__(self, journal: Callable[[], Journal], ovs: OvsSpec) -> None:
@@ -50,20 +51,19 @@ class LocalOvn:
     def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
         localnets = [switch.localnet for switch in switches if switch.localnet is not None]
         mappings = {localnet.network: localnet.bridge for localnet in localnets}
-        ovn = PrivateOvn(self._journal(), on_ovs(built, "OVN"), locate(self._ovs.prefix), mappings=mappings)
-        try:
+        ovn = PrivateOvn(self._journal(), require_ovs(built, "OVN"), locate(self._ovs.prefix), mappings=mappings)
+        with ExitStack() as undo:
+            undo.callback(ovn.close)
             for switch in switches:
                 ovn.add(switch)
-        except BaseException:
-            ovn.close()
-            raise
+            undo.pop_all()
         return ovn
 
     def lacks_agent(self) -> str | None:
         return self._lacks_private_ovs() or lacks_agent() or lacks_daemons()
 
     def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
-        return start_ovn_path(self._journal(), on_ovs(built, "ovn-bgp-agent"), locate(self._ovs.prefix), plan)
+        return start_ovn_path(self._journal(), require_ovs(built, "ovn-bgp-agent"), locate(self._ovs.prefix), plan)
 
     def _lacks_private_ovs(self) -> str | None:
         if self._ovs.instance == "private":
@@ -71,20 +71,15 @@ class LocalOvn:
         return "OVN runs on a private OVS only: it writes into OVS's own database"
 
 
-_LOOK_S = 0.02
-
-
+@dataclass(frozen=True, slots=True)
 class OvnPath:
-    """OVN, daemons and agent; ``close`` ends them."""
+    """Fulfils ports.AgentPath."""
 
-    def __init__(
-        self, plan: OvnPathPlan, ovn: PrivateOvn, frr: FrrSpeaker, bird: BirdSpeaker, agent: OvnBgpAgent
-    ) -> None:
-        self.plan = plan
-        self.ovn = ovn
-        self.frr = frr
-        self.bird = bird
-        self.agent = agent
+    plan: OvnPathPlan
+    ovn: PrivateOvn
+    frr: FrrSpeaker
+    bird: BirdSpeaker
+    agent: OvnBgpAgent
 
     def connect_vm(self) -> None:
         self.ovn.add(self.plan.switch(self.ovn.chassis.name))
@@ -93,11 +88,6 @@ class OvnPath:
         self.ovn.remove_port(VM_PORT)
 
     def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
-        """Wait until FRR announces a prefix to BIRD, or does so no longer.
-
-        Raises:
-            DeadlineError: what it announces instead, with the logs of FRR and the agent.
-        """
         announced: list[str] = []
 
         def looks() -> bool:
@@ -119,14 +109,14 @@ class OvnPath:
 
 
 def start_ovn_path(journal: Journal, built: BuiltOvsTopology, binaries: OvsBinaries, plan: OvnPathPlan) -> OvnPath:
-    """Start all; the session is Established when this returns, the VM's port not yet there.
+    """Start everything. The session is Established when this returns; the VM's port does not exist yet.
 
     Raises:
         ConfigError: a daemon refused its configuration.
         TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
     """
     home = built.instance.home
-    # The agent has the kernel route by br-ex, and only newer ones bring it up themselves
+    # The agent makes the kernel route by br-ex; only newer agents set that up themselves.
     configure([End(UPLINK, home.path, addresses=(plan.bgp.frr,)), End(PROVIDER, home.path)])
     with ExitStack() as undo:
         ovn = PrivateOvn(journal, built, binaries, mappings=plan.mappings)
@@ -146,169 +136,135 @@ def start_ovn_path(journal: Journal, built: BuiltOvsTopology, binaries: OvsBinar
     return OvnPath(plan, ovn, frr, bird, agent)
 
 
-# For plans: nothing is started.
-
-_NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
-
-
 class SimulatedNetwork:
-    """Fulfils ports.routing.LogicalNetwork."""
+    """Fulfils ports.LogicalNetwork for plans: nothing is started."""
 
-    def add(self, switch: LogicalSwitch) -> None:
-        """Nothing is made."""
+    def add(self, switch: LogicalSwitch) -> None: ...
 
-    def remove_port(self, name: str) -> None:
-        """Nothing is there."""
+    def remove_port(self, name: str) -> None: ...
 
     def flows(self) -> str:
-        """None."""
         return ""
 
-    def close(self) -> None:
-        """Nothing runs."""
+    def close(self) -> None: ...
 
 
 class SimulatedOvn:
-    """Fulfils ports.routing.OvnDaemons, but for the agent."""
+    """Fulfils ports.OvnDaemons for plans, except for the agent."""
 
     def lacks(self) -> str | None:
         return None
 
     def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:  # noqa: ARG002
-        """One that takes all and does nothing."""
         return SimulatedNetwork()
 
     def lacks_agent(self) -> str | None:
-        """It has to be the real one."""
         return _NO_AGENT
 
     def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:  # noqa: ARG002
-        """UnavailableError: see ``lacks_agent``."""
         raise UnavailableError(_NO_AGENT)
 
-
-# The fixtures' side: deploy the topology with OVN, or skip with the reason.
 
 OVN: Daemons[OvnDaemons] = Daemons(LocalOvn, SimulatedOvn)
 
 
 class LiveOvn:
-    """A topology with OVN over it: measure on ``live``, look at OVN by ``ovn``.
+    """A topology with OVN over it: measure on ``live``; ``ovn`` has the logical network.
 
-    OVN is started again, with the switches that it began with, whenever the topology is built again.
+    OVN is started again, with the switches that it began with, whenever the topology is built again; ``ovn`` is then a
+    new one.
     """
 
-    def __init__(self, session: NfvSession, live: LiveTopology, switches: tuple[LogicalSwitch, ...]) -> None:
+    def __init__(self, daemons: OvnDaemons, live: LiveTopology, switches: Sequence[LogicalSwitch]) -> None:
         self.live = live
-        self._session = session
-        self._switches = switches
-        self._ovn: LogicalNetwork | None = None
-        live.start_service(self._start)
+        self.ovn: LogicalNetwork
 
-    @property
-    def ovn(self) -> LogicalNetwork:
-        if self._ovn is None:
-            raise RuntimeError("not started")  # start_service() starts it in the constructor
-        return self._ovn
+        def start(live: LiveTopology) -> LogicalNetwork:
+            self.ovn = daemons.start(live.deployment.built, switches)
+            return self.ovn
 
-    def _start(self, live: LiveTopology) -> LogicalNetwork:
-        self._ovn = ovn_daemons(self._session).start(live.deployment.built, self._switches)
-        return self._ovn
+        live.start_service(start)
 
 
-class OvnDeployer:
-    """The fixture ``private_ovn``: deploys a topology and starts OVN over it."""
+class LiveOvnPath:
+    """The deployed path of ovn-bgp-agent: ``path`` has ``ovn``, ``frr``, ``bird`` and ``agent``.
+
+    The VM's logical port exists from ``path.connect_vm()`` to ``path.disconnect_vm()``. Whenever the topology is built
+    again, ``path`` is a new one.
+    """
+
+    def __init__(self, daemons: OvnDaemons, live: LiveTopology, plan: OvnPathPlan) -> None:
+        self.live = live
+        self.plan = plan
+        self.path: AgentPath
+
+        def start(live: LiveTopology) -> AgentPath:
+            self.path = daemons.start_agent(live.deployment.built, plan)
+            return self.path
+
+        live.start_service(start)
+
+
+class _OvnTopologies:
+    """Topologies with OVN that a test deploys. They are removed after it, because their flows are OVN's."""
 
     def __init__(self, session: NfvSession, deploy: Deployer) -> None:
         self._session = session
         self._deploy = deploy
-        self._made: list[LiveOvn] = []
+        self._deployed: list[LiveTopology] = []
+
+    def _live(self, lacking: str | None, topology: Topology | None, dut: Dut, **named: Any) -> LiveTopology:
+        if lacking is not None:
+            raise UnavailableError(lacking)
+        live = self._deploy(topology, dut=dut, **named)
+        self._deployed.append(live)
+        return live
+
+    def close(self) -> None:
+        """Remove the deployed topology: its rules and routes go with its OVS, its flows with the bridges."""
+        if any(live.is_deployed for live in self._deployed):
+            self._session.rig.remove_topology()
+        self._deployed.clear()
+
+
+class OvnDeployer(_OvnTopologies):
+    """The fixture ``private_ovn``: deploys a topology and starts OVN over it."""
 
     def __call__(
         self, topology: Topology | None = None, *switches: LogicalSwitch, dut: Dut = TESTBEDS_OWN, **named: Any
     ) -> LiveOvn:
-        """Deploy a topology and start OVN over it; the test is skipped, with the reason, where that cannot be.
+        """Deploy a topology and start OVN over it; skips the test, with the reason, where that is impossible.
 
         Args:
             topology: what to deploy, with a bridge br-int; None: what the test made of parts.
             switches: logical switches that OVN begins with.
-            dut: on which datapath.
+            dut: the datapath to use.
             named: ``name`` of a topology made of parts.
 
         Raises:
             ConfigError: there is no br-int, or a logical port names none of its ports.
             TestbedError: it could not be built, or OVN did not start.
         """
-        lacking = ovn_daemons(self._session).lacks()
-        if lacking is not None:
-            raise UnavailableError(lacking)
-        made = LiveOvn(self._session, self._deploy(topology, dut=dut, **named), switches)
-        self._made.append(made)
-        return made
-
-    def close(self) -> None:
-        """Remove what was deployed with OVN's flows: the next test's topology is built anew."""
-        if any(made.live.is_deployed for made in self._made):
-            self._session.rig.remove_topology()
-        self._made.clear()
+        daemons = ovn_daemons(self._session)
+        return LiveOvn(daemons, self._live(daemons.lacks(), topology, dut, **named), switches)
 
 
-class LiveOvnPath:
-    """The path of ovn-bgp-agent as it is deployed: ``path`` has ``ovn``, ``frr``, ``bird`` and ``agent``.
-
-    The VM's logical port is there from ``path.connect_vm()`` to ``path.disconnect_vm()``.
-    """
-
-    def __init__(self, session: NfvSession, live: LiveTopology, plan: OvnPathPlan) -> None:
-        self.live = live
-        self.plan = plan
-        self._session = session
-        self._path: AgentPath | None = None
-        live.start_service(self._start)
-
-    @property
-    def path(self) -> AgentPath:
-        if self._path is None:
-            raise RuntimeError("not started")  # start_service() starts it in the constructor
-        return self._path
-
-    def _start(self, live: LiveTopology) -> AgentPath:
-        self._path = ovn_daemons(self._session).start_agent(live.deployment.built, self.plan)
-        return self._path
-
-
-class OvnAgentDeployer:
+class OvnAgentDeployer(_OvnTopologies):
     """The fixture ``ovn_bgp_agent``: deploys the path of the real agent."""
 
-    def __init__(self, session: NfvSession, deploy: Deployer) -> None:
-        self._session = session
-        self._deploy = deploy
-        self._made: list[LiveOvnPath] = []
-
     def __call__(self, plan: OvnPathPlan | None = None, *, dut: Dut = TESTBEDS_OWN) -> LiveOvnPath:
-        """Deploy the path with the real agent; the test is skipped, with the reason, where that cannot be.
+        """Deploy the path with the real agent; skips the test, with the reason, where that is impossible.
 
         Raises:
             ConfigError: a daemon refused its configuration.
             TestbedError: something did not start; with the logs.
         """
-        lacking = ovn_daemons(self._session).lacks_agent()
-        if lacking is not None:
-            raise UnavailableError(lacking)
-        plan = plan or OvnPathPlan()
-        made = LiveOvnPath(self._session, self._deploy(plan.topology(), dut=dut), plan)
-        self._made.append(made)
-        return made
-
-    def close(self) -> None:
-        """Remove the path: its rules and routes go with its topology's OVS, its flows with the bridges."""
-        if any(made.live.is_deployed for made in self._made):
-            self._session.rig.remove_topology()
-        self._made.clear()
+        daemons, plan = ovn_daemons(self._session), plan or OvnPathPlan()
+        return LiveOvnPath(daemons, self._live(daemons.lacks_agent(), plan.topology(), dut), plan)
 
 
 def ovn_daemons(session: NfvSession) -> OvnDaemons:
-    """Who starts OVN on this testbed; UnavailableError where nobody does."""
+    """What starts OVN on this testbed; UnavailableError if nothing does."""
     backend = session.backend
     if isinstance(backend, RunsOvn):
         return backend.ovn()

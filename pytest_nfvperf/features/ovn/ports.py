@@ -1,4 +1,4 @@
-"""OVN over a live topology: its northbound database, ovn-bgp-agent, and who starts them."""
+"""OVN over a live topology: its northbound database, ovn-bgp-agent, and what starts them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Agent(Protocol):
     """ovn-bgp-agent."""
 
     def check(self) -> None:
-        """TestbedError when it ended."""
+        """Raise TestbedError if it ended."""
 
     def logs(self) -> Mapping[str, str]:
-        """The end of its log by name, for errors."""
+        """The ends of its logs by name, for errors."""
 
 
 class AgentPath(Protocol):
-    """OVN, speakers and ovn-bgp-agent. The VM's logical port is there from ``connect_vm`` to ``disconnect_vm``."""
+    """OVN, speakers and ovn-bgp-agent. The VM's logical port exists from ``connect_vm`` to ``disconnect_vm``."""
 
     @property
     def ovn(self) -> LogicalNetwork:
-        """Whose northbound database the agent watches."""
+        """The agent watches its northbound database."""
 
     @property
     def frr(self) -> BgpSpeaker:
@@ -55,8 +55,7 @@ class AgentPath(Protocol):
     def connect_vm(self) -> None:
         """Create the VM's logical port; returns when it is up. The agent then sees it."""
 
-    def disconnect_vm(self) -> None:
-        """Remove the VM's logical port."""
+    def disconnect_vm(self) -> None: ...
 
     def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
         """Wait until FRR announces a prefix to BIRD, or does so no longer.
@@ -66,14 +65,14 @@ class AgentPath(Protocol):
         """
 
     def close(self) -> None:
-        """End all. Can be called twice."""
+        """End everything. Can be called twice."""
 
 
 class OvnDaemons(Protocol):
     """Starts OVN on a testbed."""
 
     def lacks(self) -> str | None:
-        """What this testbed lacks for OVN, for a person, and what to do; None when it has all."""
+        """What this testbed lacks for OVN, as text for a person, and what to do; None if it has all."""
 
     def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
         """Start OVN over a live topology that has br-int, with these switches.
@@ -84,10 +83,10 @@ class OvnDaemons(Protocol):
         """
 
     def lacks_agent(self) -> str | None:
-        """What this testbed lacks for ovn-bgp-agent, for a person, and what to do; None when it has all."""
+        """The same for ovn-bgp-agent."""
 
     def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
-        """Start OVN, speakers and agent over a live topology of the plan; the VM's port is not yet there.
+        """Start OVN, speakers and agent over a live topology of the plan; the VM's port does not exist yet.
 
         Raises:
             ConfigError: a daemon refused its configuration.
@@ -99,6 +98,4 @@ class OvnDaemons(Protocol):
 class RunsOvn(Protocol):
     """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
 
-    def ovn(self) -> OvnDaemons:
-        """Starts OVN over topologies of this backend."""
-        ...
+    def ovn(self) -> OvnDaemons: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,15 +19,23 @@ from pytest_nfvperf.adapters.ovs.private_ovs import Starter, serve_database
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
-from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, Localnet, LogicalPort, LogicalSwitch
+from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 
-# Finding OVN: the distribution's packages, or an installation under /usr/local.
+Command = Sequence[str]
 
 _PROGRAMS = ("ovn-northd", "ovn-controller")
 _SHARES = (Path("/usr/share/ovn"), Path("/usr/local/share/ovn"))
 _VERSION = re.compile(r"ovn-northd (\S+)")
+_PROTOCOL = "OpenFlow15"  # what ovn-controller speaks
+_IFACE_ID = "iface-id"
+_LOCALNET = "ovn-localnet-port"
+"""In external_ids of the patch ports that ovn-controller makes."""
+_DEADLINE_S = 10.0
+_COMMAND_S = 10
+_UP_DEADLINE_S = 20.0
+_LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ class OvnBinaries:
 
 
 def locate_ovn() -> OvnBinaries:
-    """Find the programs and the schemas, and ask northd for its version.
+    """Find the distribution's packages, or an installation under /usr/local, and its version.
 
     Raises:
         TestbedError: OVN is not installed: what is missing, and the packages to install.
@@ -63,7 +71,7 @@ def locate_ovn() -> OvnBinaries:
 
 
 def lacks_ovn() -> str | None:
-    """What this machine lacks for a private OVN, and what to do about it; None when it has all."""
+    """What this machine lacks for a private OVN, and what to do about it; None if it has all."""
     try:
         locate_ovn()
     except TestbedError as error:
@@ -89,64 +97,29 @@ def _missing(name: str, where: str) -> TestbedError:
     return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
 
 
-# Arguments of ovn-nbctl(8): one transaction of several commands.
-
-Command = Sequence[str]
-
-
 def add_switch(switch: LogicalSwitch) -> list[str]:
-    """A switch with its ports."""
+    """Arguments of ovn-nbctl(8) that add a switch with its ports in one transaction."""
     commands: list[Command] = [("ls-add", switch.name)]
-    if switch.localnet is not None:
-        commands += _add_localnet(switch.name, switch.localnet)
+    if (localnet := switch.localnet) is not None:
+        commands += [
+            ("lsp-add", switch.name, localnet.name),
+            ("lsp-set-type", localnet.name, "localnet"),
+            ("lsp-set-addresses", localnet.name, "unknown"),
+            ("lsp-set-options", localnet.name, f"network_name={localnet.network}"),
+        ]
     for port in switch.ports:
-        commands += _add_port(switch.name, port)
-    return join_commands(commands)
-
-
-def remove_port(name: str) -> list[str]:
-    """A port of any switch."""
-    return ["lsp-del", name]
-
-
-def join_commands(commands: Sequence[Command]) -> list[str]:
-    """One transaction of several commands."""
+        commands.append(("lsp-add", switch.name, port.name))
+        commands.append(("lsp-set-addresses", port.name, " ".join((port.mac, *port.addresses))))
+        for column, values in (("external_ids", port.external_ids), ("options", port.options)):
+            # Quoted as in JSON (ovs-vsctl(8), "Database Values"), because Neutron's keys have colons.
+            settings = [f"{column}:{json.dumps(key)}={json.dumps(value)}" for key, value in values.items()]
+            if settings:
+                commands.append(("set", "Logical_Switch_Port", port.name, *settings))
     return [word for number, command in enumerate(commands) for word in (("--",) if number else ()) + tuple(command)]
 
 
-def _add_port(switch: str, port: LogicalPort) -> Iterator[Command]:
-    yield ("lsp-add", switch, port.name)
-    yield ("lsp-set-addresses", port.name, " ".join((port.mac, *port.addresses)))
-    for column, values in (("external_ids", port.external_ids), ("options", port.options)):
-        if values:
-            yield ("set", "Logical_Switch_Port", port.name, *_settings(column, values))
-
-
-def _add_localnet(switch: str, localnet: Localnet) -> Iterator[Command]:
-    yield ("lsp-add", switch, localnet.name)
-    yield ("lsp-set-type", localnet.name, "localnet")
-    yield ("lsp-set-addresses", localnet.name, "unknown")
-    yield ("lsp-set-options", localnet.name, f"network_name={localnet.network}")
-
-
-def _settings(column: str, values: Mapping[str, str]) -> Iterator[str]:
-    """Quoted, because Neutron's keys have colons (ovs-vsctl(8), "Database Values": strings are quoted as in JSON)."""
-    for key, value in values.items():
-        yield f"{column}:{json.dumps(key)}={json.dumps(value)}"
-
-
-# The topology's OVS as a chassis: what ovn-controller(8) reads from and writes into OVS's database.
-
-_PROTOCOL = "OpenFlow15"  # what ovn-controller speaks
-_IFACE_ID = "iface-id"
-_LOCALNET = "ovn-localnet-port"
-"""In external_ids of the patch ports that ovn-controller makes."""
-
-_DEADLINE_S = 10.0
-
-
 class Chassis:
-    """The one chassis of a private OVN.
+    """The topology's OVS as the one chassis of OVN: what ovn-controller(8) reads from and writes into OVS's database.
 
     Raises:
         ConfigError: the topology has no integration bridge, or lacks a bridge of a physical network.
@@ -165,7 +138,7 @@ class Chassis:
                 )
 
     def register(self, southbound: str) -> None:
-        """Tell ovn-controller, by Open_vSwitch's external_ids, who it is and where the southbound database is."""
+        """Configure ovn-controller by Open_vSwitch's external_ids: its name, and the southbound database."""
         ids = {
             "system-id": self.name,
             "hostname": self.name,
@@ -185,7 +158,7 @@ class Chassis:
         self._db.transact(change, f"chassis {self.name}", _DEADLINE_S)
 
     def bind(self, ports: Sequence[LogicalPort]) -> None:
-        """Say which interface each logical port is.
+        """Assign each logical port to its interface.
 
         Raises:
             ConfigError: no such port on br-int.
@@ -211,40 +184,41 @@ class Chassis:
         instance = self._built.instance
         return OpenFlow(instance.ofctl, instance.sockets).dump_flows(bridge)
 
-    def forget(self) -> None:
-        """Take out of OVS's database what is there for OVN. Nothing where the topology, or OVS, is gone."""
+    def unregister(self) -> None:
+        """Remove what OVS's database has for OVN. Does nothing if the topology, or OVS, is gone."""
         if self._built.closed or not self._built.instance.running():
             return
+
+        def change(_: ovs.db.idl.Transaction) -> None:
+            root = self._db.root
+            ours = {"system-id", "hostname"}
+            root.external_ids = {
+                key: value for key, value in root.external_ids.items() if not key.startswith("ovn-") and key not in ours
+            }
+            for row in self._db.rows("Interface").values():
+                if _IFACE_ID in row.external_ids:
+                    row.external_ids = {key: value for key, value in row.external_ids.items() if key != _IFACE_ID}
+            for name in self._built.topology.bridges:
+                bridge = self._db.rows("Bridge").get(name)
+                if bridge is not None:
+                    bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
+
         self._db.refresh()
-        self._db.transact(self._without_ovn, "removal of OVN", _DEADLINE_S)
-
-    def _without_ovn(self, _: ovs.db.idl.Transaction) -> None:
-        root = self._db.root
-        ours = {"system-id", "hostname"}
-        root.external_ids = {
-            key: value for key, value in root.external_ids.items() if not key.startswith("ovn-") and key not in ours
-        }
-        for row in self._db.rows("Interface").values():
-            if _IFACE_ID in row.external_ids:
-                row.external_ids = {key: value for key, value in row.external_ids.items() if key != _IFACE_ID}
-        for name in self._built.topology.bridges:
-            bridge = self._db.rows("Bridge").get(name)
-            if bridge is not None:
-                bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
-
-
-# OVN itself: two databases, northd, and a controller. There is one chassis.
-#
-# Logical ports are bound to ports of the topology's integration bridge, and from then on OVN owns its flows. With the
-# userspace datapath OVN needs no kernel module.
-
-_COMMAND_S = 10
-_UP_DEADLINE_S = 20.0
-_LOOK_S = 0.05
+        self._db.transact(change, "removal of OVN", _DEADLINE_S)
 
 
 class PrivateOvn:
-    """OVN for one topology; ``close`` ends it and takes back what it wrote into OVS.
+    """OVN for one topology: two databases, northd, and a controller. ``close`` ends it and removes its data from OVS.
+
+    Logical ports are bound to ports of the topology's integration bridge; from then on OVN owns its flows. With the
+    userspace datapath OVN needs no kernel module.
+
+    Args:
+        journal: of this run.
+        built: the topology.
+        binaries: its ovsdb-server serves the two databases.
+        mappings: bridges of the topology by physical network.
+        role: names its directory, and the chassis.
 
     Raises:
         ConfigError: the topology has no integration bridge.
@@ -260,42 +234,28 @@ class PrivateOvn:
         mappings: Mapping[str, str] | None = None,
         role: str = "ovn",
     ) -> None:
-        """Start it.
-
-        Args:
-            journal: of this run.
-            built: the topology.
-            binaries: whose ovsdb-server serves the two databases.
-            mappings: bridges of the topology by the physical networks that they are here.
-            role: names its directory, and the chassis.
-        """
         self.binaries: OvnBinaries = locate_ovn()
         self.chassis = Chassis(built, role, mappings or {})
         instance = built.instance
+        directories = dict.fromkeys(("OVN_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR"), str(journal.directory / role))
         self._daemons = RoutingDaemons(
             journal,
             instance.home.name,
             role,
             cpus=instance.options.housekeeping_cpus,
             nice=None,
-            env=_environment(journal.directory / role, instance),
+            env=directories | {"OVS_RUNDIR": str(instance.sockets)},  # where br-int's management socket is
         )
+        self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
         self.directory: Path = self._daemons.directory
+        self.northbound = f"unix:{self.directory / 'nb.sock'}"
+        self.southbound = f"unix:{self.directory / 'sb.sock'}"
         try:
             self._serve(binaries)
             self._start_daemons(instance)
         except BaseException:
             self.close()
             raise
-
-    @property
-    def northbound(self) -> str:
-        """How the northbound database is connected to (ovsdb(7))."""
-        return f"unix:{self.directory / 'nb.sock'}"
-
-    @property
-    def southbound(self) -> str:
-        return f"unix:{self.directory / 'sb.sock'}"
 
     def _serve(self, binaries: OvsBinaries) -> None:
         for name, schema in (("nb", self.binaries.nb_schema), ("sb", self.binaries.sb_schema)):
@@ -325,22 +285,22 @@ class PrivateOvn:
         start = self._starter("ovn-northd", "northd.ctl")
         start([self.binaries.northd, *databases, f"--unixctl={self.directory / 'northd.ctl'}"])
         self.chassis.register(self.southbound)
-        # It takes no --unixctl before OVN 24: its control socket is named by its process id
+        # Before OVN 24 it has no --unixctl: its control socket is named by its process id.
         self._starter("ovn-controller")([self.binaries.controller, f"unix:{instance.database}"])
 
     def nbctl(self, *arguments: str) -> str:
-        """ovn-nbctl(8) on the northbound database; its output. TestbedError with its own words."""
+        """Run ovn-nbctl(8) on the northbound database; returns its output."""
         return self._ctl(self.binaries.nbctl, self.northbound, arguments)
 
     def sbctl(self, *arguments: str) -> str:
-        """ovn-sbctl(8) on the southbound database; its output. TestbedError with its own words."""
+        """Run ovn-sbctl(8) on the southbound database; returns its output."""
         return self._ctl(self.binaries.sbctl, self.southbound, arguments)
 
     def _ctl(self, program: Path, database: str, arguments: Sequence[str]) -> str:
         try:
             return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
         except TestbedError as error:
-            self.check()  # that a daemon died says more
+            self.check()  # a dead daemon explains the error better
             error.evidence.update(self.logs())
             raise
 
@@ -348,7 +308,7 @@ class PrivateOvn:
         """Make a switch, bind its ports, and wait until br-int has flows for them.
 
         Raises:
-            ConfigError: a port that is bound to none of br-int's.
+            ConfigError: br-int does not have the port that a logical port is bound to.
             DeadlineError: names the ports that are not up, and shows OVN's logs.
         """
         self.chassis.bind(switch.ports)
@@ -378,28 +338,12 @@ class PrivateOvn:
             raise
 
     def remove_port(self, name: str) -> None:
-        self.nbctl("--wait=hv", *remove_port(name))
+        self.nbctl("--wait=hv", "lsp-del", name)
 
     def flows(self) -> str:
         return self.chassis.flows(INTEGRATION_BRIDGE)
 
-    def check(self) -> None:
-        """TestbedError, with the ends of the logs, when a daemon has ended or is stopped."""
-        self._daemons.check()
-
-    def pids(self) -> Mapping[str, int]:
-        return self._daemons.pids()
-
-    def logs(self) -> Mapping[str, str]:
-        return self._daemons.logs()
-
     def close(self) -> None:
-        """End the daemons; br-int keeps their flows until it goes. Can be called twice."""
+        """End the daemons; br-int keeps their flows. Can be called twice."""
         self._daemons.close()
-        self.chassis.forget()
-
-
-def _environment(directory: Path, instance: RunningOvs) -> dict[str, str]:
-    """Where OVN's programs put what they are not told of, and find br-int's management socket."""
-    names = ("OVN_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR")
-    return {name: str(directory) for name in names} | {"OVS_RUNDIR": str(instance.sockets)}
+        self.chassis.unregister()

@@ -1,31 +1,31 @@
-"""BIRD as a BGP speaker: its configuration, its control socket, and what it says of a session."""
+"""BIRD as a BGP speaker: its configuration, its control socket, and the state of its sessions."""
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.features.routing.daemons import (
+    ANSWER_DEADLINE_S,
     BULK_DEADLINE_S,
     BirdLog,
+    ControlSocket,
     Daemon,
     RoutingDaemons,
-    await_session,
     checked_configuration,
     executable,
+    wait_for_session,
 )
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
-    BfdTimers,
     Family,
     Neighbor,
     Policy,
-    SessionCondition,
     SessionState,
     SessionStatus,
     SpeakerConfig,
@@ -34,6 +34,17 @@ from pytest_nfvperf.features.routing.model import (
 )
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
+DIRECTORIES = PROGRAMS["bird"].directories
+ROUTES = {family: f"routes-{family}.conf" for family in Family}
+"""Names of the files with the originated routes, which the main configuration includes."""
+
+_STATES = {status.value.lower(): status for status in SessionStatus}
+_ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) exported")
+_SINCE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?")
+_SERVER_TIME = "Current server time is"
+_BFD = {status.value: status for status in BfdStatus}
+_LONGEST = {Family.IPV4: 32, Family.IPV6: 128}
+
 # BIRD's control socket, as birdc uses it.
 #
 # A command is a line. The answer is lines with four-digit codes: 0xxx ends it, 8xxx and 9xxx refuse (BIRD 2
@@ -41,66 +52,43 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 
 class BirdControl:
-    """A connection to a running BIRD. Opened when first used, and again after an error."""
-
-    def __init__(self, path: Path, deadline_s: float = 2.0) -> None:
-        """``deadline_s``: for each answer; one that takes longer is a daemon that hangs."""
-        self._path = path
+    def __init__(self, path: Path, deadline_s: float = ANSWER_DEADLINE_S) -> None:
+        """``deadline_s``: for each answer; a daemon that takes longer hangs."""
+        self._connection = ControlSocket(path, "bird", _answer)  # it greets
         self._deadline_s = deadline_s
-        self._socket: socket.socket | None = None
+        self.close = self._connection.close
 
     def run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
         """The lines of the answer, without their codes.
 
         Raises:
-            TestbedError: nobody answers, not in time, or the command is refused, with BIRD's words.
+            TestbedError: nobody answers, not in time, or BIRD refuses the command; with its words.
         """
-        deadline_s = deadline_s or self._deadline_s
-        try:
-            answer = self._ask(command, deadline_s)
-        except OSError as error:
-            self.close()
-            why = f"no answer within {deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
-            raise TestbedError(f"bird does not answer on {self._path}: {why}") from error
-        except BaseException:
-            self.close()  # a signal's handler broke it off; what is under way answers no later command
-            raise
+        with self._connection.opened(deadline_s or self._deadline_s) as connection:
+            connection.sendall(command.encode() + b"\n")
+            answer = _answer(connection)
         code, text = answer[-1]
         if code[0] in "89":
             raise TestbedError(f"bird refused {command!r}: {text}")
         return [text for _, text in answer]
 
-    def _ask(self, command: str, deadline_s: float) -> list[tuple[str, str]]:
-        if self._socket is None:
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            self._socket.settimeout(deadline_s)
-            self._socket.connect(str(self._path))
-            self._answer(self._socket)  # it greets
-        self._socket.settimeout(deadline_s)
-        self._socket.sendall(command.encode() + b"\n")
-        return self._answer(self._socket)
 
-    @staticmethod
-    def _answer(connection: socket.socket) -> list[tuple[str, str]]:
-        received = b""
-        while True:
-            part = connection.recv(1 << 16)
-            if not part:
-                raise ConnectionResetError("the connection was closed")
-            received += part
-            if received.endswith(b"\n"):
-                lines = _lines(received.decode(errors="replace"))
-                if lines and lines[-1][0][0] in "089" and lines[-1][0][4:] == " ":
-                    return [(code[:4], text) for code, text in lines]
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+def _answer(connection: socket.socket) -> list[tuple[str, str]]:
+    """(code, text) of each line."""
+    received = b""
+    while True:
+        part = connection.recv(1 << 16)
+        if not part:
+            raise ConnectionResetError("the connection was closed")
+        received += part
+        if received.endswith(b"\n"):
+            lines = _lines(received.decode(errors="replace"))
+            if lines and lines[-1][0][0] in "089" and lines[-1][0][4:] == " ":
+                return [(code[:4], text) for code, text in lines]
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
-    """(code and its separator, text) of each line; a line without a code goes on from the one before."""
+    """(code and its separator, text) of each line. A line without a code continues the one before."""
     lines: list[tuple[str, str]] = []
     for line in text.splitlines():
         if line[:4].isdigit() and line[4:5] in {" ", "-"}:
@@ -108,15 +96,6 @@ def _lines(text: str) -> list[tuple[str, str]]:
         elif lines:
             lines.append((f"{lines[-1][0][:4]}-", line[1:]))
     return lines
-
-
-# A session's state from ``show protocols all NAME``, which prints text for people.
-
-_STATES = {status.value.lower(): status for status in SessionStatus}
-_ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) exported")
-_SINCE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?")
-_SERVER_TIME = "Current server time is"
-_BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "AdminDown": BfdStatus.ADMIN_DOWN}
 
 
 def bird_session_state(
@@ -127,24 +106,26 @@ def bird_session_state(
     now: datetime | None,
     bfd: BfdStatus | None,
 ) -> SessionState:
-    """The state of a session.
+    """Read a session's state from ``show protocols all NAME``, which prints text for people.
 
     Args:
-        neighbor: who it is with.
-        lines: BIRD's answer for its protocol.
-        ends: how often it ended, None where nobody counts, and why it did last.
-        now: by BIRD's own clock (``server_time``); None where it does not tell.
+        neighbor: the other end of the session.
+        lines: BIRD's answer.
+        ends: how often it ended (None where nobody counts), and why it ended last.
+        now: by BIRD's own clock (``server_time``); None where BIRD does not report it.
         bfd: of its BFD session.
     """
     fields = {key.strip(): value.strip() for line in lines for key, colon, value in [line.partition(":")] if colon}
     status = _STATES.get(fields.get("BGP state", "").lower(), SessionStatus.IDLE)  # "Down", "Passive": not speaking
     up = status is SessionStatus.ESTABLISHED
+    since = next((found[0] for line in lines if (found := _SINCE.search(line))), None) if up else None
+    uptime_s = (now - datetime.fromisoformat(since)).total_seconds() if since and now is not None else None
     routes = [match for line in lines if (match := _ROUTES.search(line))] if up else []
     return SessionState(
         neighbor=neighbor.address,
         asn=neighbor.asn,
         status=status,
-        uptime_s=_uptime_s(lines, now) if up else None,
+        uptime_s=max(0.0, uptime_s) if uptime_s is not None else None,
         flaps=ends[0],
         received=sum(int(match[1]) for match in routes) if routes else None,
         sent=sum(int(match[3]) for match in routes) if routes else None,
@@ -154,22 +135,14 @@ def bird_session_state(
 
 
 def server_time(status: Sequence[str]) -> datetime | None:
-    """BIRD's own time, of ``show status``: its zone may be another than ours, and its clock goes by what it prints."""
-    told = next((line for line in status if line.startswith(_SERVER_TIME)), "")
-    found = _SINCE.search(told)
+    """BIRD's own time, from ``show status``. BIRD may use another time zone than this process."""
+    line = next((line for line in status if line.startswith(_SERVER_TIME)), "")
+    found = _SINCE.search(line)
     return datetime.fromisoformat(found[0]) if found else None
 
 
-def _uptime_s(lines: Sequence[str], now: datetime | None) -> float | None:
-    for line in lines:
-        since = _SINCE.search(line)
-        if since and now is not None:
-            return max(0.0, (now - datetime.fromisoformat(since[0])).total_seconds())
-    return None
-
-
 def bfd_status(neighbor: Neighbor, lines: Sequence[str]) -> BfdStatus | None:
-    """Of ``show bfd sessions``; Down for a session that is not there yet, None where none is asked for."""
+    """Read ``show bfd sessions``. Down for a session that is not there yet; None where none is configured."""
     if neighbor.bfd is None:
         return None
     for line in lines:
@@ -179,29 +152,22 @@ def bfd_status(neighbor: Neighbor, lines: Sequence[str]) -> BfdStatus | None:
     return BfdStatus.DOWN
 
 
-# Configuration files. The originated routes are in files of their own, which the main one includes.
-
-ROUTES = {family: f"routes-{family}.conf" for family in Family}
-"""Names of the files with routes, by family."""
-
-_LONGEST = {Family.IPV4: 32, Family.IPV6: 128}
-
-
 def protocol_name(number: int) -> str:
     """BIRD's name for the session with neighbour ``number``, counted from 0."""
     return f"peer{number}"
 
 
 def configuration(config: SpeakerConfig, directory: Path) -> str:
-    """The text of bird.conf, with its log and its route files in this directory."""
+    """The text of bird.conf. Its log and its route files are in ``directory``."""
     lines = [
         f"router id {config.router_id};",
         "log stderr all;",
-        "debug protocols { events };",  # it counts no flaps: its log tells them
+        "debug protocols { events };",  # BIRD counts no flaps: BirdLog counts them from its log
         "timeformat protocol iso long ms;",
         "protocol device { scan time 1; }",
-        *_graceful(config),
     ]
+    if config.graceful_restart:
+        lines.append(f"graceful restart wait {max(neighbor.timers.restart_s for neighbor in config.neighbors)};")
     for family in Family:
         # include begins a line of its own (BIRD 2 user's guide, "Configuration")
         lines += [
@@ -210,25 +176,15 @@ def configuration(config: SpeakerConfig, directory: Path) -> str:
             "}",
             f"protocol kernel kernel_{family} {{ {family} {{ import none; export none; }}; }}",
         ]
-    lines += [_bfd(timers) for timers in {neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}]
+    for timers in {neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}:
+        intervals = " ".join(f"{which} interval {timers.interval_ms} ms;" for which in ("min rx", "min tx", "idle tx"))
+        lines.append(f'protocol bfd {{ interface "*" {{ {intervals} multiplier {timers.multiplier}; }}; }}')
     for number, neighbor in enumerate(config.neighbors):
         lines += _session(config, neighbor, protocol_name(number))
     return "\n".join(lines) + "\n"
 
 
-def _bfd(timers: BfdTimers) -> str:
-    intervals = " ".join(f"{which} interval {timers.interval_ms} ms;" for which in ("min rx", "min tx", "idle tx"))
-    return f'protocol bfd {{ interface "*" {{ {intervals} multiplier {timers.multiplier}; }}; }}'
-
-
-def _graceful(config: SpeakerConfig) -> list[str]:
-    if not config.graceful_restart:
-        return []
-    return [f"graceful restart wait {max(neighbor.timers.restart_s for neighbor in config.neighbors)};"]
-
-
 def routes(prefixes: Sequence[str], family: Family) -> str:
-    """The text of a family's route file."""
     return "".join(f"route {prefix} blackhole;\n" for prefix in prefixes if family_of(prefix) is family)
 
 
@@ -267,33 +223,34 @@ def _filter(policy: Policy, family: Family, candidates: str) -> str:
     return f"filter {{ if {passes} then {{ {sets}accept; }} reject; }}"
 
 
-# The speaker.
-
-DIRECTORIES = PROGRAMS["bird"].directories
-
-
 class BirdSpeaker:
     """BIRD in a namespace, in a private directory.
 
     Args:
         journal: of this run.
         namespace: under /run/netns, with the addresses that it speaks from.
-        config: what it is. All its BFD sessions have one set of timers, as BIRD has them by interface.
+        config: its sessions and routes. All BFD sessions must have the same timers: BIRD sets them by interface.
         role: names its directory.
         cpus: CPUs that it may run on; all when empty.
     """
+
+    await_session = wait_for_session
 
     def __init__(
         self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "bird", cpus: Sequence[int] = ()
     ) -> None:
         self.config = config
-        _refuse_two_timers(config)
+        if len({neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}) > 1:
+            raise ConfigError(
+                "BIRD has BFD timers by interface, not by neighbour: give all neighbours the same BfdTimers"
+            )
         self._binary = executable("bird", DIRECTORIES)
         # In UTC: what BIRD prints without a zone must not go back by an hour when summer time ends.
         self._daemons = RoutingDaemons(journal, namespace, role, cpus=cpus, env={"TZ": "UTC"})
         self._control = BirdControl(self._daemons.directory / "bird.ctl")
         self._log = BirdLog(self._daemons.directory / "bird.log")
         self._version = "not started"
+        self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
 
     def info(self) -> SpeakerInfo:
         return SpeakerInfo("BIRD", self._version, ("bird",))
@@ -330,47 +287,27 @@ class BirdSpeaker:
         with self._daemons.explaining():
             return self._control.run(command, deadline_s=deadline_s)
 
-    def await_session(
-        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
-    ) -> SessionState:
-        return await_session(self, neighbor, condition, awaited, deadline_s)
-
     def announce(self, prefixes: Sequence[str]) -> None:
         known = set(self.config.announced)
         self._originate((*self.config.announced, *(prefix for prefix in prefixes if prefix not in known)))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        gone = set(prefixes)
-        self._originate(tuple(prefix for prefix in self.config.announced if prefix not in gone))
+        withdrawn = set(prefixes)
+        self._originate(tuple(prefix for prefix in self.config.announced if prefix not in withdrawn))
 
     def _originate(self, prefixes: tuple[str, ...]) -> None:
         self.config = self.config.announcing(prefixes)
         self._write_routes()
         self._run("configure soft", deadline_s=BULK_DEADLINE_S)
 
-    def pids(self) -> Mapping[str, int]:
-        return self._daemons.pids()
-
     def restart(self) -> None:
-        """Start again if it ended; with graceful restart it takes up the sessions of before (bird -R)."""
-        if self._daemons.pids():
+        """Start BIRD again if it ended. With graceful restart it resumes its sessions (bird -R)."""
+        if self.pids():
             return
         self._control.close()
         self._daemons.start(self._daemon(*(["-R"] if self.config.graceful_restart else [])))
         self._daemons.await_answer("bird", self._ask_version)
 
-    def check(self) -> None:
-        self._daemons.check()
-
-    def logs(self) -> Mapping[str, str]:
-        return self._daemons.logs()
-
     def close(self) -> None:
         self._control.close()
         self._daemons.close()
-
-
-def _refuse_two_timers(config: SpeakerConfig) -> None:
-    timers = {neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}
-    if len(timers) > 1:
-        raise ConfigError("BIRD has BFD timers by interface, not by neighbour: give all neighbours the same BfdTimers")

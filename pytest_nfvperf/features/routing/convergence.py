@@ -1,7 +1,7 @@
 """How long forwarding takes to follow routing, measured by the frames themselves.
 
-The generator sends at a constant rate while a route is withdrawn or a daemon dies. Each frame's sequence number was due
-at a known time, so the frames on both sides of the gap date the change to within one interval of the rate.
+The generator sends at a constant rate while a route is withdrawn or a daemon dies. Each sequence number was due at a
+known time. So the frames on both sides of the gap give the time of the change to within one interval of the rate.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ RATE_FPS = 100_000
 """A frame each 10 us: a hundred times finer than convergence times are reported."""
 
 _ANYWHERE_FPS = 500_000
-"""A DUT bears it wherever the host keeps its CPUs: a tenth of what it forwards while they are far apart."""
+"""A DUT sustains it wherever the host keeps its CPUs: a tenth of what it forwards while they are far apart."""
 
 REPEATS = 2
-"""How often a spoiled reading is repeated. One takes seconds, and daemons restart in some."""
+"""How often an invalid reading is repeated. A reading takes seconds, and some restart daemons."""
 
 _OF_EVENTS = frozenset({Reason.LINK_DOWN})
 """Reasons that make any other trial invalid, and that a reading causes on purpose: its event pulls the cable."""
 
 _SHORT_GAP_NS = 20_000_000
-"""Routing daemons that are busy take the generator's CPU on small machines. As long as they give it back within this
-time, the figures hold to within it: frames that were not sent are not lost."""
+"""On small machines busy routing daemons take the generator's CPU. If each absence is shorter than this, the figures
+are exact to within it: frames that were not sent are not lost."""
 
 _CLEARLY_MORE = 1.05
-"""Offered over received, above which a load meant as overload is one."""
+"""Above this ratio of offered to received load, an intended overload is one."""
 
 _NOTABLE = 0.1
-"""Above this share of an outage, the generator's absence is told as a part of it."""
+"""Above this share of an outage, the generator's absence is reported as a part of it."""
 
 _RESIDUAL_S = 0.2
 _NOTHING: Mapping[str, str] = {}
@@ -70,7 +70,7 @@ class ConvergenceReading:
     began_ns: Mapping[str, int]
 
     def arrivals(self, tx: str) -> Arrivals | None:
-        """When the frames that this port sent and that arrived were due."""
+        """Due times of the frames that this port sent and that arrived; KeyError for a port that sent nothing."""
         for counts in self.trial.result.counts:
             if counts.direction.tx == tx:
                 return counts.arrivals
@@ -98,7 +98,7 @@ class ConvergenceReading:
 
 
 class Convergence:
-    """Readings of one test. ``simulated``: for a plan: no event happens, and a reading has no arrivals."""
+    """Readings of one test. ``simulated``: for a plan: no event happens, and readings have no arrivals."""
 
     def __init__(self, labels: Mapping[str, str], *, simulated: bool = False) -> None:
         self._labels = dict(labels)
@@ -127,7 +127,7 @@ class Convergence:
     ) -> ConvergenceReading:
         """Send at a constant rate, and cause events during the trial.
 
-        A reading that the rig disturbed is taken again. One without events has its losses dated.
+        A reading that the rig disturbed is repeated. A reading without events records when each loss occurred.
 
         Args:
             live: the topology to measure on.
@@ -136,7 +136,7 @@ class Convergence:
             duration_s: of the trial.
             fps: frames/s per direction.
             saturating: the load is meant to exceed what the DUT forwards.
-            ready: waits, before a reading is repeated, until the same events can happen again.
+            ready: called before a reading is repeated; waits until the same events can happen again.
 
         Raises:
             InvalidTrialsError: the rig disturbed every reading.
@@ -158,12 +158,12 @@ class Convergence:
             return ConvergenceReading(live.runner.run_once(spec), {})
         budget = RepeatBudget(REPEATS)
         while True:
-            reading = _taken(live, spec, events, budget.last)
+            reading = _run(live, spec, events, budget.last)
             result = reading.trial.result
-            borne = _borne(result)
-            if all(reason.code in borne for reason in result.invalid):
+            tolerated = _tolerated_reasons(result)
+            if all(reason.code in tolerated for reason in result.invalid):
                 return reading
-            budget.spend(reading.trial, borne)
+            budget.spend(reading.trial, tolerated)
             if ready is not None:
                 ready()
 
@@ -178,10 +178,16 @@ class Convergence:
         loss_of: Sequence[ConvergenceReading] = (),
         **found: Any,
     ) -> Outcome:
-        """Make an outcome of the times (``seconds``, by metric), and write it to the evidence.
+        """Make an outcome of measured times, and write it to the evidence.
 
-        ``at_least``: why the times of a metric are lower bounds only. ``loss_of``: readings whose loss is the outcome's
-        loss curve. ``found``: what else the outcome has.
+        Args:
+            live: the topology.
+            traffic: what was sent.
+            readings: all readings of the outcome.
+            seconds: times by metric.
+            at_least: by metric: why its times are only lower bounds.
+            loss_of: readings whose loss is the outcome's loss curve.
+            found: further fields of the outcome.
         """
         trials = tuple(reading.trial.id for reading in readings)
         outcome = Outcome(
@@ -202,18 +208,18 @@ class Convergence:
         return outcome
 
 
-def _borne(result: TrialResult) -> frozenset[Reason]:
+def _tolerated_reasons(result: TrialResult) -> frozenset[Reason]:
     """Invalidity reasons that do not change the figures of a reading."""
     gap = result.health.longest_gap_ns
-    borne = _OF_EVENTS if gap is None or gap > _SHORT_GAP_NS else _OF_EVENTS | {Reason.SKIPPED_FRAMES}
-    # The DUT was offered clearly more than it forwards, if less than was asked of the generator.
+    tolerated = _OF_EVENTS if gap is None or gap > _SHORT_GAP_NS else _OF_EVENTS | {Reason.SKIPPED_FRAMES}
+    # A generator that fell behind still offered clearly more than the DUT forwards.
     if result.spec.saturating and (result.offered_fps or 0.0) > _CLEARLY_MORE * (result.received_fps or 0.0):
-        borne |= {Reason.FELL_BEHIND}
-    return borne
+        tolerated |= {Reason.FELL_BEHIND}
+    return tolerated
 
 
 def _absent(metric: str, values: Sequence[float], readings: Sequence[ConvergenceReading]) -> str:
-    """Why an outage is only an upper bound: a good part of it may be the generator's absence, when nothing is sent."""
+    """Why an outage is only an upper bound: nothing was sent while the generator was absent."""
     gaps = [gap for reading in readings if (gap := reading.trial.result.health.longest_gap_ns) is not None]
     absent_s = max(gaps, default=0) / 1e9
     if metric != "outage_time" or absent_s < _NOTABLE * max(values):
@@ -221,7 +227,7 @@ def _absent(metric: str, values: Sequence[float], readings: Sequence[Convergence
     return f"the generator was absent for up to {format_seconds(absent_s)} meanwhile"
 
 
-def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_of: str | None) -> ConvergenceReading:
+def _run(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_of: str | None) -> ConvergenceReading:
     begun: Future[None] = Future()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="trial") as thread:
         running = thread.submit(
@@ -231,24 +237,15 @@ def _taken(live: LiveTopology, spec: TrialSpec, events: Sequence[Event], repeat_
             begins=lambda: begun.set_result(None),
             anywhere=spec.load_fps <= _ANYWHERE_FPS,
         )
-        began = _play(events, begun, running)
-        return ConvergenceReading(running.result(), began)
-
-
-def _play(events: Sequence[Event], begun: Future[None], running: Future[Trial]) -> dict[str, int]:
-    """Run each event at its time in the main thread; return when each began.
-
-    Times count from when the trial is about to send: before that it may wait seconds for the host. A trial that ends
-    before its time was refused, and says why itself.
-    """
-    either: list[Future[Any]] = [begun, running]
-    wait(either, return_when=FIRST_COMPLETED)
-    begin = time.monotonic()
-    began: dict[str, int] = {}
-    for event in events:
-        wait([running], max(0.0, begin + event.at_s - time.monotonic()))
-        if running.done():
-            break
-        began[event.name] = time.monotonic_ns()
-        event.act()
-    return began
+        # Times count from when the trial is about to send: before that it may wait seconds for the host.
+        either: list[Future[Any]] = [begun, running]
+        wait(either, return_when=FIRST_COMPLETED)
+        begin = time.monotonic()
+        began_ns: dict[str, int] = {}
+        for event in events:
+            wait([running], max(0.0, begin + event.at_s - time.monotonic()))
+            if running.done():
+                break  # a trial that ends early was refused; its result has the reason
+            began_ns[event.name] = time.monotonic_ns()
+            event.act()
+        return ConvergenceReading(running.result(), began_ns)

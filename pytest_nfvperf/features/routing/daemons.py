@@ -1,9 +1,10 @@
-"""Routing daemons in namespaces: how they start, what their sessions did, and what is awaited of them."""
+"""Routing daemons in namespaces: their processes, control sockets, logs, and waits for their sessions."""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,15 +19,27 @@ from pytest_nfvperf.features.routing.ports import BgpSpeaker
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.ports.datapath import SamplerReading
 
-# Waiting for a session of any speaker.
+NICE = -10
+"""Of each daemon's session. At the usual priority, a daemon that shares a CPU with the generator (-15) waits 80 ms at
+each step from a neighbour's message to a flow, and BFD's 900 ms soon pass. At this one daemons run at once. They take
+CPU time from the generator, which shows as skipped frames; those are counted."""
 
+BULK_DEADLINE_S = 60.0
+"""For operations on up to about 100,000 prefixes."""
+ANSWER_DEADLINE_S = 2.0
+_START_DEADLINE_S = 10.0
 _INTERVAL_S = 0.02
 
+_BIRD = re.compile(r"<(?:TRACE|RMT|ERR|WARN|BUG)> (\w+): (.+)")
+_BIRD_CLOSED = "BGP session closed"
+_BIRD_ASIDE = ("Neighbor graceful restart", "State changed")
+_FRR_DOWN = re.compile(r"%ADJCHANGE: neighbor ([0-9a-fA-F.:]+)\(.*\) in vrf \S+ Down ?(.*)")
 
-def await_session(
+
+def wait_for_session(
     speaker: BgpSpeaker, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
 ) -> SessionState:
-    """Look until the session is as wanted; a daemon that died or was stopped ends the wait, one that is busy does not.
+    """Wait until a session meets the condition. A dead or stopped daemon ends the wait, a busy one does not.
 
     Raises:
         DeadlineError: what was awaited, the session as it was last seen, and the ends of the logs.
@@ -58,21 +71,55 @@ def await_session(
         raise
 
 
-# The processes of one speaker: journaled, in one namespace, with one private directory.
+class ControlSocket:
+    """A connection to a daemon's Unix socket, opened when first used, and again after an error.
 
-NICE = -10
-"""Of each daemon's session. Where they share a CPU with the generator (-15), one with the usual priority waits 80 ms
-before it runs at each step from a neighbour's message to a flow, and BFD's 900 ms are soon over. With this they run at
-once, and take from the generator what they need: skipped frames, which are counted."""
+    Args:
+        path: the socket.
+        daemon: its name, for messages.
+        greet: called with each new connection.
+    """
 
-BULK_DEADLINE_S = 60.0
-"""For what may be about 100,000 prefixes."""
-_START_DEADLINE_S = 10.0
+    def __init__(self, path: Path, daemon: str, greet: Callable[[socket.socket], object]) -> None:
+        self._path = path
+        self._daemon = daemon
+        self._greet = greet
+        self._socket: socket.socket | None = None
+
+    @contextmanager
+    def opened(self, deadline_s: float) -> Iterator[socket.socket]:
+        """The connection, for one exchange. ``deadline_s``: for each send and receive.
+
+        Raises:
+            TestbedError: nobody answers, or not in time.
+        """
+        try:
+            if self._socket is None:
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+                self._socket.settimeout(deadline_s)
+                self._socket.connect(str(self._path))
+                self._greet(self._socket)
+            self._socket.settimeout(deadline_s)
+            yield self._socket
+        except OSError as error:
+            self.close()
+            why = f"no answer within {deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
+            raise TestbedError(f"{self._daemon} does not answer on {self._path}: {why}") from error
+        except TestbedError:
+            raise  # the daemon answered, and refused
+        except BaseException:
+            self.close()  # a signal handler interrupted the exchange: the pending answer fits no later command
+            raise
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A daemon that stays in the foreground. ``socket``: where it answers, relative to the directory, if it does."""
+    """A daemon that stays in the foreground. ``socket``: relative to the directory; None where it has none."""
 
     name: str
     argv: tuple[str, ...]
@@ -80,7 +127,7 @@ class Daemon:
 
 
 class RoutingDaemons:
-    """Starts them in the order given, and ends them in the other."""
+    """The processes of one speaker: journaled, in one namespace, with one private directory."""
 
     def __init__(
         self,
@@ -99,8 +146,8 @@ class RoutingDaemons:
             namespace: under /run/netns.
             role: names the directory; two speakers of a run need two.
             cpus: that they may run on; all when empty.
-            nice: of each one's session; None for ours.
-            env: variables added to ours.
+            nice: of each daemon's session; None: as this process.
+            env: added to this process's environment.
         """
         self.directory = journal.directory / role
         self._journal = journal
@@ -117,7 +164,7 @@ class RoutingDaemons:
         """Start one; its output goes to NAME.log."""
         self._wanted[daemon.name] = daemon
         if daemon.socket is not None:
-            (self.directory / daemon.socket).unlink(missing_ok=True)  # of one that was killed: nobody listens there
+            (self.directory / daemon.socket).unlink(missing_ok=True)  # left by a killed daemon: nobody listens there
         process = self._running[daemon.name] = spawn(
             self._journal,
             daemon.name,
@@ -131,7 +178,7 @@ class RoutingDaemons:
         return process
 
     def await_answer(self, name: str, ask: Callable[[], object]) -> None:
-        """Wait until a daemon that was started answers. ``ask``: raises TestbedError as long as it does not."""
+        """Wait until a started daemon answers. ``ask``: raises TestbedError while it does not."""
 
         def answers() -> bool:
             self.check()
@@ -145,7 +192,7 @@ class RoutingDaemons:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Around a command: when it fails, say that a daemon died or is stopped, or what the logs have."""
+        """Around a command: if it fails, report a dead or stopped daemon instead, or add the logs as evidence."""
         try:
             yield
         except TestbedError as error:
@@ -154,10 +201,10 @@ class RoutingDaemons:
             raise
 
     def start_missing(self) -> list[str]:
-        """Start those again that have ended; their names."""
+        """Start the ended daemons again; returns their names."""
         missing = [name for name in self._wanted if not self._running[name].running()]
         for name in missing:
-            self._running[name].stop()  # it has ended: this forgets it
+            self._running[name].stop()  # it has ended: this removes it from the journal
             self.start(self._wanted[name])
         return missing
 
@@ -165,7 +212,7 @@ class RoutingDaemons:
         return {name: process.pid for name, process in self._running.items() if process.running()}
 
     def check(self) -> None:
-        """TestbedError, with the end of its log, for one that has ended or is stopped."""
+        """Raise TestbedError, with the ends of the logs, for a daemon that has ended or is stopped."""
         for name, process in self._running.items():
             try:
                 process.check()
@@ -184,7 +231,7 @@ class RoutingDaemons:
     def close(self) -> None:
         for process in reversed(self._running.values()):
             if is_stopped(process.pid):
-                process.kill()  # it would not hear of SIGTERM before the deadline
+                process.kill()  # a stopped process handles no SIGTERM
             else:
                 process.stop()
         self._running.clear()
@@ -193,7 +240,7 @@ class RoutingDaemons:
 
 
 def is_stopped(pid: int) -> bool:
-    """True for a process that SIGSTOP stopped (proc_pid_stat(5), state T)."""
+    """True for a process stopped by SIGSTOP (proc_pid_stat(5), state T)."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -202,10 +249,10 @@ def is_stopped(pid: int) -> bool:
 
 
 def checked_configuration(name: str, argv: Sequence[str]) -> str:
-    """Have a daemon check its configuration; what it printed.
+    """Have a daemon check its configuration; returns its output.
 
     Raises:
-        ConfigError: it refuses it, with the daemon's own words.
+        ConfigError: the daemon refuses it, with its own words.
     """
     try:
         return run(argv, deadline_s=BULK_DEADLINE_S)
@@ -214,12 +261,11 @@ def checked_configuration(name: str, argv: Sequence[str]) -> str:
 
 
 def refusal(name: str, words: str) -> ConfigError:
-    """The error for a configuration that a daemon does not take."""
     return ConfigError(f"{name} refuses the configuration made for it: {words}")
 
 
 def executable(name: str, directories: Sequence[str]) -> str:
-    """The path of a daemon; TestbedError that says which package has it."""
+    """The path of a daemon; if it is not installed, a TestbedError names its package."""
     for directory in directories:
         path = Path(directory) / name
         if os.access(path, os.X_OK):
@@ -227,23 +273,17 @@ def executable(name: str, directories: Sequence[str]) -> str:
     raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): {install_hint(name)}")
 
 
-# Why sessions went down, from the daemons' logs: once a session is up again its daemon has forgotten the reason.
-
-_BIRD = re.compile(r"<(?:TRACE|RMT|ERR|WARN|BUG)> (\w+): (.+)")
-_BIRD_CLOSED = "BGP session closed"
-_BIRD_ASIDE = ("Neighbor graceful restart", "State changed")
-_FRR_DOWN = re.compile(r"%ADJCHANGE: neighbor ([0-9a-fA-F.:]+)\(.*\) in vrf \S+ Down ?(.*)")
+# Why sessions went down, from the daemons' logs: once a session is up again its daemon no longer reports the reason.
 
 
 class _NewLines:
-    """A log's lines since the last look; it is read once only, however often it is asked."""
+    """Complete lines of a log since the last read."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._offset = 0
 
     def read(self) -> list[str]:
-        """Whole lines."""
         if not self._log.exists():
             return []
         with self._log.open("rb") as log:
@@ -255,7 +295,7 @@ class _NewLines:
 
 
 class BirdLog:
-    """Counts the ends of sessions, which BIRD does not, by the names of protocols."""
+    """Counts the ends of sessions by protocol name; BIRD itself does not."""
 
     def __init__(self, log: Path) -> None:
         self._new = _NewLines(log)
@@ -264,30 +304,26 @@ class BirdLog:
         self._reasons: dict[str, str] = {}
 
     def ends_of(self, name: str) -> tuple[int, str]:
-        """How often a session ended, and why it did last."""
+        """How often a session ended, and why it ended last."""
         for line in self._new.read():
-            found = _BIRD.search(line)
-            if found is not None:
-                self._note(found[1], found[2])
+            if (found := _BIRD.search(line)) is None:
+                continue
+            protocol, event = found.groups()
+            if event == _BIRD_CLOSED:
+                self._closed[protocol] += 1
+                self._reasons[protocol] = self._before.get(protocol, "")
+            elif not event.startswith(_BIRD_ASIDE):
+                self._before[protocol] = event
         return self._closed[name], self._reasons.get(name, "")
-
-    def _note(self, name: str, event: str) -> None:
-        if event == _BIRD_CLOSED:
-            self._closed[name] += 1
-            self._reasons[name] = self._before.get(name, "")
-        elif not event.startswith(_BIRD_ASIDE):
-            self._before[name] = event
 
 
 class FrrLog:
-    """bgpd's reasons, by neighbour."""
-
     def __init__(self, log: Path) -> None:
         self._new = _NewLines(log)
         self._reasons: dict[str, str] = {}
 
     def reason_of(self, neighbor: str) -> str:
-        """Why the session with a neighbour went down last; empty if it did not."""
+        """Why bgpd's session with a neighbour went down last; empty if it did not."""
         for line in self._new.read():
             found = _FRR_DOWN.search(line)
             if found is not None:
@@ -295,18 +331,16 @@ class FrrLog:
         return self._reasons.get(neighbor, "")
 
 
-# A monitor that reads the sessions once a second during a soak.
-
-
 class SessionSampler:
-    """Fulfils ports.datapath.Sampler: for each neighbour ``.up``, ``.flaps`` and prefixes, and ``.up`` of its BFD.
+    """Reads sessions during a soak: for each neighbour ``.up``, ``.flaps`` and prefixes, and ``.up`` of its BFD.
 
-    A daemon that died or is stopped has no session: that is a reading, while one that does not answer gives none.
+    Fulfils ports.datapath.Sampler. A dead or stopped daemon is a reading: its sessions are down. A daemon that does not
+    answer gives no reading.
 
     Args:
-        speaker: gives the one whose sessions they are: it is another one when a topology was built again meanwhile.
-        neighbors: by their addresses; all that are configured if not given.
-        of: before all names, where several speakers are sampled: ``dut.bgp.12.12.12.2.up``.
+        speaker: returns the current speaker: a topology that is built again has another one.
+        neighbors: addresses; all configured ones if empty.
+        of: prefix of all names, where several speakers are sampled: ``dut.bgp.12.12.12.2.up``.
     """
 
     def __init__(self, speaker: Callable[[], BgpSpeaker], neighbors: Sequence[str] = (), of: str = "") -> None:
@@ -316,7 +350,6 @@ class SessionSampler:
         self._neighbors = tuple(neighbors)
 
     def read(self) -> SamplerReading:
-        """What the daemon says now; TestbedError when it does not answer."""
         speaker = self._speaker()
         neighbors = self._neighbors or tuple(peer.address for peer in speaker.config.neighbors)
         try:

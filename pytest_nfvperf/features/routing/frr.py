@@ -1,4 +1,4 @@
-"""FRR as a BGP speaker: its configuration, its vty sockets, and what it says of a session."""
+"""FRR as a BGP speaker: its configuration, its vty sockets, and the state of its sessions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.features.routing.daemons import (
+    ANSWER_DEADLINE_S,
     BULK_DEADLINE_S,
+    ControlSocket,
     Daemon,
     FrrLog,
     RoutingDaemons,
-    await_session,
     checked_configuration,
     executable,
     refusal,
+    wait_for_session,
 )
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
     Family,
     Neighbor,
     Policy,
-    SessionCondition,
     SessionState,
     SessionStatus,
     SpeakerConfig,
@@ -36,95 +37,79 @@ from pytest_nfvperf.features.routing.model import (
 )
 from pytest_nfvperf.model.errors import TestbedError
 
-# A daemon's vty socket, used directly: starting vtysh takes 10 ms, and ten times that beside a polling PMD.
-#
-# vtysh(1) sends a command and a zero byte. The answer is text, three zero bytes and a status (FRR developer's
-# guide, "VTYSH").
-
+DIRECTORIES = PROGRAMS["bgpd"].directories
 _END = b"\0\0\0"
 _SUCCESS = (0, 4)  # CMD_SUCCESS, CMD_SUCCESS_DAEMON, lib/command.h
+_STATUS = {status.value: status for status in SessionStatus}
+_BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Admin Down": BfdStatus.ADMIN_DOWN}
+_COMMON = ("hostname nfvperf", "log timestamp precision 3")
+_IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
+_REFUSED = "on config line"
+_BFD_CONTROL = "--bfdctl"
 
 
 class Vty:
-    """A connection to one daemon. Opened when first used, and again after an error."""
+    """A daemon's vty socket, used directly: starting vtysh takes 10 ms, and ten times that beside a polling PMD.
 
-    def __init__(self, path: Path, daemon: str, deadline_s: float = 2.0) -> None:
-        """``deadline_s``: for each answer; one that takes longer is a daemon that hangs."""
-        self._path = path
+    vtysh(1) sends a command and a zero byte. The answer is text, three zero bytes and a status (FRR developer's guide,
+    "VTYSH").
+    """
+
+    def __init__(self, path: Path, daemon: str, deadline_s: float = ANSWER_DEADLINE_S) -> None:
+        """``deadline_s``: for each answer; a daemon that takes longer hangs."""
+        self._connection = ControlSocket(path, daemon, lambda connection: _ask(connection, "enable"))
         self._daemon = daemon
         self._deadline_s = deadline_s
-        self._socket: socket.socket | None = None
+        self.close = self._connection.close
 
     def run(self, *commands: str, deadline_s: float | None = None) -> str:
-        """Give commands one after the other; the last one's answer.
+        """Give commands one after the other; returns the last one's answer.
 
         Raises:
-            TestbedError: nobody answers, not in time, or a command is refused, with the daemon's words.
+            TestbedError: nobody answers, not in time, or the daemon refuses a command; with its words.
         """
-        answer, status = "", 0
-        try:
+        answer = ""
+        with self._connection.opened(deadline_s or self._deadline_s) as connection:
             for command in commands:
-                answer, status = self._ask(command, deadline_s or self._deadline_s)
+                answer, status = _ask(connection, command)
                 if status not in _SUCCESS:
                     raise TestbedError(f"{self._daemon} refused {command!r} (status {status}): {answer.strip()}")
-        except OSError as error:
-            self.close()
-            why = f"no answer within {self._deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
-            raise TestbedError(f"{self._daemon} does not answer on {self._path}: {why}") from error
-        except TestbedError:
-            raise
-        except BaseException:
-            self.close()  # a signal's handler broke it off; what is under way answers no later command
-            raise
         return answer
 
-    def _ask(self, command: str, deadline_s: float) -> tuple[str, int]:
-        connection = self._connected(deadline_s)
-        connection.sendall(command.encode() + b"\0")
-        received = bytearray()
-        while len(received) < 4 or received[-4:-1] != _END:
-            part = connection.recv(1 << 16)
-            if not part:
-                raise ConnectionResetError("the connection was closed")
-            received += part
-        return received[:-4].decode(errors="replace"), received[-1]
 
-    def _connected(self, deadline_s: float) -> socket.socket:
-        if self._socket is None:
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            self._socket.settimeout(deadline_s)
-            self._socket.connect(str(self._path))
-            self._ask("enable", deadline_s)
-        self._socket.settimeout(deadline_s)
-        return self._socket
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+def _ask(connection: socket.socket, command: str) -> tuple[str, int]:
+    connection.sendall(command.encode() + b"\0")
+    received = bytearray()
+    while len(received) < 4 or received[-4:-1] != _END:
+        part = connection.recv(1 << 16)
+        if not part:
+            raise ConnectionResetError("the connection was closed")
+        received += part
+    return received[:-4].decode(errors="replace"), received[-1]
 
 
-# A session's state from ``show bgp neighbors A json``.
+def frr_session_state(neighbor: Neighbor, answer: Mapping[str, Any], went_down: str) -> SessionState:
+    """Read a session's state from ``show bgp neighbors A json``.
 
-_STATUS = {status.value: status for status in SessionStatus}
-_BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Admin Down": BfdStatus.ADMIN_DOWN}
-
-
-def frr_session_state(neighbor: Neighbor, told: Mapping[str, Any], went_down: str) -> SessionState:
-    """The state of a session; ``told``: bgpd's object for the neighbour; ``went_down``: its log's reason."""
-    status = _STATUS.get(str(told.get("bgpState")), SessionStatus.IDLE)  # bgpd's own: Clearing, Deleted
+    Args:
+        neighbor: the other end of the session.
+        answer: bgpd's object for it.
+        went_down: why the session went down last, from bgpd's log.
+    """
+    status = _STATUS.get(str(answer.get("bgpState")), SessionStatus.IDLE)  # bgpd's own: Clearing, Deleted
     up = status is SessionStatus.ESTABLISHED
-    families = told.get("addressFamilyInfo", {}).values() if up else ()
+    families = answer.get("addressFamilyInfo", {}).values() if up else ()
+    bfd = _BFD.get(str(answer.get("peerBfdInfo", {}).get("status", "")), BfdStatus.DOWN)
     return SessionState(
         neighbor=neighbor.address,
         asn=neighbor.asn,
         status=status,
-        uptime_s=told["bgpTimerUpMsec"] / 1000 if up and "bgpTimerUpMsec" in told else None,
-        flaps=told.get("connectionsDropped"),
+        uptime_s=answer["bgpTimerUpMsec"] / 1000 if up and "bgpTimerUpMsec" in answer else None,
+        flaps=answer.get("connectionsDropped"),
         received=_total(families, "acceptedPrefixCounter"),
         sent=_total(families, "sentPrefixCounter"),
-        last_error=_last_error(told) or went_down,
-        bfd=_bfd(neighbor, told),
+        last_error=_last_error(answer) or went_down,
+        bfd=None if neighbor.bfd is None else bfd,
     )
 
 
@@ -133,26 +118,14 @@ def _total(families: Any, counter: str) -> int | None:
     return sum(counts) if counts else None
 
 
-def _last_error(told: Mapping[str, Any]) -> str:
-    """The notification, and who sent it, before bgpd's own reason."""
-    reset = str(told.get("lastResetDueTo", ""))
-    notification = str(told.get("lastNotificationReason", ""))
+def _last_error(answer: Mapping[str, Any]) -> str:
+    """The notification and its sender, if there is one; otherwise bgpd's own reason."""
+    reset = str(answer.get("lastResetDueTo", ""))
+    notification = str(answer.get("lastNotificationReason", ""))
     if notification and "otification" in reset:
         return f"{reset}: {notification}"
     # What bgpd says before anything has happened
     return "" if reset in {"Waiting for peer OPEN", "Waiting for NHT", "No AFI/SAFI activated for peer"} else reset
-
-
-def _bfd(neighbor: Neighbor, told: Mapping[str, Any]) -> BfdStatus | None:
-    if neighbor.bfd is None:
-        return None
-    return _BFD.get(str(told.get("peerBfdInfo", {}).get("status", "")), BfdStatus.DOWN)
-
-
-# Configuration files, one for each daemon.
-
-_COMMON = ("hostname nfvperf", "log timestamp precision 3")
-_IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
 
 
 def configuration(config: SpeakerConfig) -> dict[str, str]:
@@ -164,15 +137,8 @@ def configuration(config: SpeakerConfig) -> dict[str, str]:
 
 
 def static_route(prefix: str) -> str:
-    """A route to nowhere, as FRR is told of one. Where frames really go the datapath decides."""
+    """FRR's command for a blackhole route: it only lets bgpd announce the prefix. The datapath forwards the frames."""
     return f"{_IP[family_of(prefix)]} route {prefix} blackhole"
-
-
-def network(asn: int, prefix: str, *, undo: bool = False) -> tuple[str, ...]:
-    """What bgpd announces a prefix by, from its ``configure terminal`` on; ``undo``: no longer."""
-    statement = f"network {prefix}"
-    within = (f"router bgp {asn}", f"address-family {family_of(prefix)} unicast")
-    return (*within, f"no {statement}" if undo else statement, "exit-address-family", "exit")
 
 
 def _bfdd(config: SpeakerConfig) -> Iterator[str]:
@@ -188,14 +154,14 @@ def _bfdd(config: SpeakerConfig) -> Iterator[str]:
 
 def _bgpd(config: SpeakerConfig) -> Iterator[str]:
     for neighbor in config.neighbors:
-        for way, policy in (("in", neighbor.accepts), ("out", neighbor.sends)):
-            yield from _route_map(f"{way}-{_label(neighbor)}", policy)
+        for direction, policy in (("in", neighbor.accepts), ("out", neighbor.sends)):
+            yield from _route_map(f"{direction}-{_label(neighbor)}", policy)
     yield f"router bgp {config.asn}"
     yield f" bgp router-id {config.router_id}"
     yield " bgp log-neighbor-changes"
     yield " no bgp default ipv4-unicast"
-    yield " no bgp ebgp-requires-policy"  # policies are ours to say: none means all
-    yield " no bgp network import-check"  # a prefix is announced when we say so, not when zebra has told its route
+    yield " no bgp ebgp-requires-policy"  # a neighbour without a policy gets all routes
+    yield " no bgp network import-check"  # announce a prefix at once, not only when zebra reports its route
     if config.graceful_restart:
         yield " bgp graceful-restart"
         yield " bgp graceful-restart preserve-fw-state"
@@ -234,7 +200,7 @@ def _family(config: SpeakerConfig, family: Family) -> Iterator[str]:
 
 
 def _route_map(name: str, policy: Policy) -> Iterator[str]:
-    """What no entry permits is denied; each family has lists of its own."""
+    """A route map denies what no entry permits. Each family has its own prefix lists."""
     passed = (
         [None] if policy.prefixes is None else [f for f in Family if any(family_of(p) is f for p in policy.prefixes)]
     )
@@ -259,28 +225,24 @@ def _label(neighbor: Neighbor) -> str:
     return neighbor.address.replace(":", "-")
 
 
-# The speaker: zebra, bgpd and, with BFD, bfdd.
-#
-# It announces a prefix by bgpd's ``network`` and a blackhole route in the kernel, which the DUT's agent follows. FRR's
-# own static routes do not work here: since FRR 9 staticd needs mgmtd, whose files and sockets are the machine's.
-
-DIRECTORIES = PROGRAMS["bgpd"].directories
-_REFUSED = "on config line"
-_BFD_CONTROL = "--bfdctl"
-
-
 class FrrSpeaker:
-    """FRR in a namespace, in a private state directory.
+    """FRR (zebra, bgpd and, with BFD, bfdd) in a namespace, in a private state directory.
+
+    It announces a prefix by bgpd's ``network`` and a blackhole route in the kernel, which the DUT's agent follows.
+    FRR's own static routes do not work here: since FRR 9 staticd needs mgmtd, whose files and sockets belong to the
+    machine.
 
     It runs as root: a daemon that changes its user loses the parent-death signal (prctl(2)), and would outlive us.
 
     Args:
         journal: of this run.
         namespace: under /run/netns, with the addresses that it speaks from.
-        config: what it is.
+        config: its sessions and routes.
         role: names its directory.
         cpus: CPUs that it may run on; all when empty.
     """
+
+    await_session = wait_for_session
 
     def __init__(
         self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "frr", cpus: Sequence[int] = ()
@@ -290,14 +252,11 @@ class FrrSpeaker:
         self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
         self._namespace = namespace
         self._daemons = RoutingDaemons(journal, namespace, role, cpus=cpus)
-        directory = self._daemons.directory
-        self._log = FrrLog(directory / "bgpd.log")
-        self._vtys = {name: Vty(directory / f"{name}.vty", name) for name in self._files}
-
-    @property
-    def directory(self) -> Path:
-        """Where its vty sockets are."""
-        return self._daemons.directory
+        self.directory: Path = self._daemons.directory
+        """Has the vty sockets."""
+        self._log = FrrLog(self.directory / "bgpd.log")
+        self._vtys = {name: Vty(self.directory / f"{name}.vty", name) for name in self._files}
+        self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
 
     @cached_property
     def _version(self) -> str:
@@ -310,39 +269,26 @@ class FrrSpeaker:
         """Have each daemon check its file, then start them."""
         self._route("replace", self.config.announced)
         for name, text in self._files.items():
-            (self._daemons.directory / f"{name}.conf").write_text(text, encoding="utf-8")
-            self._check_configuration(name)
+            (self.directory / f"{name}.conf").write_text(text, encoding="utf-8")
+            # A daemon that skipped a line still exits with 0, and only logs that.
+            output = checked_configuration(name, [self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
+            refused = [line for line in output.splitlines() if _REFUSED in line]
+            if refused:
+                raise refusal(name, "; ".join(refused))
         for name in self._files:
             self._daemons.start(self._daemon(name))
             self._await_answer(name)  # the others connect to zebra when they start, and later only after seconds
 
-    def _check_configuration(self, name: str) -> None:
-        """By the daemon itself, which ends well even when it passed over a line, and only logs that."""
-        said = checked_configuration(name, [self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
-        refused = [line for line in said.splitlines() if _REFUSED in line]
-        if refused:
-            raise refusal(name, "; ".join(refused))
-
     def _common(self, name: str) -> tuple[str, ...]:
-        directory = self._daemons.directory
-        return (
-            "-f",
-            str(directory / f"{name}.conf"),
-            "-i",
-            str(directory / f"{name}.pid"),
-            "-u",
-            "root",
-            "-g",
-            "frrvty",
-        )
+        conf, pid = self.directory / f"{name}.conf", self.directory / f"{name}.pid"
+        return ("-f", str(conf), "-i", str(pid), "-u", "root", "-g", "frrvty")
 
     def _daemon(self, name: str) -> Daemon:
-        directory = self._daemons.directory
-        argv = (self._binaries[name], *self._common(name), "--vty_socket", str(directory), "-P", "0")
-        argv += ("-z", str(directory / "zserv.api"), "--log", "stdout")
+        argv = (self._binaries[name], *self._common(name), "--vty_socket", str(self.directory), "-P", "0")
+        argv += ("-z", str(self.directory / "zserv.api"), "--log", "stdout")
         argv += ("--log-level", "debug" if name == "bfdd" else "info")
         if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
-            argv += (_BFD_CONTROL, str(directory / "bfdd.sock"))
+            argv += (_BFD_CONTROL, str(self.directory / "bfdd.sock"))
         return Daemon(name, argv, f"{name}.vty")
 
     def _await_answer(self, name: str) -> None:
@@ -350,13 +296,13 @@ class FrrSpeaker:
 
     def session(self, neighbor: str) -> SessionState:
         known = self.config.neighbor(neighbor)
-        told = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
-        return frr_session_state(known, told, self._log.reason_of(neighbor))
+        answer = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
+        return frr_session_state(known, answer, self._log.reason_of(neighbor))
 
     def announced_to(self, neighbor: str) -> list[str]:
         self.config.neighbor(neighbor)
-        told = self._ask(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
-        return list(told.get("advertisedRoutes", {}))
+        answer = self._ask(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
+        return list(answer.get("advertisedRoutes", {}))
 
     def _ask(self, command: str) -> Mapping[str, Mapping[str, object]]:
         answer: Mapping[str, Mapping[str, object]] = json.loads(self._run("bgpd", command))
@@ -366,11 +312,6 @@ class FrrSpeaker:
         with self._daemons.explaining():
             return self._vtys[daemon].run(*commands, deadline_s=deadline_s)
 
-    def await_session(
-        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
-    ) -> SessionState:
-        return await_session(self, neighbor, condition, awaited, deadline_s)
-
     def announce(self, prefixes: Sequence[str]) -> None:
         new = [prefix for prefix in prefixes if prefix not in set(self.config.announced)]
         self._route("replace", new)
@@ -378,39 +319,33 @@ class FrrSpeaker:
         self.config = self.config.announcing((*self.config.announced, *new))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        gone = [prefix for prefix in self.config.announced if prefix in set(prefixes)]
-        self._configure(gone, undo=True)
-        self._route("delete", gone)
-        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in gone))
+        withdrawn = [prefix for prefix in self.config.announced if prefix in set(prefixes)]
+        self._configure(withdrawn, "no ")
+        self._route("delete", withdrawn)
+        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in withdrawn))
 
-    def _configure(self, prefixes: Sequence[str], *, undo: bool = False) -> None:
-        lines = [line for prefix in prefixes for line in network(self.config.asn, prefix, undo=undo)]
+    def _configure(self, prefixes: Sequence[str], undo: str = "") -> None:
+        lines: list[str] = []
+        for prefix in prefixes:
+            lines += [f"router bgp {self.config.asn}", f"address-family {family_of(prefix)} unicast"]
+            lines += [f"{undo}network {prefix}", "exit-address-family", "exit"]
         if lines:
             self._run("bgpd", "configure terminal", *lines, "end", deadline_s=BULK_DEADLINE_S)
 
     def _route(self, verb: str, prefixes: Sequence[str]) -> None:
-        """Routes to nowhere in the kernel: ip(8) does many at once."""
+        """Add or delete blackhole routes in the kernel: ip(8) does many at once."""
         lines = [f"route {verb} blackhole {prefix} proto static\n" for prefix in prefixes]
         if lines:
             within = ["nsenter", f"--net={NETNS_DIRECTORY / self._namespace}"]
             run([*within, "ip", "-batch", "-"], stdin="".join(lines), deadline_s=BULK_DEADLINE_S)
 
-    def pids(self) -> Mapping[str, int]:
-        return self._daemons.pids()
-
     def restart(self) -> None:
-        """Start those that ended, with what is announced now."""
+        """Start the ended daemons, with what is announced now."""
         for name, text in configuration(self.config).items():
-            (self._daemons.directory / f"{name}.conf").write_text(text, encoding="utf-8")
+            (self.directory / f"{name}.conf").write_text(text, encoding="utf-8")
         for name in self._daemons.start_missing():
             self._vtys[name].close()
             self._await_answer(name)
-
-    def check(self) -> None:
-        self._daemons.check()
-
-    def logs(self) -> Mapping[str, str]:
-        return self._daemons.logs()
 
     def close(self) -> None:
         for vty in self._vtys.values():

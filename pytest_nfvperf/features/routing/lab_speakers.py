@@ -1,4 +1,4 @@
-"""BGP speakers that a lab runs already: FRR or BIRD, changed for a test and left as they were."""
+"""BGP speakers that a lab already runs: FRR or BIRD. A test may announce by them; the end takes it back."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import re
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.bird import BirdControl, bfd_status, bird_session_state, server_time
-from pytest_nfvperf.features.routing.daemons import await_session, is_stopped
+from pytest_nfvperf.features.routing.daemons import is_stopped, wait_for_session
 from pytest_nfvperf.features.routing.frr import Vty, frr_session_state, static_route
 from pytest_nfvperf.features.routing.model import (
     BfdTimers,
     Neighbor,
-    SessionCondition,
     SessionState,
     SpeakerConfig,
     SpeakerInfo,
@@ -28,19 +27,20 @@ from pytest_nfvperf.features.routing.model import (
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 
-# Which process listens on the socket of a lab's daemon.
-
 _DYING_S = 0.5
 _CREDENTIALS = struct.Struct("=3i")  # struct ucred, unix(7): pid, uid, gid
+_FIELD = re.compile(r"^\s+(Neighbor address|Neighbor AS|Local AS):\s+(\S+)")
+_SCOPE = "%"
+"""Before the interface in the address of a neighbour that is link-local."""
 
 
 class LabProcess:
-    """A daemon that is not ours: it is looked at and never ended.
+    """A daemon of the lab: it is watched, never ended.
 
     Args:
         name: of the daemon.
         path: its socket.
-        advice: for who reads that nobody is there.
+        advice: added to the error if nobody listens there.
 
     Raises:
         TestbedError: nobody listens there.
@@ -56,7 +56,7 @@ class LabProcess:
 
     @property
     def pid(self) -> int | None:
-        """None when it has ended, or is the child of who opened the socket: then nobody tells."""
+        """None if it has ended, or if it inherited the socket: then its pid is unknown."""
         return self._identity.pid if self._identity is not None and self._identity.alive() else None
 
     def check(self) -> None:
@@ -71,15 +71,14 @@ class LabProcess:
             ) from error
 
     def check_after_error(self) -> None:
-        """``check``, when a connection to it broke: one that dies may listen for a moment longer than it answers."""
+        """``check`` after a connection broke: a dying daemon may listen for a moment longer than it answers."""
         self.check()
         with suppress(DeadlineError):
-            wait_until(lambda: not listens(self._path), f"{self.name} to listen no longer", _DYING_S)
+            wait_until(lambda: not _listens(self._path), f"{self.name} to listen no longer", _DYING_S)
         self.check()
 
 
-def listens(path: Path) -> bool:
-    """True when somebody does."""
+def _listens(path: Path) -> bool:
     try:
         _listener(path)
     except OSError:
@@ -88,49 +87,37 @@ def listens(path: Path) -> bool:
 
 
 def _listener(path: Path) -> int:
-    """The pid of who called listen(2) there (unix(7), SO_PEERCRED)."""
+    """The pid of the process that called listen(2) there (unix(7), SO_PEERCRED)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
         connection.connect(str(path))
         pid, _, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return int(pid)
 
 
-# Withdrawal by the journal's entry, also after kill -9. A daemon that restarted since has forgotten the prefix itself.
-
-
-def note_announcement(journal: Journal, prefix: str, daemon: str, socket: Path, undo: Sequence[str]) -> Entry:
-    """Note it before it is announced. ``undo``: commands that take it back."""
-    return journal.note(Kind.ANNOUNCED, prefix, daemon=daemon, socket=str(socket), undo=list(undo))
-
-
 def take_back(entry: Entry) -> bool:
-    """Give the commands; False when the daemon is gone.
+    """Withdraw a prefix by its journal entry, also after kill -9; False if the daemon is gone.
+
+    A daemon that has restarted since then no longer has the prefix.
 
     Raises:
-        TestbedError: it does not answer, or refuses.
+        TestbedError: the daemon does not answer, or refuses.
     """
     socket, daemon = Path(entry.details["socket"]), str(entry.details["daemon"])
-    if not listens(socket):
+    if not _listens(socket):
         return False
     commands: list[str] = entry.details["undo"]
     if daemon == "bird":
-        control = BirdControl(socket)
-        try:
+        with closing(BirdControl(socket)) as control:
             for command in commands:
                 control.run(command)
-        finally:
-            control.close()
-        return True
-    vty = Vty(socket, daemon)
-    try:
-        vty.run(*commands)
-    finally:
-        vty.close()
+    else:
+        with closing(Vty(socket, daemon)) as vty:
+            vty.run(*commands)
     return True
 
 
-class Announced:
-    """Announcements of one daemon that are ours, by prefix; ``take_back`` ends those of a prefix, the last first."""
+class Announcements:
+    """What this run announces by one daemon: each is journaled before it is made."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -138,16 +125,15 @@ class Announced:
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Announced by us now."""
         return tuple(self._entries)
 
     def note(self, prefix: str, daemon: str, socket: Path, undo: Sequence[str]) -> None:
-        """Before it is announced."""
-        entry = note_announcement(self._journal, prefix, daemon, socket, undo)
+        """Call this before announcing. ``undo``: commands that take the announcement back."""
+        entry = self._journal.note(Kind.ANNOUNCED, prefix, daemon=daemon, socket=str(socket), undo=list(undo))
         self._entries.setdefault(prefix, []).append(entry)
 
     def take_back(self, prefix: str) -> None:
-        """If it is ours; TestbedError when the daemon does not answer."""
+        """Undo the steps of a prefix, the last first; ignores prefixes that this run does not announce."""
         entries = self._entries.get(prefix, [])
         while entries:
             take_back(entries[-1])
@@ -155,15 +141,11 @@ class Announced:
         self._entries.pop(prefix, None)
 
 
-# FRR announces a prefix by a ``network`` statement and a blackhole route: bgpd announces only what is in its table
-# (``bgp network import-check``). The route goes to staticd, or to mgmtd where that runs (FRR 9 and newer).
-
-
 class LabFrr:
-    """Fulfils lab_speaker.LabEngine: FRR by the directory of its ``*.vty`` sockets.
+    """FRR, by the directory of its ``*.vty`` sockets.
 
-    Args:
-        spec: which one.
+    It announces a prefix by a ``network`` statement and a blackhole route: bgpd announces only what is in its table
+    (``bgp network import-check``). The route goes to staticd, or to mgmtd where that runs (FRR 9 and newer).
 
     Raises:
         TestbedError: bgpd does not listen there, or has no instance.
@@ -178,22 +160,20 @@ class LabFrr:
         self.process = LabProcess("bgpd", self._directory / "bgpd.vty", advice)
         self._routes = "mgmtd" if (self._directory / "mgmtd.vty").exists() else "staticd"
         self._vtys = {name: Vty(self._directory / f"{name}.vty", name) for name in ("bgpd", self._routes)}
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.close)
             self.config = self._discover()
-        except BaseException:
-            self._vtys["bgpd"].close()
-            raise
+            undo.pop_all()
 
     def _discover(self) -> SpeakerConfig:
         summary = self._ask("show bgp summary json")
         families = [family for family in summary.values() if isinstance(family, dict) and family.get("as")]
         if not families:
             raise TestbedError(f"bgpd of speaker {self._speaker!r} has no neighbour: there is no session to watch")
-        peers = self._ask("show bgp neighbors json")
         neighbors = tuple(
-            Neighbor(address, told["remoteAs"], bfd=_bfd(told))
-            for address, told in peers.items()
-            if isinstance(told, dict) and told.get("remoteAs")
+            Neighbor(address, peer["remoteAs"], bfd=_bfd(peer))
+            for address, peer in self._ask("show bgp neighbors json").items()
+            if isinstance(peer, dict) and peer.get("remoteAs")
         )
         return SpeakerConfig(families[0]["as"], families[0]["routerId"], neighbors)
 
@@ -212,21 +192,10 @@ class LabFrr:
         try:
             return self._vtys[daemon].run(*commands)
         except TestbedError:
-            self.process.check_after_error()  # that it died, or is stopped, says more
+            self.process.check_after_error()  # a daemon that died or is stopped explains the error better
             raise
 
-    def announce(self, prefix: str, announced: Announced) -> None:
-        """A route and a ``network`` statement.
-
-        Raises:
-            ConfigError: it is in FRR's own configuration.
-        """
-        self._refuse_theirs(prefix)
-        family = f"address-family {family_of(prefix)} unicast"
-        self._configure(announced, self._routes, prefix, (), static_route(prefix))
-        self._configure(announced, "bgpd", prefix, (f"router bgp {self.config.asn}", family), f"network {prefix}")
-
-    def _refuse_theirs(self, prefix: str) -> None:
+    def announce(self, prefix: str, announcements: Announcements) -> None:
         for daemon in (self._routes, "bgpd"):
             for line in self._run(daemon, "show running-config").splitlines():
                 words = line.split()
@@ -235,40 +204,33 @@ class LabFrr:
                         f"speaker {self._speaker!r} has {line.strip()!r} in its own configuration, which is left "
                         "alone: announce another prefix"
                     )
-
-    def _configure(self, announced: Announced, daemon: str, prefix: str, within: Sequence[str], line: str) -> None:
-        commands = [("configure terminal", *within, statement, "end") for statement in (line, f"no {line}")]
-        announced.note(prefix, daemon, self._directory / f"{daemon}.vty", commands[1])
-        self._run(daemon, *commands[0])
+        router = (f"router bgp {self.config.asn}", f"address-family {family_of(prefix)} unicast")
+        route, network = static_route(prefix), f"network {prefix}"
+        for daemon, within, line in ((self._routes, (), route), ("bgpd", router, network)):
+            do, undo = (("configure terminal", *within, statement, "end") for statement in (line, f"no {line}"))
+            announcements.note(prefix, daemon, self._directory / f"{daemon}.vty", undo)
+            self._run(daemon, *do)
 
     def close(self) -> None:
         for vty in self._vtys.values():
             vty.close()
 
 
-def _bfd(told: Mapping[str, Any]) -> BfdTimers | None:
-    found = told.get("peerBfdInfo")
+def _bfd(peer: Mapping[str, Any]) -> BfdTimers | None:
+    found = peer.get("peerBfdInfo")
     if not isinstance(found, dict):
         return None
     return BfdTimers(found.get("txMinInterval", BfdTimers().interval_ms), found.get("detectMultiplier", 3))
 
 
-# BIRD takes no routes at run time, but it can enable and disable protocols. So it can announce only the prefixes of
-# static protocols in its own configuration, which the testbed file names (``announces``).
-
-_FIELD = re.compile(r"^\s+(Neighbor address|Neighbor AS|Local AS):\s+(\S+)")
-_SCOPE = "%"
-"""Before the interface in the address of a neighbour that is link-local."""
-
-
 class LabBird:
-    """Fulfils lab_speaker.LabEngine: BIRD by its control socket.
+    """BIRD, by its control socket.
 
-    Args:
-        spec: which one.
+    BIRD accepts no routes at run time, but it can enable and disable protocols. So it can announce only the prefixes of
+    static protocols in its own configuration, which the testbed file names (``announces``).
 
     Raises:
-        ConfigError: it has no protocol of a name that the testbed file says.
+        ConfigError: it lacks a protocol that the testbed file names.
         TestbedError: it does not listen there, or has no BGP protocol.
     """
 
@@ -280,24 +242,34 @@ class LabBird:
         advice = f"is BIRD running, and is this its control socket? (speaker {spec.name!r} of the testbed file)"
         self.process = LabProcess("bird", self._socket, advice)
         self._control = BirdControl(self._socket)
-        self._can = dict(spec.announces)
-        self._protocols: dict[str, str] = {}
-        try:
+        self.close = self._control.close
+        self._static_protocols = dict(spec.announces)  # by prefix
+        self._protocols: dict[str, str] = {}  # by address of the neighbour
+        with ExitStack() as undo:
+            undo.callback(self.close)
             self.config = self._discover()
-            self._refuse_unknown()
-        except BaseException:
-            self._control.close()
-            raise
+            there = set(self._names("Static"))
+            for prefix, protocol in self._static_protocols.items():
+                if protocol not in there:
+                    raise ConfigError(
+                        f"BIRD of speaker {self._speaker!r} has no static protocol {protocol!r} with {prefix}; it has: "
+                        f"{', '.join(sorted(there)) or 'none'}",
+                        key="speakers",
+                    )
+            undo.pop_all()
 
     def _discover(self) -> SpeakerConfig:
         asn, neighbors = 0, []
         for name in self._names("BGP"):
             lines = self._run(f"show protocols all {name}")
-            told = {found[1]: found[2] for line in lines if (found := _FIELD.match(line))}
-            address = told["Neighbor address"].partition(_SCOPE)[0]
-            asn = int(told["Local AS"])
+            fields = {found[1]: found[2] for line in lines if (found := _FIELD.match(line))}
+            address = fields["Neighbor address"].partition(_SCOPE)[0]
+            asn = int(fields["Local AS"])
             self._protocols[address] = name
-            neighbors.append(Neighbor(address, int(told["Neighbor AS"]), bfd=self._bfd(address)))
+            # While a session is down BIRD does not report its BFD timers, only that it has BFD.
+            rows = (line.split() for line in self._run("show bfd sessions"))
+            bfd = BfdTimers() if any(words and words[0] == address for words in rows) else None
+            neighbors.append(Neighbor(address, int(fields["Neighbor AS"]), bfd=bfd))
         if not neighbors:
             raise TestbedError(f"BIRD of speaker {self._speaker!r} has no BGP protocol: there is no session to watch")
         (router_id,) = (line.split()[-1] for line in self._run("show status") if line.startswith("Router ID"))
@@ -309,26 +281,10 @@ class LabBird:
             if len(words) > 1 and words[1] == kind:
                 yield words[0]
 
-    def _bfd(self, address: str) -> BfdTimers | None:
-        """What it runs with is not told while it is down; that there is one is."""
-        rows = (line.split() for line in self._run("show bfd sessions"))
-        return BfdTimers() if any(words and words[0] == address for words in rows) else None
-
-    def _refuse_unknown(self) -> None:
-        there = set(self._names("Static"))
-        for prefix, protocol in self._can.items():
-            if protocol not in there:
-                raise ConfigError(
-                    f"BIRD of speaker {self._speaker!r} has no static protocol {protocol!r} with {prefix}; it has: "
-                    f"{', '.join(sorted(there)) or 'none'}",
-                    key="speakers",
-                )
-
     def version(self) -> str:
         return self._run("show status")[0].split()[-1]
 
     def session(self, neighbor: str) -> SessionState:
-        """The session with a neighbour; BIRD counts no flaps."""
         known = self.config.neighbor(neighbor)
         lines = self._run(f"show protocols all {self._protocols[neighbor]}")
         bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
@@ -339,142 +295,78 @@ class LabBird:
         try:
             return self._control.run(command)
         except TestbedError:
-            self.process.check_after_error()  # that it died, or is stopped, says more
+            self.process.check_after_error()  # a daemon that died or is stopped explains the error better
             raise
 
-    def announce(self, prefix: str, announced: Announced) -> None:
-        """Enable its protocol.
-
-        Raises:
-            ConfigError: no protocol of the testbed file has it, or it is announced already.
-        """
-        protocol = self._protocol_for(prefix)
-        if self._is_up(protocol):
-            raise ConfigError(
-                f"BIRD of speaker {self._speaker!r} already announces {prefix} from its own configuration"
-            )
-        announced.note(prefix, "bird", self._socket, [f"disable {protocol}"])
-        self._run(f"enable {protocol}")
-
-    def _protocol_for(self, prefix: str) -> str:
-        if prefix not in self._can:
+    def announce(self, prefix: str, announcements: Announcements) -> None:
+        if prefix not in self._static_protocols:
             raise ConfigError(
                 f"BIRD of speaker {self._speaker!r} cannot announce {prefix}: name a static protocol of its "
                 f"configuration that has it, 'announces: {{{prefix}: PROTOCOL}}', and leave that disabled",
                 key="speakers",
             )
-        return self._can[prefix]
-
-    def _is_up(self, protocol: str) -> bool:
+        protocol = self._static_protocols[prefix]
         rows = (line.split() for line in self._run(f"show protocols {protocol}"))
-        return any(words[0] == protocol and words[3] == "up" for words in rows if len(words) > 3)
-
-    def close(self) -> None:
-        self._control.close()
-
-
-# The speaker. It never starts, stops or restarts the lab's daemon, nor touches its files.
-# Each announcement is journaled first, made at run time, and withdrawn at the end.
-
-
-class LabEngine(Protocol):
-    """What FRR and BIRD do in ways of their own.
-
-    ``name``: of the engine. ``process``: the daemon that has the sessions. ``config``: as the daemon tells it.
-    """
-
-    name: str
-    process: LabProcess
-    config: SpeakerConfig
-
-    def version(self) -> str:
-        """As the daemon says."""
-        ...
-
-    def session(self, neighbor: str) -> SessionState:
-        """The session with a neighbour; KeyError for an unknown one."""
-        ...
-
-    def announce(self, prefix: str, announced: Announced) -> None:
-        """Announce one more; ``announced`` is told before how to take it back.
-
-        Raises:
-            ConfigError: the daemon has it in its own configuration, or cannot announce it.
-        """
-        ...
-
-    def close(self) -> None:
-        """Hang up."""
-        ...
+        if any(words[0] == protocol and words[3] == "up" for words in rows if len(words) > 3):
+            raise ConfigError(
+                f"BIRD of speaker {self._speaker!r} already announces {prefix} from its own configuration"
+            )
+        announcements.note(prefix, "bird", self._socket, [f"disable {protocol}"])
+        self._run(f"enable {protocol}")
 
 
 class LabBgpSpeaker:
-    """FRR or BIRD by its sockets.
+    """FRR or BIRD by its sockets. It never starts, stops or restarts the lab's daemon, nor touches its files.
+
+    Announcements are made at run time, and taken back by ``withdraw`` or ``close``. ``announce`` raises ConfigError
+    for a prefix that the daemon has in its own configuration, or cannot announce.
 
     Args:
-        journal: of this run: what is announced is noted before.
-        spec: which one.
+        journal: of this run.
+        spec: of the testbed file.
 
     Raises:
-        ConfigError: it lacks what the testbed file names.
-        TestbedError: it does not listen there, or has no session to watch.
+        ConfigError: the speaker lacks what the testbed file names.
+        TestbedError: the speaker does not listen there, or has no session to watch.
     """
+
+    await_session = wait_for_session
 
     def __init__(self, journal: Journal, spec: LabSpeaker) -> None:
         self._name = spec.name
-        self._engine: LabEngine = LabFrr(spec) if spec.engine == "frr" else LabBird(spec)
-        self._announced = Announced(journal)
+        self._engine = LabFrr(spec) if spec.engine == "frr" else LabBird(spec)
+        self._announcements = Announcements(journal)
         self.config = self._engine.config
+        self.session = self._engine.session
+        self.check = self.start = self._engine.process.check
 
     def info(self) -> SpeakerInfo:
         return SpeakerInfo(self._engine.name, self._engine.version(), (self._engine.process.name,))
 
-    def start(self) -> None:
-        """It runs already; TestbedError when it does not."""
-        self.check()
-
-    def session(self, neighbor: str) -> SessionState:
-        return self._engine.session(neighbor)
-
-    def await_session(
-        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
-    ) -> SessionState:
-        return await_session(self, neighbor, condition, awaited, deadline_s)
-
     def announce(self, prefixes: Sequence[str]) -> None:
-        """Until ``withdraw`` or ``close``.
-
-        Raises:
-            ConfigError: the daemon has one in its own configuration, or cannot announce it.
-        """
         for prefix in prefixes:
-            if prefix not in self._announced.prefixes:
-                self._engine.announce(prefix, self._announced)
-        self.config = self.config.announcing(self._announced.prefixes)
+            if prefix not in self._announcements.prefixes:
+                self._engine.announce(prefix, self._announcements)
+        self.config = self.config.announcing(self._announcements.prefixes)
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        """What we announced; the daemon's own announcements stay."""
+        """Take back prefixes of this run; the daemon's own announcements stay."""
         for prefix in prefixes:
-            self._announced.take_back(prefix)
-        self.config = self.config.announcing(self._announced.prefixes)
+            self._announcements.take_back(prefix)
+        self.config = self.config.announcing(self._announcements.prefixes)
 
     def pids(self) -> Mapping[str, int]:
         process = self._engine.process
         return {} if process.pid is None else {process.name: process.pid}
 
     def restart(self) -> None:
-        """TestbedError: it is not ours."""
         who = f"{self._engine.name} of speaker {self._name!r}"
         raise TestbedError(f"{who} belongs to somebody else: nfvperf does not restart it")
 
-    def check(self) -> None:
-        self._engine.process.check()
-
     def logs(self) -> Mapping[str, str]:
-        """Where they are is not known."""
+        """Empty: the place of the lab's logs is unknown."""
         return {}
 
     def close(self) -> None:
-        """Take back what we announced. Can be called twice."""
-        self.withdraw(self._announced.prefixes)
+        self.withdraw(self._announcements.prefixes)
         self._engine.close()

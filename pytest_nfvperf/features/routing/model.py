@@ -18,6 +18,16 @@ from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 
 # Names follow RFC 4271 (BGP-4), 2385 (MD5 signatures), 4724 (graceful restart), 4760 (address families), 5880 (BFD).
 
+BRIDGE, OUTSIDE = "br-ex", "dpdk2"
+VM = "vm0"
+"""The port of S1's VM."""
+FRR, BIRD = "frr", "bird"
+FRR_PORT = "vlan177"
+FRR_MAC = "02:4e:46:b9:00:01"
+
+_PROVIDER_VLAN = 101
+"""Only inside the bridge: keeps what is flooded in the control VLAN away from the VM's port."""
+_PREFIX = Allowed("a text such as '12.12.12.1/30'", lambda value: isinstance(value, str) and "/" in value)
 _LAST_ASN = 2**32 - 1
 _SHORTEST_HOLD_S = 3  # RFC 4271, 4.2: a hold time is 0 or at least 3 s
 _LONGEST_PASSWORD = 80  # TCP_MD5SIG_MAXKEYLEN, linux/tcp.h
@@ -31,16 +41,16 @@ class Family(StrEnum):
 
 
 def family_of(text: str) -> Family:
-    """Of an address or prefix; looks no closer, because there may be 100,000 of them."""
+    """The family of an address or prefix; validates nothing, because there may be 100,000 of them."""
     return Family.IPV6 if ":" in text else Family.IPV4
 
 
 @checked(keepalive_s=INTEGER, hold_s=INTEGER, connect_retry_s=INTEGER, restart_s=INTEGER)
 @dataclass(frozen=True, slots=True)
 class BgpTimers:
-    """In seconds, whole ones as RFC 4271 has them. The defaults are for tests: a minute's hold time is a long wait.
+    """Timers in whole seconds, as in RFC 4271. The defaults are short, for tests.
 
-    ``restart_s``: how long the neighbour keeps our routes after we are gone (RFC 4724, Restart Time).
+    ``restart_s``: how long the neighbour keeps the routes of a speaker that went down (RFC 4724, Restart Time).
     """
 
     keepalive_s: int = 1
@@ -75,16 +85,17 @@ class BfdTimers:
 
     @property
     def detection_s(self) -> float:
-        """Seconds without a packet after which a session is down, where both sides have these timers (6.8.4)."""
+        """Seconds without a packet until a session is down, if both sides have these timers (RFC 5880, 6.8.4)."""
         return self.interval_ms * self.multiplier / 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Which prefixes pass, one way.
+    """Which prefixes pass in one direction.
 
-    ``prefixes``: those passed, with everything more specific; None passes all. ``local_preference`` and ``med``
-    are set on what passes; None leaves them.
+    Attributes:
+        prefixes: those that pass, with everything more specific; None: all.
+        local_preference, med: set on what passes; None leaves them.
     """
 
     prefixes: tuple[str, ...] | None = None
@@ -98,7 +109,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """A neighbour. The session is internal (iBGP) where it has the speaker's own AS number.
+    """A neighbour. The session is internal (iBGP) if it has the speaker's own AS number.
 
     ``password``: TCP MD5 signature (RFC 2385), 80 bytes at most; None for none. ``accepts``, ``sends``: policies.
     """
@@ -120,18 +131,18 @@ class Neighbor:
 
     @property
     def carried(self) -> tuple[Family, ...]:
-        """Families of the session: that of its address if none are said."""
+        """Families of the session: that of the neighbour's address by default."""
         return self.families or (family_of(self.address),)
 
 
 @dataclass(frozen=True, slots=True)
 class SpeakerConfig:
-    """What a speaker is configured with.
+    """The configuration of a speaker.
 
     Attributes:
         asn: its AS number.
         router_id: an IPv4 address.
-        neighbors: who it speaks with.
+        neighbors: the other ends of its sessions.
         announced: prefixes that it originates; the daemon checks them.
         graceful_restart: it keeps the routes of a neighbour that restarts, and asks for the same.
     """
@@ -186,7 +197,7 @@ class BfdStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session as its speaker sees it now. What the daemon does not tell is None, never 0.
+    """A session as its speaker sees it now. What the daemon does not report is None, never 0.
 
     Attributes:
         neighbor: its address.
@@ -236,7 +247,7 @@ SessionCondition = Callable[[SessionState], bool]
 
 @dataclass(frozen=True, slots=True)
 class SpeakerInfo:
-    """What a speaker is: for headers and evidence. ``daemons``: processes by name."""
+    """A speaker's engine, for headers and evidence. ``daemons``: names of its processes."""
 
     engine: str
     version: str
@@ -250,19 +261,6 @@ class SpeakerInfo:
 #     generator and BIRD -- dpdk2 -- br-ex -- vm0 -- VM
 #                                      |
 #                                   vlan177 -- FRR
-
-BRIDGE, OUTSIDE = "br-ex", "dpdk2"
-VM = "vm0"
-"""The port of S1's VM."""
-
-FRR, BIRD = "frr", "bird"
-FRR_PORT = "vlan177"
-FRR_MAC = "02:4e:46:b9:00:01"
-_PROVIDER_VLAN = 101
-"""Inside the bridge only: keeps what is flooded in the control VLAN away from the VM's port."""
-
-
-_PREFIX = Allowed("a text such as '12.12.12.1/30'", lambda value: isinstance(value, str) and "/" in value)
 
 
 @checked(
@@ -288,13 +286,18 @@ class BgpPathPlan:
     """The parameters of S1's path; change those that a test needs.
 
     Attributes:
-        vlan: of BGP on the generator's port; ``neighbor_vlan``: what the neighbour uses, None for the same.
+        vlan: of BGP on the generator's port.
+        neighbor_vlan: what the neighbour uses; None: the same.
         frr, bird: addresses with prefix length.
-        frr_asn, bird_asn: AS numbers; ``frr_expects``: the AS number that FRR expects, None for ``bird_asn``.
+        frr_asn, bird_asn: AS numbers.
+        frr_expects: the AS number that FRR expects; None: ``bird_asn``.
         timers, bfd, graceful_restart: of both sides; ``bfd`` None for none.
-        password, frr_password: TCP MD5; ``frr_password``: what FRR has, None for the same.
-        provider: network of the VM, that FRR announces; ``vm``: the VM's address in it.
-        clients: network behind the neighbour, that it announces; ``client``: the generator's address in it.
+        password: TCP MD5.
+        frr_password: what FRR has; None: the same.
+        provider: network of the VM, that FRR announces.
+        vm: the VM's address in it.
+        clients: network behind the neighbour, that it announces.
+        client: the generator's address in it.
     """
 
     vlan: int = 177
@@ -316,12 +319,10 @@ class BgpPathPlan:
 
     @property
     def frr_address(self) -> str:
-        """Without the prefix length."""
         return self.frr.partition("/")[0]
 
     @property
     def bird_address(self) -> str:
-        """Without the prefix length."""
         return self.bird.partition("/")[0]
 
     def topology(self) -> Topology:
@@ -342,9 +343,7 @@ class BgpPathPlan:
 
     def frr_config(self) -> SpeakerConfig:
         """The DUT's side, which announces the provider network."""
-        neighbor = self._neighbor(self.bird_address, self.frr_expects or self.bird_asn)
-        if self.frr_password is not None:
-            neighbor = self._neighbor(self.bird_address, neighbor.asn, self.frr_password)
+        neighbor = self._neighbor(self.bird_address, self.frr_expects or self.bird_asn, self.frr_password)
         return SpeakerConfig(
             self.frr_asn, self.frr_address, (neighbor,), (self.provider,), graceful_restart=self.graceful_restart
         )

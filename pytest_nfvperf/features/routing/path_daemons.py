@@ -1,11 +1,10 @@
-"""The daemons of a path with BGP: speakers, route agent, and the links that a test cuts."""
+"""The daemons of a path with BGP: speakers, route agent, and the links that a test sets down."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
@@ -22,20 +21,18 @@ from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
 from pytest_nfvperf.features.routing.model import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
 from pytest_nfvperf.features.routing.ports import BgpParts, BgpSpeaker
-from pytest_nfvperf.features.routing.route_agent import RouteAgent, StepWatch, Surroundings, UpdateWatch
+from pytest_nfvperf.features.routing.route_agent import KnownHops, RouteAgent, StepWatch, UpdateWatch
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
-# A link that a test cuts and restores, as if somebody pulled its cable.
-
 
 class LinkSwitch:
-    """Of one interface of ours in a namespace. Where it was left down, ``close`` sets it up again.
+    """Sets an interface in a namespace down and up, as if its cable was pulled. ``close`` sets it up if left down.
 
     Args:
         namespace: its name under /run/netns.
-        interface: its name in there; its addresses stay while it is down, but for link-local ones of IPv6.
+        interface: its name in the namespace. Its addresses stay while it is down, except IPv6 link-local ones.
     """
 
     def __init__(self, namespace: str, interface: str) -> None:
@@ -44,7 +41,7 @@ class LinkSwitch:
         self._is_down = False
 
     def down(self) -> None:
-        """Set it down; its peer, if it is one of a pair, loses its carrier. TestbedError when it is not there."""
+        """Set it down; the other end of a pair loses its carrier. TestbedError if there is no such interface."""
         self._is_down = True
         self._set(up=False)
 
@@ -57,28 +54,25 @@ class LinkSwitch:
             self.up()
 
     def _set(self, *, up: bool) -> None:
+        def set_here() -> None:
+            index = socket.if_nametoindex(self._interface)
+            change = rtnetlink.set_up if up else rtnetlink.set_down
+            with Netlink() as netlink:
+                netlink.send([change(index=index, name=self._interface)])
+
         try:
-            inside(NETNS_DIRECTORY / self._namespace, partial(self._set_here, up=up))
+            inside(NETNS_DIRECTORY / self._namespace, set_here)
         except OSError as error:
-            way = "up" if up else "down"
+            state = "up" if up else "down"
             raise TestbedError(
-                f"cannot set {self._interface} in namespace {self._namespace} {way}: {error.strerror or error}"
+                f"cannot set {self._interface} in namespace {self._namespace} {state}: {error.strerror or error}"
             ) from error
-
-    def _set_here(self, *, up: bool) -> None:
-        index = socket.if_nametoindex(self._interface)
-        change = rtnetlink.set_up if up else rtnetlink.set_down
-        with Netlink() as netlink:
-            netlink.send([change(index=index, name=self._interface)])
-
-
-# Start of S1's daemons on a deployed topology: FRR, BIRD and the route agent.
 
 
 class LocalBgp:
-    """Fulfils ports.routing.BgpDaemons: FRR and BIRD of this machine.
+    """Fulfils ports.BgpDaemons: FRR and BIRD of this machine.
 
-    ``journal``: gives the run's, once the machine is taken.
+    ``journal``: returns the run's journal, once the machine is taken.
     """
 
     def __init__(self, journal: Callable[[], Journal]) -> None:
@@ -88,14 +82,14 @@ class LocalBgp:
         return lacks_daemons()
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
-        return start_bgp(self._journal(), on_ovs(built, "BGP's flows"), plan)
+        return start_bgp(self._journal(), require_ovs(built, "BGP's flows"), plan)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
         return LabBgpSpeaker(self._journal(), spec)
 
 
-def on_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
-    """ConfigError where it is on no Open vSwitch. ``who``: needs one."""
+def require_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
+    """ConfigError for a topology on another datapath. ``who``: what needs Open vSwitch, for the message."""
     if not isinstance(built, BuiltOvsTopology):
         raise ConfigError(
             f"{who} needs Open vSwitch, and topology {built.topology.name!r} was built on another datapath"
@@ -104,7 +98,7 @@ def on_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
 
 
 def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> BgpParts:
-    """Start all on a bridge, that forwards nothing from then on but BGP and what routes say.
+    """Start FRR, BIRD and the route agent. The bridge then forwards only BGP, and what routes lead to.
 
     Raises:
         ConfigError: a daemon refused its configuration.
@@ -115,52 +109,41 @@ def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> B
         undo.callback(dut.close)
         neighbor = BirdSpeaker(journal, built.netns(BIRD), plan.bird_config(), role=BIRD)
         undo.callback(neighbor.close)
-        built.replace_flows(BRIDGE, _control_flows(built, plan))
-        agent = _agent(journal, built, plan)
+        ofports = built.ofports()
+        control_flows = [
+            f"priority=60000,in_port={ofports[OUTSIDE]},dl_vlan={plan.vlan},actions=NORMAL",
+            f"priority=60000,in_port={ofports[FRR_PORT]},actions=NORMAL",
+            "priority=0,actions=drop",
+        ]
+        built.replace_flows(BRIDGE, control_flows)
+        outside = NextHop(ofports[OUTSIDE], built.topology.port(OUTSIDE).mac, FRR_MAC)
+        vm = NextHop(ofports[VM], built.topology.port(VM).mac, FRR_MAC)
+        hops = KnownHops(gateways={plan.bird_address: outside}, networks={plan.provider: vm})
+        namespace = NETNS_DIRECTORY / built.netns(FRR)
+        agent = RouteAgent(journal, namespace, BRIDGE, built.management_socket(BRIDGE), hops)
         undo.callback(agent.close)
         agent.start()
         dut.start()
         neighbor.start()
         undo.pop_all()
-    frr_link, bird_link = (LinkSwitch(*interface) for interface in _interfaces(built))
-    return BgpParts(dut, neighbor, agent, frr_link, bird_link, partial(_watch_steps, built, agent))
+    (frr_nic,) = built.topology.nics
+    (bird_nic,) = built.topology.behind
+    at_frr, at_bird = (built.netns(FRR), frr_nic.name), (built.netns(BIRD), bird_nic.name)
+    return BgpParts(
+        dut,
+        neighbor,
+        agent,
+        LinkSwitch(*at_frr),
+        LinkSwitch(*at_bird),
+        lambda: StepWatch(UpdateWatch(*at_bird), UpdateWatch(*at_frr), agent.batches),
+    )
 
 
 def lacks_daemons() -> str | None:
-    """What this machine lacks for S1, and what to do; None when it has all."""
+    """What this machine lacks for S1, and what to do; None if it has all."""
     try:
         for name, directories in (("bgpd", frr_speaker.DIRECTORIES), ("bird", bird_speaker.DIRECTORIES)):
             executable(name, directories)
     except TestbedError as error:
         return error.message
     return None
-
-
-def _agent(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> RouteAgent:
-    ofports = built.ofports()
-    outside = NextHop(ofports[OUTSIDE], built.topology.port(OUTSIDE).mac, FRR_MAC)
-    vm = NextHop(ofports[VM], built.topology.port(VM).mac, FRR_MAC)
-    around = Surroundings(gateways={plan.bird_address: outside}, networks={plan.provider: vm})
-    return RouteAgent(journal, NETNS_DIRECTORY / built.netns(FRR), BRIDGE, built.management_socket(BRIDGE), around)
-
-
-def _watch_steps(built: BuiltOvsTopology, agent: RouteAgent) -> StepWatch:
-    dut, neighbor = _interfaces(built)
-    return StepWatch(UpdateWatch(*neighbor), UpdateWatch(*dut), agent.followed)
-
-
-def _interfaces(built: BuiltOvsTopology) -> tuple[tuple[str, str], tuple[str, str]]:
-    """FRR's and BIRD's, each with its namespace under /run/netns."""
-    (dut,) = built.topology.nics
-    (neighbor,) = built.topology.behind
-    return (built.netns(FRR), dut.name), (built.netns(BIRD), neighbor.name)
-
-
-def _control_flows(built: BuiltOvsTopology, plan: BgpPathPlan) -> list[str]:
-    """The control VLAN is bridged; what no route leads on is dropped."""
-    ofports = built.ofports()
-    return [
-        f"priority=60000,in_port={ofports[OUTSIDE]},dl_vlan={plan.vlan},actions=NORMAL",
-        f"priority=60000,in_port={ofports[FRR_PORT]},actions=NORMAL",
-        "priority=0,actions=drop",
-    ]

@@ -34,7 +34,7 @@ _INSTALLED_WITHIN_S = 5.0
 
 
 class BgpPath:
-    """Daemons and agent of S1; ``close`` ends them. ``frr``: the DUT's. ``bird``: the neighbour."""
+    """The running daemons of S1. ``frr``: the DUT's; ``bird``: its neighbour; ``agent`` turns routes into flows."""
 
     def __init__(self, plan: BgpPathPlan, parts: BgpParts) -> None:
         self.plan = plan
@@ -47,7 +47,7 @@ class BgpPath:
 
     @contextmanager
     def steps(self) -> Iterator[Steps]:
-        """Watch, within this context, how far each change of a route has come, and when."""
+        """Record, within this context, when each change of a route reached each step."""
         watch = self._watch_steps()
         try:
             yield watch
@@ -55,7 +55,7 @@ class BgpPath:
             watch.close()
 
     def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
-        """The session as FRR sees it, once it and its BFD session are up; DeadlineError says what was seen instead."""
+        """Wait until the session and its BFD session are up; DeadlineError has the last state seen."""
         up = (None, BfdStatus.UP)
         return self.frr.await_session(
             self.plan.bird_address, lambda seen: seen.established and seen.bfd in up, "Established, BFD up", deadline_s
@@ -72,7 +72,7 @@ class BgpPath:
         return self.frr.session(self.plan.bird_address)
 
     def healthy(self) -> bool:
-        """True while all of it runs and the session is up with nothing but what the plan announces."""
+        """True while everything runs, and the session is up with exactly the announcements of the plan."""
         with suppress(TestbedError):
             self.check()
             as_planned = self.bird.config.announced == (self.plan.clients,)
@@ -80,7 +80,6 @@ class BgpPath:
         return False
 
     def check(self) -> None:
-        """TestbedError when a daemon died or hangs, or the agent ended."""
         for part in (self.frr, self.bird, self.agent):
             part.check()
 
@@ -94,19 +93,19 @@ class BgpPath:
 
 MOST_WAITED = 0.1
 """Share of the time until the deadline that a daemon may have been ready and without a CPU. BFD ends a session after
-150 ms, BGP retries in seconds: a tenth of a deadline of some seconds is more than either bears."""
+150 ms, BGP retries in seconds: neither survives a wait of a tenth of a deadline of some seconds."""
 
 
 @contextmanager
 def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
-    """Around a wait for what daemons have to do.
+    """Around a wait for daemons: turns its DeadlineError into a result of the test.
 
     Args:
-        pids: of the daemons that run, by name.
+        pids: of the running daemons, by name.
 
     Raises:
         DutFailure: the deadline passed while the daemons could run; with the wait's evidence.
-        InconclusiveError: it passed, and a daemon waited for a CPU for much of the time.
+        InconclusiveError: the deadline passed, and a daemon waited for a CPU for much of the time.
     """
     waits, began = CpuWaits(pids()), time.monotonic()
     try:
@@ -126,7 +125,7 @@ def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
 # The fixture's side: deploy S1 with its daemons, or skip with the reason.
 
 BACK_WITHIN_S = 15.0
-"""A session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
+"""For a session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
 
 
 def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> BgpDaemons:  # noqa: ARG001 - daemons of any OVS
@@ -139,9 +138,9 @@ BGP: Daemons[BgpDaemons] = Daemons(_on_machine, SimulatedBgp)
 
 
 class LiveBgpPath:
-    """S1 as it is deployed: measure on ``live``, with ``traffic``; look at the daemons by ``path``.
+    """S1 as it is deployed: measure on ``live``, with ``traffic``; ``path`` has the daemons.
 
-    The daemons are started again whenever the topology is built again, and ``path`` is then another one.
+    The daemons are started again whenever the topology is built again; ``path`` is then a new one.
     ``started_s``: when they were started, on the clock of ``now_s``.
     """
 
@@ -158,7 +157,7 @@ class LiveBgpPath:
         self.started_s = self.now_s()
         self._path = BgpPath(self.plan, bgp_daemons(self._session).start(live.deployment.built, self.plan))
         if not first:
-            self._path.await_ready()  # whoever had it built again measures next
+            self._path.await_ready()  # a measurement follows a rebuild at once
         return self._path
 
     def now_s(self) -> float:
@@ -173,23 +172,23 @@ class LiveBgpPath:
 
     @property
     def is_ready(self) -> bool:
-        """True while its topology is deployed, and all of it is as the plan says."""
+        """True while its topology is deployed and everything is as planned."""
         return self.live.is_deployed and self.path.healthy()
 
     def sessions(self) -> SessionSampler:
-        """For ``soak.run(..., also=[...])``: FRR's session and its BFD, whichever FRR runs."""
+        """For ``soak.run(..., also=[...])``: the session and BFD of the FRR that currently runs."""
         return SessionSampler(lambda: self.path.frr)
 
     @property
     def name(self) -> str:
-        """The name of the session, for reports: fulfils runs.session_watch.Sessions."""
+        """The name of the session, for reports (measure.session_watch)."""
         return f"BGP session with {self.plan.bird_address}"
 
     def await_ready(self) -> None:
-        """Wait until the session is up, BFD with it, and both ways' routes are flows: also after an overload.
+        """Wait until the session and BFD are up, and the routes of both directions are flows; also after an overload.
 
-        Raises, as all of ``await_...`` here: DutFailure when the deadline passes, or InconclusiveError where the
-        machine did not let the daemons run; TestbedError when a daemon is gone.
+        All ``await_...`` methods raise DutFailure when the deadline passes, InconclusiveError if the daemons got too
+        little CPU time, and TestbedError if a daemon is gone.
         """
         with daemons_result(self._pids):
             self.path.await_established(BACK_WITHIN_S)
@@ -220,7 +219,7 @@ class LiveBgpPath:
         return self.path.session().flaps
 
     def seen_since(self, before: SessionState, *trials: str) -> dict[str, Any]:
-        """Fields of an Outcome: how often the session went down since ``before``, or why this is not known."""
+        """Fields of an Outcome: how often the session went down since ``before``, or why this is unknown."""
         now = self.path.session()
         if now.flaps is None or before.flaps is None:
             return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
@@ -228,7 +227,7 @@ class LiveBgpPath:
         return {"sessions": SessionsSeen(self.name, down, trials)}
 
     def keep_logs(self, why: str) -> None:
-        """Add the ends of both speakers' logs to the evidence. ``why``: for the reader, after the log's name."""
+        """Add the ends of both speakers' logs to the evidence. ``why``: the reason, shown after the log's name."""
         for speaker in (self.path.frr, self.path.bird):
             for name, text in speaker.logs().items():
                 self._session.recorder.emit(AttachmentData(f"{name}: {why}", text=text))
@@ -239,7 +238,7 @@ class LiveBgpPath:
 
 
 class BgpPathDeployer:
-    """The fixture ``bgp``. ``last``: the path of an earlier test, which this test shares if it is still as planned."""
+    """The fixture ``bgp``. ``last``: the path of an earlier test, which this test reuses if it is still as planned."""
 
     def __init__(self, session: NfvSession, deploy: Deployer, last: list[LiveBgpPath]) -> None:
         self._session = session
@@ -272,7 +271,7 @@ class BgpPathDeployer:
 
 
 def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
-    """Open those speakers of the testbed file that are not yet, by name.
+    """Open the speakers of the testbed file that are not in ``opened`` yet.
 
     Raises:
         ConfigError: BIRD lacks a protocol that the file names.
@@ -286,7 +285,7 @@ def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
 
 
 def bgp_daemons(session: NfvSession) -> BgpDaemons:
-    """Who starts routing daemons on this testbed; UnavailableError where nobody does."""
+    """What starts routing daemons on this testbed; UnavailableError if nothing does."""
     backend = session.backend
     if isinstance(backend, RunsBgp):
         return backend.bgp()

@@ -25,14 +25,14 @@ class BgpSpeaker(Protocol):
 
     config: SpeakerConfig
 
-    def info(self) -> SpeakerInfo:
-        """Engine, version, daemons."""
+    def info(self) -> SpeakerInfo: ...
 
     def start(self) -> None:
-        """Check the configuration with the daemon's own checker, then start.
+        """Check the configuration with the daemon's own checker, then start. Sessions come up later.
 
-        Returns when the daemons answer; sessions come up later. Raises ConfigError for a configuration that the
-        daemon refuses, with the daemon's own words, and TestbedError for a daemon that is not installed.
+        Raises:
+            ConfigError: the daemon refuses the configuration, with its own words.
+            TestbedError: a daemon is not installed.
         """
 
     def session(self, neighbor: str) -> SessionState:
@@ -41,20 +41,20 @@ class BgpSpeaker(Protocol):
     def await_session(
         self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
     ) -> SessionState:
-        """Wait until a session is as wanted.
+        """Wait until a session meets the condition. ``awaited``: what is awaited, for the message.
 
         Raises:
-            DeadlineError: says what was awaited, and what was seen instead, with the daemon's log as evidence.
+            DeadlineError: what was awaited, and what was seen instead, with the daemon's log as evidence.
         """
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        """Originate these prefixes too. Returns when the daemon accepted them, not when neighbours know."""
+        """Originate these prefixes too. Returns when the daemon accepted them, not when neighbours have them."""
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
         """Stop originating these prefixes; ignores unknown ones."""
 
     def pids(self) -> Mapping[str, int]:
-        """Process ids of the running daemons, by name: to cause faults, and to read their cost."""
+        """Process ids of the running daemons, by name: to cause faults, and to read their CPU cost."""
 
     def restart(self) -> None:
         """Restart killed daemons with the same configuration."""
@@ -76,22 +76,21 @@ class RouteFollower(Protocol):
         """Wait until a prefix has a flow, or has none any more."""
 
     def await_count(self, count: int, deadline_s: float) -> None:
-        """Wait until so many prefixes have flows."""
+        """Wait until ``count`` prefixes have flows."""
 
     def check(self) -> None:
-        """TestbedError when it came to an end by itself."""
+        """Raise TestbedError if it ended by itself."""
 
     def close(self) -> None: ...
 
 
 class Steps(Protocol):
-    """Dates the steps of a change."""
+    """Records when each step of a route's change happened."""
 
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
         """Seconds from ``began_ns`` (CLOCK_MONOTONIC) to each step that was seen."""
 
-    def close(self) -> None:
-        """Watch no longer."""
+    def close(self) -> None: ...
 
 
 class Link(Protocol):
@@ -99,8 +98,7 @@ class Link(Protocol):
 
     def down(self) -> None: ...
 
-    def up(self) -> None:
-        """Put it back."""
+    def up(self) -> None: ...
 
     def close(self) -> None:
         """Set it up again if a test left it down."""
@@ -108,7 +106,7 @@ class Link(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BgpParts:
-    """What S1's path consists of once it is started. Each is closed by who uses it.
+    """The parts of S1's running path. The caller closes each.
 
     Attributes:
         frr: the DUT's speaker.
@@ -116,7 +114,7 @@ class BgpParts:
         agent: turns the routes that the DUT's speaker learns into flows.
         frr_link: the VLAN port into FRR's namespace.
         bird_link: between BIRD and the DUT's port.
-        watch_steps: begins to date the steps of changes; whoever begins it closes it.
+        watch_steps: begins to record the steps of changes; the caller closes it.
     """
 
     frr: BgpSpeaker
@@ -131,7 +129,7 @@ class BgpDaemons(Protocol):
     """Starts routing daemons on a testbed."""
 
     def lacks(self) -> str | None:
-        """What this machine lacks for S1, for a person, and what to do; None when it has all."""
+        """What this machine lacks for S1, as text for a person, and what to do; None if it has all."""
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
         """Start the speakers and the agent on a live topology of the plan. Sessions come up later.
@@ -142,7 +140,7 @@ class BgpDaemons(Protocol):
         """
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
-        """Open a speaker of the testbed file, which runs already.
+        """Open a speaker of the testbed file; it already runs.
 
         Raises:
             ConfigError: it lacks a protocol that the file names.
@@ -154,6 +152,4 @@ class BgpDaemons(Protocol):
 class RunsBgp(Protocol):
     """A backend that starts routing daemons: for the fixtures ``bgp``, ``bgp_path`` and ``lab_speakers``."""
 
-    def bgp(self) -> BgpDaemons:
-        """Starts routing daemons on topologies of this backend."""
-        ...
+    def bgp(self) -> BgpDaemons: ...

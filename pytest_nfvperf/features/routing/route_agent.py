@@ -83,7 +83,7 @@ class UpdateWatch:
 
     def read(self) -> list[Update]:
         stamped = self._stamped()
-        offsets_ns = (_wall_offset_ns(), self._offset_ns)  # looked at once the last frame has its stamp
+        offsets_ns = (_wall_offset_ns(), self._offset_ns)  # read after the kernel stamped the last frame
         since_ns, now_ns = self._read_ns, time.monotonic_ns()
         self._offset_ns, self._read_ns = offsets_ns[0], now_ns
         return [
@@ -93,7 +93,7 @@ class UpdateWatch:
         ]
 
     def _stamped(self) -> list[tuple[bytes, int]]:
-        """Frames, each with the wall clock's time at which the kernel saw it."""
+        """Frames, each with the kernel's receive time by the wall clock."""
         found: list[tuple[bytes, int]] = []
         while True:
             try:
@@ -114,15 +114,16 @@ def _wall_offset_ns() -> int:
 
 
 def monotonic_of(wall_ns: int, offsets_ns: Sequence[int], since_ns: int, now_ns: int) -> int:
-    """When a stamp of the wall clock was made, by the monotonic clock.
+    """Convert a time stamp of the wall clock to the monotonic clock.
 
-    The kernel stamps packets by the wall clock only. Where that was set since the last look, a stamp is of before or
-    of after: only one of the two lies between the looks. A clock that is merely slewed moves by less than it matters.
+    The kernel stamps packets by the wall clock only. If that clock was set since the last read, a stamp is from before
+    or after the change: only one of the two candidates lies between the reads. A slewed clock moves too little to
+    matter.
 
     Args:
         wall_ns: the stamp.
-        offsets_ns: what the wall clock was ahead by, now and at the last look.
-        since_ns: when the last look was.
+        offsets_ns: wall clock minus monotonic clock, now and at the last read.
+        since_ns: when the last read was.
         now_ns: when this one is.
     """
     candidates = [wall_ns - offset_ns for offset_ns in offsets_ns]
@@ -130,19 +131,22 @@ def monotonic_of(wall_ns: int, offsets_ns: Sequence[int], since_ns: int, now_ns:
 
 
 def updates_in(frame: bytes, at_ns: int) -> Iterator[Update]:
-    """UPDATE messages that begin in an Ethernet frame; one that is spread over several segments is passed over."""
+    """UPDATE messages that begin in an Ethernet frame. Ignores a message that is spread over several segments."""
     payload = _bgp_payload(frame)
     while len(payload) >= _MESSAGE.size:
         marker, length, kind = _MESSAGE.unpack_from(payload)
         if marker != _MARKER or not _MESSAGE.size <= length <= len(payload):
             return
         if kind == _UPDATE:
-            yield _update(payload[_MESSAGE.size : length], at_ns)
+            body = payload[_MESSAGE.size : length]
+            withdrawn_end = 2 + int.from_bytes(body[:2], "big")
+            attributes_end = withdrawn_end + 2 + int.from_bytes(body[withdrawn_end : withdrawn_end + 2], "big")
+            yield Update(at_ns, tuple(_prefixes(body[2:withdrawn_end])), tuple(_prefixes(body[attributes_end:])))
         payload = payload[length:]
 
 
 def _bgp_payload(frame: bytes) -> bytes:
-    """What TCP carries in a frame from or to a BGP port; empty for any other."""
+    """The TCP payload of a frame from or to a BGP port; empty for any other frame."""
     if len(frame) < 34 or int.from_bytes(frame[12:14], "big") != _ETH_P_IP or frame[23] != socket.IPPROTO_TCP:
         return b""
     packet = frame[14 : 14 + int.from_bytes(frame[16:18], "big")]  # without the padding of a short frame
@@ -152,15 +156,8 @@ def _bgp_payload(frame: bytes) -> bytes:
     return segment[(segment[12] >> 4) * 4 :]
 
 
-def _update(body: bytes, at_ns: int) -> Update:
-    withdrawn_end = 2 + int.from_bytes(body[:2], "big")
-    attributes_end = withdrawn_end + 2 + int.from_bytes(body[withdrawn_end : withdrawn_end + 2], "big")
-    return Update(at_ns, tuple(_prefixes(body[2:withdrawn_end])), tuple(_prefixes(body[attributes_end:])))
-
-
 def _prefixes(data: bytes) -> Iterator[str]:
-    """Length in bits, and as many bytes as that takes, again and again."""
-    while data:
+    while data:  # a prefix is its length in bits, and as many bytes as that needs (RFC 4271, 4.3)
         length = data[0]
         size = (length + 7) // 8
         address = ipaddress.IPv4Address(data[1 : 1 + size].ljust(4, b"\0"))
@@ -189,12 +186,12 @@ _SO_RCVBUFFORCE = 33
 _ASK_ALL = _HEADER.pack(_HEADER.size + _ROUTE.size, _GET, _DUMP, 1, 0) + _ROUTE.pack(*[0] * 9)
 _ANSWER_WITHIN_S = 10.0
 _AT_ONCE = 5000
-"""Changes that are read together, if so many are there."""
+"""Most changes that one read returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route of the main table that a daemon made. ``gateway``: None for one to nowhere (blackhole)."""
+    """A route of the main table that a daemon made. ``gateway``: None for a blackhole route."""
 
     prefix: str
     gateway: str | None
@@ -202,30 +199,29 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class RouteChange:
-    """A route that was made, or is gone."""
-
     route: Route
     gone: bool
 
 
 class MissedChangesError(Exception):
-    """The kernel had more to tell than there was room for: ask for all again."""
+    """The kernel's buffer overflowed: request all routes again."""
 
 
 class Fib:
-    """Routes of one namespace. A read gives what changed; the first ones give what is there."""
+    """The routes of one namespace. After ``ask_all`` the first reads return all routes; later ones the changes."""
 
     def __init__(self, namespace: Path) -> None:
-        """``namespace``: its file. OSError when it cannot be entered."""
+        """``namespace``: its file. OSError if it cannot be entered."""
         self._socket, self._asking = inside(namespace, lambda: (_open(_GROUPS), _open(0)))
         self.link_went = False
+        """An interface was set down during the last ``read``."""
 
     def ask_all(self) -> None:
-        """Have the kernel tell all routes, as if they were new."""
+        """Have the kernel report all routes, as if they were new."""
         self._socket.sendall(_ASK_ALL)
 
     def prefixes(self) -> set[str]:
-        """Of all routes that are there now; OSError when the kernel does not answer."""
+        """Prefixes of all current routes; OSError if the kernel does not answer."""
         self._asking.sendall(_ASK_ALL)
         self._asking.settimeout(_ANSWER_WITHIN_S)
         found: set[str] = set()
@@ -236,12 +232,10 @@ class Fib:
                 return found
 
     def read(self, deadline_s: float | None) -> list[RouteChange]:
-        """What is there to read by now; empty when nothing came in time, which None makes as long as it takes.
+        """The pending changes; waits for the first one, without limit if ``deadline_s`` is None. Empty after that.
 
         Raises:
-            MissedChangesError: some was lost.
-
-        ``link_went`` is True afterwards when an interface was set down meanwhile.
+            MissedChangesError: changes were lost.
         """
         changes: list[RouteChange] = []
         self.link_went = False
@@ -251,13 +245,15 @@ class Fib:
             if data is None:
                 break
             changes += _changes(data)
-            self.link_went = self.link_went or _link_went(data)
+            self.link_went = any(
+                kind == _NEW_LINK and not _LINK.unpack_from(payload)[3] & _IS_UP for kind, payload in _messages(data)
+            )
             if self.link_went:
                 break
         return changes
 
     def _receive(self, flags: int) -> bytes | None:
-        """What one system call gives, which is a single route where many change; None when there is nothing."""
+        """The data of one system call, a single route when many change at once; None if there is none."""
         try:
             return self._socket.recv(1 << 20, flags)
         except (TimeoutError, BlockingIOError):
@@ -280,7 +276,7 @@ def _open(groups: int) -> socket.socket:
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and payload of each."""
+    """Type and payload of each message."""
     at = 0
     while at + _HEADER.size <= len(data):
         length, kind, *_ = _HEADER.unpack_from(data, at)
@@ -294,10 +290,6 @@ def _changes(data: bytes) -> Iterator[RouteChange]:
             route = _route(payload)
             if route is not None:
                 yield RouteChange(route, kind == _DELETED)
-
-
-def _link_went(data: bytes) -> bool:
-    return any(kind == _NEW_LINK and not _LINK.unpack_from(payload)[3] & _IS_UP for kind, payload in _messages(data))
 
 
 def _route(message: bytes) -> Route | None:
@@ -335,22 +327,24 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 # and writes the remaining settings as a line of JSON to its standard input. The agent answers with one line for
 # each batch of changes, after the bridge has the flows::
 #
-#     {"anew": false, "routes": {"198.18.0.0/15": "12.12.12.2"}, "gone": [], "added": ["198.18.0.0/15"], "removed": [],
+#     {"reset": false, "routes": {"198.18.0.0/15": "12.12.12.2"}, "gone": [], "added": ["198.18.0.0/15"], "removed": [],
 #      "read_ns": 1, "done_ns": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the agent knows beside routes.
+class KnownHops:
+    """Where the agent may send frames.
 
-    ``gateways``: hops by next hop's address. ``networks``: hops by the network that announced addresses are in.
+    Attributes:
+        gateways: hops by the next hop's address.
+        networks: hops by the network that announced addresses are in.
     """
 
     gateways: Mapping[str, NextHop]
     networks: Mapping[str, NextHop]
 
     def hop_of(self, route: Route) -> NextHop | None:
-        """Where a route's frames go; None for a route that leads nowhere known."""
+        """Where a route's frames go; None for a route that leads to no known hop."""
         if route.gateway is not None:
             return self.gateways.get(route.gateway)
         wanted = ipaddress.ip_network(route.prefix)
@@ -364,23 +358,25 @@ class Surroundings:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, line: str) -> Surroundings:
-        told: dict[str, dict[str, dict[str, Any]]] = json.loads(line)
-        return cls(**{key: {name: NextHop(**hop) for name, hop in hops.items()} for key, hops in told.items()})
+    def from_json(cls, line: str) -> KnownHops:
+        fields: dict[str, dict[str, dict[str, Any]]] = json.loads(line)
+        return cls(**{key: {name: NextHop(**hop) for name, hop in hops.items()} for key, hops in fields.items()})
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """A batch of changes of the table that the bridge has now.
+class RouteBatch:
+    """A batch of changes of the table that the bridge now has.
 
     Attributes:
-        anew: nothing of before holds: some changes were missed, and all routes are told again.
-        routes: that are there, with their gateways; ``gone``: those that are not any more.
+        reset: changes were missed; earlier batches are void, and all routes follow again.
+        routes: new or changed routes, with their gateways.
+        gone: prefixes of removed routes.
         added, removed: prefixes whose flows were made, and removed.
-        read_ns: when the kernel's word of them was read; ``done_ns``: when the bridge had them. CLOCK_MONOTONIC.
+        read_ns: when the changes were read from the kernel; CLOCK_MONOTONIC.
+        done_ns: when the bridge had the flows; likewise.
     """
 
-    anew: bool = False
+    reset: bool = False
     routes: Mapping[str, str | None] = field(default_factory=dict)
     gone: Sequence[str] = ()
     added: Sequence[str] = ()
@@ -390,17 +386,17 @@ class Followed:
 
 
 class Follower:
-    """Follows a table with the flows of a bridge."""
+    """Keeps the flows of a bridge equal to the routes of a table."""
 
-    def __init__(self, fib: Fib, flows: RouteFlows, around: Surroundings) -> None:
+    def __init__(self, fib: Fib, flows: RouteFlows, hops: KnownHops) -> None:
         self._fib = fib
         self._flows = flows
-        self._around = around
+        self._hops = hops
         self._routes: set[str] = set()
         self._installed: set[str] = set()
 
-    def follow(self) -> Iterator[Followed]:
-        """Batches as they come, for ever; the first ones are what is there already.
+    def follow(self) -> Iterator[RouteBatch]:
+        """Batches as they come, for ever; the first ones are the existing routes.
 
         Raises:
             TestbedError: the bridge refused a flow, or does not answer.
@@ -413,22 +409,20 @@ class Follower:
                 self._flows.change((), self._installed)
                 self._installed.clear()
                 self._routes.clear()
-                yield Followed(anew=True)
+                yield RouteBatch(reset=True)
                 self._fib.ask_all()
 
     def _read(self) -> list[RouteChange]:
-        """The next changes; with those of which the kernel says nothing, because their interface was set down."""
         changes = self._fib.read(None)
-        if self._fib.link_went:
+        if self._fib.link_went:  # the kernel does not report routes that are gone with their interface
             there = self._fib.prefixes()
             changes += [RouteChange(Route(prefix, None), gone=True) for prefix in self._routes if prefix not in there]
         return changes
 
-    def _take(self, changes: list[RouteChange], read_ns: int) -> Followed:
-        """The last word about each prefix counts."""
-        last = {change.route.prefix: change for change in changes}
+    def _take(self, changes: list[RouteChange], read_ns: int) -> RouteBatch:
+        last = {change.route.prefix: change for change in changes}  # only the last change of each prefix counts
         routes = {prefix: change.route for prefix, change in last.items() if not change.gone}
-        hops = {prefix: self._around.hop_of(route) for prefix, route in routes.items()}
+        hops = {prefix: self._hops.hop_of(route) for prefix, route in routes.items()}
         added = {prefix: hop for prefix, hop in hops.items() if hop is not None}
         removed = [prefix for prefix in last if prefix not in added and prefix in self._installed]
         if added or removed:
@@ -437,7 +431,7 @@ class Follower:
         self._routes.difference_update(last.keys() - routes.keys())
         self._installed.update(added)
         self._installed.difference_update(removed)
-        return Followed(
+        return RouteBatch(
             routes={prefix: route.gateway for prefix, route in routes.items()},
             gone=[prefix for prefix in last if prefix not in routes],
             added=list(added),
@@ -448,39 +442,37 @@ class Follower:
 
 
 def main(namespace: str, management_socket: str) -> None:
-    """Follow until somebody ends it."""
     fib = Fib(Path(namespace))
-    around = Surroundings.from_json(sys.stdin.readline())
-    for batch in Follower(fib, RouteFlows(Path(management_socket)), around).follow():
+    hops = KnownHops.from_json(sys.stdin.readline())
+    for batch in Follower(fib, RouteFlows(Path(management_socket)), hops).follow():
         print(json.dumps(asdict(batch)), flush=True)
 
 
 # The time of each step from the UPDATE message to the flow in the bridge.
 
 SENT, RECEIVED, ROUTED, FLOW = "sent", "received", "routed", "flow"
-"""The UPDATE left the neighbour; it came to FRR; the agent read it from the kernel's table; the bridge had the flow."""
+"""UPDATE left the neighbour; it arrived at FRR; the agent read the route from the kernel; the bridge has the flow."""
 
 
 @dataclass
 class StepWatch:
-    """Watches from when it was made to ``close``.
+    """Fulfils ports.Steps.
 
-    Args:
-        sender, receiver: see UPDATE messages at the neighbour's interface, and at FRR's.
-        followed: the agent's last changes.
+    Attributes:
+        sender, receiver: watch the neighbour's interface, and FRR's.
+        batches: returns the agent's last batches.
     """
 
     sender: UpdateWatch
     receiver: UpdateWatch
-    followed: Callable[[], Sequence[Followed]]
+    batches: Callable[[], Sequence[RouteBatch]]
     _sent: list[Update] = field(default_factory=list)
     _received: list[Update] = field(default_factory=list)
 
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
-        """Seconds from ``began_ns`` (CLOCK_MONOTONIC) to each step of the first change after it that was seen."""
         self._sent += self.sender.read()
         self._received += self.receiver.read()
-        changes = [one for one in self.followed() if prefix in (one.removed if gone else one.added)]
+        changes = [one for one in self.batches() if prefix in (one.removed if gone else one.added)]
         times = {
             SENT: _first(began_ns, _of_prefix(self._sent, prefix, gone=gone)),
             RECEIVED: _first(began_ns, _of_prefix(self._received, prefix, gone=gone)),
@@ -503,45 +495,52 @@ def _first(after_ns: int, times_ns: Iterable[int]) -> int | None:
     return min((at_ns for at_ns in times_ns if at_ns >= after_ns), default=None)
 
 
-# The agent as its parent sees it. It stands in for ovn-bgp-agent, which does the same through OVN.
-#
-# A route with a gateway becomes a flow to the gateway's port. A blackhole route, by which FRR announces one of our
-# addresses, becomes a flow to the port of that address's network.
+# The agent as its parent sees it.
 
 _MODULE = "pytest_nfvperf.features.routing.route_agent"
 _PIPE_BYTES = 1 << 20
-"""Room for batches of thousands of routes: it shall not wait for us, who have less priority."""
+"""Room for batches of thousands of routes: the agent must not wait for pytest, which has a lower priority."""
 
 _REMEMBERED = 64
-"""Of the last batches, for those who ask when they were made."""
+"""Number of last batches that ``batches`` returns."""
 
 
 @dataclass(slots=True)
-class _Known:
-    """What the process told; changed by single operations that are atomic in CPython."""
+class _Reported:
+    """What the process reported; changed by single operations that are atomic in CPython."""
 
     routes: dict[str, str | None] = field(default_factory=dict)
     installed: set[str] = field(default_factory=set)
 
 
 class RouteAgent:
-    """Follows one namespace's table from ``start`` to ``close``, by a process; see ``follower``."""
+    """Follows the table of FRR's namespace, by a process of its own; stands in for ovn-bgp-agent.
+
+    A route with a gateway becomes a flow to the gateway's port. A blackhole route, by which FRR announces an address
+    of the DUT, becomes a flow to the port of that address's network.
+
+    Args:
+        journal: of this run.
+        namespace: the file of FRR's.
+        bridge: its name, for messages.
+        management_socket: of the bridge.
+        hops: where frames may go.
+    """
 
     def __init__(
-        self, journal: Journal, namespace: Path, bridge: str, management_socket: Path, around: Surroundings
+        self, journal: Journal, namespace: Path, bridge: str, management_socket: Path, hops: KnownHops
     ) -> None:
-        """``namespace``: the file of FRR's; ``bridge``: for messages; ``management_socket``: the bridge's."""
         self._journal = journal
         self._bridge = bridge
         self._argv = [sys.executable, "-m", _MODULE, str(namespace), str(management_socket)]
-        self._around = around
-        self._known = _Known()
-        self._followed: deque[Followed] = deque(maxlen=_REMEMBERED)
+        self._hops = hops
+        self._reported = _Reported()
+        self._batches: deque[RouteBatch] = deque(maxlen=_REMEMBERED)
         self._process: ManagedProcess | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin with all routes that are there; TestbedError when it cannot be started."""
+        """Start the process; it begins with all existing routes."""
         package = Path(pytest_nfvperf.__file__).parents[1]
         path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
         log = self._journal.directory / "route-agent.log"
@@ -552,21 +551,20 @@ class RouteAgent:
         if process.stdin is None or process.stdout is None:
             raise AssertionError("spawned with pipes")
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        process.stdin.write(f"{self._around.to_json()}\n".encode())
+        process.stdin.write(f"{self._hops.to_json()}\n".encode())
         process.stdin.flush()
         self._thread = threading.Thread(target=self._listen, args=(process,), name="route-agent", daemon=True)
         self._thread.start()
 
     @property
     def routes(self) -> Mapping[str, str | None]:
-        """Gateways of the daemon's routes by prefix; None for those to nowhere."""
-        return self._known.routes
+        """Gateways of the daemon's routes by prefix; None for blackhole routes."""
+        return self._reported.routes
 
-    def followed(self) -> tuple[Followed, ...]:
-        return tuple(self._followed)
+    def batches(self) -> tuple[RouteBatch, ...]:
+        return tuple(self._batches)
 
     def check(self) -> None:
-        """TestbedError, with its last words, when it came to an end by itself."""
         if self._process is None:
             return
         try:
@@ -578,56 +576,52 @@ class RouteAgent:
             ) from error
 
     def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
-        """Wait until a prefix has a flow, or has none any more.
-
-        Raises:
-            DeadlineError: says what is there instead: no route, or one that leads nowhere.
-        """
-
-        def looks() -> bool:
-            self.check()
-            return (prefix in self._known.installed) is not gone
-
+        """Wait until a prefix has a flow, or has none any more; DeadlineError says what is there instead."""
         what = "to be gone" if gone else "to be there"
-        wait_until(
-            looks, f"the flow for {prefix} on {self._bridge} {what}", deadline_s, last_seen=lambda: self._why(prefix)
+        self._await(
+            lambda: (prefix in self._reported.installed) is not gone,
+            f"the flow for {prefix} on {self._bridge} {what}",
+            deadline_s,
+            lambda: self._found(prefix),
         )
 
     def await_count(self, count: int, deadline_s: float) -> None:
-        """Wait until so many prefixes have flows; DeadlineError says how many have."""
-
-        def looks() -> bool:
-            self.check()
-            return len(self._known.installed) == count
-
-        wait_until(
-            looks,
+        self._await(
+            lambda: len(self._reported.installed) == count,
             f"flows for {count} prefixes on {self._bridge}",
             deadline_s,
-            last_seen=lambda: f"{len(self._known.installed)} flows, {len(self.routes)} routes in FRR's table",
+            lambda: f"{len(self._reported.installed)} flows, {len(self.routes)} routes in FRR's table",
         )
 
-    def _why(self, prefix: str) -> str:
+    def _await(self, holds: Callable[[], bool], awaited: str, deadline_s: float, last_seen: Callable[[], str]) -> None:
+        def looks() -> bool:
+            self.check()
+            return holds()
+
+        wait_until(looks, awaited, deadline_s, last_seen=last_seen)
+
+    def _found(self, prefix: str) -> str:
+        """Route and flow of a prefix, for a message."""
         if prefix not in self.routes:
             others = ", ".join(sorted(self.routes)[:5]) or "none"
             return f"no such route in the kernel's table of FRR's namespace; there are {len(self.routes)}: {others}"
-        if prefix in self._known.installed:
+        if prefix in self._reported.installed:
             return "the route, and its flow"
         gateway = self.routes[prefix]
-        way = f"by {gateway}" if gateway is not None else "to nowhere, in no network of ours"
-        return f"the route {way}, which leads to no port of {self._bridge}"
+        where = f"by {gateway}" if gateway is not None else "to nowhere, in no network of ours"
+        return f"the route {where}, which leads to no port of {self._bridge}"
 
     def _listen(self, process: ManagedProcess) -> None:
         for line in process.stdout or ():
-            batch = Followed(**json.loads(line))
-            if batch.anew:
-                self._known = _Known()
-            self._known.routes.update(batch.routes)
+            batch = RouteBatch(**json.loads(line))
+            if batch.reset:
+                self._reported = _Reported()
+            self._reported.routes.update(batch.routes)
             for prefix in batch.gone:
-                self._known.routes.pop(prefix, None)
-            self._known.installed.update(batch.added)
-            self._known.installed.difference_update(batch.removed)
-            self._followed.append(batch)
+                self._reported.routes.pop(prefix, None)
+            self._reported.installed.update(batch.added)
+            self._reported.installed.difference_update(batch.removed)
+            self._batches.append(batch)
 
     def close(self) -> None:
         """End it; the flows stay until the bridge goes. Can be called twice."""

@@ -1,15 +1,15 @@
-"""A simulated BGP speaker, for plans, replays and tests."""
+"""Simulated BGP speakers, for plans, replays and tests."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from pytest_nfvperf.features.routing.daemons import await_session
+from pytest_nfvperf.features.routing.daemons import wait_for_session
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
     BgpPathPlan,
-    SessionCondition,
     SessionState,
     SessionStatus,
     SpeakerConfig,
@@ -20,25 +20,25 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
-# Two speakers on one ``FakeWire`` establish their session at once.
-
 
 class FakeWire:
-    """What joins fake speakers: they find each other by address."""
+    """Joins fake speakers: they find each other by address, and establish their session at once."""
 
     def __init__(self) -> None:
         self.speakers: dict[str, FakeSpeaker] = {}
 
 
 class FakeSpeaker:
-    """Fulfils ports.routing.BgpSpeaker. A session is established while both ends run and agree.
+    """Fulfils ports.BgpSpeaker. A session is established while both ends run and agree.
 
     Args:
         wire: where its neighbours are.
         address: its own.
-        config: what it is.
+        config: its sessions and routes.
         now: seconds, monotonic.
     """
+
+    await_session = wait_for_session
 
     def __init__(
         self, wire: FakeWire, address: str, config: SpeakerConfig, now: Callable[[], float] = time.monotonic
@@ -63,7 +63,6 @@ class FakeSpeaker:
         self.start()
 
     def kill(self) -> None:
-        """Be gone, as a killed daemon is."""
         self.running = False
         self._up_since.clear()
 
@@ -72,27 +71,25 @@ class FakeSpeaker:
         self.check()
         other = self._wire.speakers.get(neighbor)
         problem = self._problem(neighbor)
-        self._note(neighbor, problem)
-        if problem is not None or other is None:
-            return SessionState(
-                neighbor,
-                known.asn,
-                SessionStatus.ACTIVE,
-                flaps=self._flaps.get(neighbor, 0),
-                last_error=self._error.get(neighbor, ""),
-                bfd=BfdStatus.DOWN if known.bfd else None,
-            )
-        return SessionState(
+        if problem is None:
+            self._up_since.setdefault(neighbor, self._now())
+        else:
+            self._error[neighbor] = problem
+            if self._up_since.pop(neighbor, None) is not None:
+                self._flaps[neighbor] = self._flaps.get(neighbor, 0) + 1
+        up = problem is None and other is not None
+        state = SessionState(
             neighbor,
             known.asn,
-            SessionStatus.ESTABLISHED,
-            uptime_s=self._now() - self._up_since[neighbor],
+            SessionStatus.ESTABLISHED if up else SessionStatus.ACTIVE,
             flaps=self._flaps.get(neighbor, 0),
-            received=len(other.config.announced),
-            sent=len(self.config.announced),
             last_error=self._error.get(neighbor, ""),
-            bfd=BfdStatus.UP if known.bfd else None,
+            bfd=None if known.bfd is None else BfdStatus.UP if up else BfdStatus.DOWN,
         )
+        if problem is not None or other is None:
+            return state
+        uptime_s = self._now() - self._up_since[neighbor]
+        return replace(state, uptime_s=uptime_s, received=len(other.config.announced), sent=len(self.config.announced))
 
     def _problem(self, neighbor: str) -> str | None:
         other = self._wire.speakers.get(neighbor)
@@ -104,27 +101,14 @@ class FakeSpeaker:
             return "OPEN Message Error/Bad Peer AS"
         return None if theirs.password == mine.password else "connection timed out"
 
-    def _note(self, neighbor: str, problem: str | None) -> None:
-        if problem is None:
-            self._up_since.setdefault(neighbor, self._now())
-            return
-        self._error[neighbor] = problem
-        if self._up_since.pop(neighbor, None) is not None:
-            self._flaps[neighbor] = self._flaps.get(neighbor, 0) + 1
-
-    def await_session(
-        self, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
-    ) -> SessionState:
-        return await_session(self, neighbor, condition, awaited, deadline_s)
-
     def announce(self, prefixes: Sequence[str]) -> None:
         self.check()
         self.config = self.config.announcing(tuple(dict.fromkeys((*self.config.announced, *prefixes))))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
         self.check()
-        gone = set(prefixes)
-        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in gone))
+        withdrawn = set(prefixes)
+        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in withdrawn))
 
     def pids(self) -> Mapping[str, int]:
         return {}
@@ -142,55 +126,39 @@ class FakeSpeaker:
 
 
 class SimulatedAgent:
-    """Stands for the route agent in a plan: whatever is waited for is there."""
+    """Stands in for the route agent in a plan: every wait succeeds at once."""
 
-    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
-        """It is."""
+    def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None: ...
 
-    def await_count(self, count: int, deadline_s: float) -> None:
-        """They are."""
+    def await_count(self, count: int, deadline_s: float) -> None: ...
 
-    def check(self) -> None:
-        """It goes on."""
+    def check(self) -> None: ...
 
-    def close(self) -> None:
-        """Nothing to end."""
+    def close(self) -> None: ...
 
 
 class SimulatedLink:
-    """Stands for a link in a plan: nothing is pulled."""
+    def down(self) -> None: ...
 
-    def down(self) -> None:
-        """It stays."""
+    def up(self) -> None: ...
 
-    def up(self) -> None:
-        """It is."""
-
-    def close(self) -> None:
-        """Nothing to put back."""
+    def close(self) -> None: ...
 
 
 class NoSteps:
-    """Stands for a watch over steps in a plan: none is seen."""
-
-    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:  # noqa: ARG002 - none of any
+    def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:  # noqa: ARG002 - it sees none
         return {}
 
-    def close(self) -> None:
-        """Nothing to close."""
-
-
-# For plans: nothing follows the routes of these speakers.
+    def close(self) -> None: ...
 
 
 class SimulatedBgp:
-    """Fulfils ports.routing.BgpDaemons. Nothing is started."""
+    """Fulfils ports.BgpDaemons. Starts nothing, and nothing follows the routes of its speakers."""
 
     def lacks(self) -> str | None:
         return None
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:  # noqa: ARG002 - nothing is deployed
-        """Two speakers that know of each other."""
         wire = FakeWire()
         dut = FakeSpeaker(wire, plan.frr_address, plan.frr_config())
         neighbor = FakeSpeaker(wire, plan.bird_address, plan.bird_config())
@@ -199,7 +167,6 @@ class SimulatedBgp:
         return BgpParts(dut, neighbor, SimulatedAgent(), SimulatedLink(), SimulatedLink(), NoSteps)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:  # noqa: ARG002 - none is there
-        """One that replaces any of a lab's."""
         plan = BgpPathPlan()
         speaker = FakeSpeaker(FakeWire(), plan.frr_address, plan.frr_config())
         speaker.start()
