@@ -31,7 +31,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("baseline", ".json"): "pytest_nfvperf.features.history.command:baseline_of",
     ("checks", "trex"): "pytest_nfvperf.features.trex.side:trex_checks",
     ("checks", "ovn"): "pytest_nfvperf.features.ovn.bgp_agent:ovn_checks",
-    ("cleaner", "versions"): "pytest_nfvperf.features.versions.adding:clean",
+    ("cleaner", "versions"): "pytest_nfvperf.features.versions.adding:remove_orphaned_workshops",
     ("command", "ovs"): "pytest_nfvperf.features.versions.command:OVS",
     ("command", "bisect"): "pytest_nfvperf.features.bisect.command:BISECT",
     ("command", "judge"): "pytest_nfvperf.features.bisect.command:JUDGE",
@@ -48,7 +48,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("results", "--alluredir"): "pytest_nfvperf.features.allure.sink:ALLURE",
     ("runner", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.guest_run:run_inside",
     ("testbed", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.counting:VIRTUAL_TESTBED",
-    ("versions", "--nfv-ovs"): "pytest_nfvperf.features.versions.registry:found_versions",
+    ("versions", "--nfv-ovs"): "pytest_nfvperf.features.versions.registry:resolve_versions",
 }
 """By the point and the key that the core asks by: the module, and the name in it."""
 

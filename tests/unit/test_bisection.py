@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pytest_nfvperf.features.bisect.beliefs import (
     Normal,
     entropy,
-    expected_bits,
-    expected_bits_of_run,
+    expected_information_bits,
+    expected_run_information_bits,
     narrowest,
     posterior,
 )
-from pytest_nfvperf.features.bisect.bisection import Refusal, VerdictKind, Why
+from pytest_nfvperf.features.bisect.bisection import Refusal, RefusalReason, VerdictKind
 from pytest_nfvperf.features.bisect.events import By, Estimate, Question, pooled
 
 NOISE = 0.03
@@ -50,7 +50,7 @@ def test_a_series_without_a_change_is_refused_with_the_figures(seed: int) -> Non
     versions = SimulatedVersions(series(17, None, 1.0), NOISE, seed)
     found = refusal(versions)
 
-    assert found.why is Why.NOT_DIFFERENT
+    assert found.why is RefusalReason.NOT_DIFFERENT
     assert found.text == (
         "v16 is not shown to be worse than v0 by 0.5% or more in 32 blocks: there is nothing to bisect"
     )
@@ -68,7 +68,7 @@ def test_a_hundredth_is_found_where_the_noise_is_a_thousandth(seed: int) -> None
 def test_swapped_ends_are_called_swapped() -> None:
     found = refusal(SimulatedVersions(series(9, 4, 1.1), NOISE))
 
-    assert found.why is Why.SWAPPED
+    assert found.why is RefusalReason.SWAPPED
     assert found.text == "v8 is better than v0, which is given as good: exchange --good and --bad"
 
 
@@ -98,7 +98,7 @@ def test_versions_that_do_not_build_elsewhere_do_not_hinder() -> None:
 def test_an_end_that_does_not_build_is_refused(end: int) -> None:
     found = refusal(SimulatedVersions(series(9, 4, 0.9), cannot=frozenset({end})))
 
-    assert found.why is Why.UNUSABLE
+    assert found.why is RefusalReason.UNUSABLE
     assert found.text == f"v{end} cannot be used: it does not build"
 
 
@@ -164,7 +164,7 @@ def test_who_names_a_metric_gets_it_though_outcomes_differ() -> None:
 def test_a_test_that_fails_on_the_good_end_alone_means_swapped_ends() -> None:
     found = refusal(SimulatedVersions(series(9, None, 1.0), NOISE, 1, dict.fromkeys(range(4), 1.0)))
 
-    assert found.why is Why.SWAPPED
+    assert found.why is RefusalReason.SWAPPED
     assert found.text == (f"{TEST} fails on v0, which is given as good, and passes on v8: exchange --good and --bad")
 
 
@@ -198,16 +198,16 @@ def test_entropy_is_between_nothing_and_that_of_equal_chances(each: tuple[float,
 @settings(max_examples=50)
 @given(st.floats(0.01, 0.99), st.floats(-1, 1), st.floats(0.001, 1), st.floats(0.001, 1))
 def test_a_measurement_tells_at_most_one_bit(chance: float, mean: float, one: float, other: float) -> None:
-    bits = expected_bits(chance, Normal(0.0, one), Normal(mean, other))
+    bits = expected_information_bits(chance, Normal(0.0, one), Normal(mean, other))
 
     assert 0 <= bits <= entropy((chance, 1 - chance)) + 1e-6
 
 
 def test_what_a_measurement_tells() -> None:
-    assert expected_bits(0.5, Normal(0, 1e-4), Normal(1, 1e-4)) == pytest.approx(1.0, abs=1e-3)
-    assert expected_bits(0.5, Normal(0, 1), Normal(0, 1)) == pytest.approx(0.0, abs=1e-3)
-    assert expected_bits_of_run(0.5, 0.0, 1.0) == pytest.approx(1.0)
-    assert expected_bits_of_run(0.5, 0.3, 0.3) == pytest.approx(0.0)
+    assert expected_information_bits(0.5, Normal(0, 1e-4), Normal(1, 1e-4)) == pytest.approx(1.0, abs=1e-3)
+    assert expected_information_bits(0.5, Normal(0, 1), Normal(0, 1)) == pytest.approx(0.0, abs=1e-3)
+    assert expected_run_information_bits(0.5, 0.0, 1.0) == pytest.approx(1.0)
+    assert expected_run_information_bits(0.5, 0.3, 0.3) == pytest.approx(0.0)
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(1e-4, 1)), min_size=1, max_size=8))

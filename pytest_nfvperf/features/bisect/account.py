@@ -1,4 +1,4 @@
-"""A bisection in words: what is measured, what was observed, and the verdict."""
+"""The text of a bisection: what is measured, what was observed, and the verdict."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pytest_nfvperf.features.bisect.bisection import (
     Ask,
     BisectionState,
     BisectionVerdict,
-    Purpose,
-    Refusal,
     VerdictKind,
 )
 from pytest_nfvperf.features.bisect.events import (
@@ -30,7 +28,6 @@ from pytest_nfvperf.features.bisect.events import (
 )
 from pytest_nfvperf.model.display import how_many
 
-_PURPOSES = {Purpose.ENDS: "ends", Purpose.SEARCH: "search", Purpose.CONFIRM: "again"}
 MOST_NAMED = 4
 
 
@@ -39,15 +36,19 @@ def ask_text(question: Question, ask: Ask) -> str:
     name = question.versions[ask.version]
     against = f" against {question.versions[ask.base]}" if ask.blocks else ""
     against += ", instructions" if ask.virtual else ""
-    return f"{_PURPOSES[ask.purpose]:<7} {name}{against}"
+    return f"{ask.purpose:<7} {name}{against}"
 
 
 def event_text(question: Question, event: Event, now: BisectionState) -> str:
-    """What was seen of a version, and where the bisection stands now: ``0.902 (0.880 .. 0.925), 8 blocks; ...``."""
-    return f"{_seen(event, now.subject)}{_likeliest(question, now)}"
+    """A measurement and the state after it: ``0.902 (0.880 .. 0.925) in 8 blocks; came in with v8: 97.0%``."""
+    if not now.chances:
+        return _observation(event, now.subject)
+    likeliest = narrowest(now.chances, question.confidence)
+    versions = range_text(question, likeliest.first, likeliest.last)
+    return f"{_observation(event, now.subject)}; came in with {versions}: {likeliest.mass:.1%}"
 
 
-def _seen(event: Event, subject: BisectionSubject | None) -> str:
+def _observation(event: Event, subject: BisectionSubject | None) -> str:
     match event:
         case Unusable():
             return f"skipped: {_first_line(event.why)}"
@@ -71,32 +72,26 @@ def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-def ratio_text(seen: Estimate) -> str:
+def ratio_text(estimate: Estimate) -> str:
     """``0.902 (0.880 .. 0.925) in 8 blocks``: the ratio with its interval at 95 %."""
-    ratio, low, high = seen.interval()
-    return f"{ratio:.4g} ({low:.4g} .. {high:.4g}) in {how_many(seen.blocks, 'block')}"
-
-
-def _likeliest(question: Question, now: BisectionState) -> str:
-    if not now.chances:
-        return ""
-    found = narrowest(now.chances, question.confidence)
-    return f"; came in with {range_text(question, found.first, found.last)}: {found.mass:.1%}"
+    ratio, low, high = estimate.interval()
+    return f"{ratio:.4g} ({low:.4g} .. {high:.4g}) in {how_many(estimate.blocks, 'block')}"
 
 
 def range_text(question: Question, first: int, last: int) -> str:
-    """One name, or the first and the last."""
     names = question.versions
     return names[first] if first == last else f"{names[first]} .. {names[last]}"
 
 
 def verdict_lines(question: Question, events: Sequence[Event], now: BisectionState) -> Iterator[str]:
-    """The verdict, the figures that it rests on, and what it leaves open."""
+    """The verdict, its figures, and what it leaves open."""
     verdict = now.step
     if not isinstance(verdict, BisectionVerdict):
         return
-    if verdict.refusal is not None:
-        yield from _refusal_lines(verdict.refusal)
+    if (refusal := verdict.refusal) is not None:
+        yield f"Nothing to bisect: {refusal.why}. {refusal.text[0].upper()}{refusal.text[1:]}."
+        for subject, estimate in refusal.figures:
+            yield f"  {subject.metric} of {subject.test}: {ratio_text(estimate)}"
         return
     assert verdict.candidates is not None
     assert now.subject is not None
@@ -109,13 +104,18 @@ def verdict_lines(question: Question, events: Sequence[Event], now: BisectionSta
         yield f"One of {found.last - found.first + 1} versions brought it in, {named} (probability {found.mass:.1%})."
         yield _why_range(question, events, verdict)
     else:
-        yield from _several(question, verdict)
+        name = question.versions[verdict.between[0]]
+        yield f"There is more than one change: {name} lies between the ends."
+        yield (
+            f"Bisect on either side of it: --good {question.versions[0]} --bad {name}, and --good {name} --bad "
+            f"{question.versions[-1]}."
+        )
     yield _ends(question, events, now)
     yield from _same_instructions(question, events, now.subject)
 
 
 def _same_instructions(question: Question, events: Sequence[Event], subject: BisectionSubject) -> Iterator[str]:
-    """Of a bisection by rates whose ends had been counted."""
+    """For a bisection by rates: how instructions differ between the ends, where they were counted."""
     if subject.metric is None or subject.virtual:
         return
     counted = [each for each in events if isinstance(each, VersionComparison) and each.virtual]
@@ -123,26 +123,20 @@ def _same_instructions(question: Question, events: Sequence[Event], subject: Bis
         BisectionSubject(figure.test, figure.metric) for each in counted for figure in each.figures
     )
     for same in subjects:
-        seen = estimates(counted, same).get(question.bad)
-        if seen is not None:
-            word = "Fewer" if math.expm1(seen.value) <= -SMALLEST_INSTRUCTIONS else "Same"
-            told = f"{word} instructions a packet, {ratio_text(seen)} ({same.test})"
-            yield f"{told}, {'and yet ' if word == 'Fewer' else ''}slower: caches, layout, contention."
-
-
-def _refusal_lines(refusal: Refusal) -> Iterator[str]:
-    yield f"Nothing to bisect: {refusal.why}. {refusal.text[0].upper()}{refusal.text[1:]}."
-    for subject, estimate in refusal.figures:
-        yield f"  {subject.metric} of {subject.test}: {ratio_text(estimate)}"
+        estimate = estimates(counted, same).get(question.bad)
+        if estimate is not None:
+            fewer = math.expm1(estimate.value) <= -SMALLEST_INSTRUCTIONS
+            instructions = f"{'Fewer' if fewer else 'Same'} instructions a packet, {ratio_text(estimate)} ({same.test})"
+            yield f"{instructions}, {'and yet ' if fewer else ''}slower: caches, layout, contention."
 
 
 def _again(question: Question, events: Sequence[Event], subject: BisectionSubject, verdict: BisectionVerdict) -> str:
     culprit = verdict.candidates.first if verdict.candidates else 0
     parent, name = question.versions[culprit - 1], question.versions[culprit]
-    seen = _fresh(events, subject, culprit)
-    if not seen:
+    fresh = _fresh(events, subject, culprit)
+    if not fresh:
         return f"It could not be measured again against its parent {parent}: take it with care."
-    against = f"Measured again against its parent {parent}, afresh: {seen}."
+    against = f"Measured again against its parent {parent}, afresh: {fresh}."
     if verdict.confirmed:
         return f"{against} Confirmed."
     if verdict.confirmed is None:
@@ -159,8 +153,8 @@ def _fresh(events: Sequence[Event], subject: BisectionSubject, culprit: int) -> 
             return ""
         before, since = ran.get(culprit - 1, Runs()), ran[culprit]
         return f"failed in {since.failed} of {since.count} runs, the parent in {before.failed} of {before.count}"
-    seen = estimates(events, subject, again=True).get(culprit)
-    return "" if seen is None else ratio_text(seen)
+    estimate = estimates(events, subject, again=True).get(culprit)
+    return "" if estimate is None else ratio_text(estimate)
 
 
 def _why_range(question: Question, events: Sequence[Event], verdict: BisectionVerdict) -> str:
@@ -171,15 +165,6 @@ def _why_range(question: Question, events: Sequence[Event], verdict: BisectionVe
         return "Noise does not let it be narrowed: repeat on a quieter machine, or raise --most-blocks."
     more = f" and {len(cannot) - MOST_NAMED} more" if len(cannot) > MOST_NAMED else ""
     return f"It cannot be narrowed: {', '.join(cannot[:MOST_NAMED])}{more} cannot be used."
-
-
-def _several(question: Question, verdict: BisectionVerdict) -> Iterator[str]:
-    name = question.versions[verdict.between[0]]
-    yield f"There is more than one change: {name} lies between the ends."
-    yield (
-        f"Bisect on either side of it: --good {question.versions[0]} --bad {name}, and --good {name} --bad "
-        f"{question.versions[-1]}."
-    )
 
 
 def _ends(question: Question, events: Sequence[Event], now: BisectionState) -> str:

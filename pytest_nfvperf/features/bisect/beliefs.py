@@ -1,4 +1,4 @@
-"""How sure a bisection is: each version's chance to be the first bad one, and what a measurement would add."""
+"""The probabilities of a bisection: of each version to be the first bad one, and the information of a measurement."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from enum import IntEnum
 from pytest_nfvperf.features.bisect.events import Estimate
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
 
-# Probabilities of candidates, and the information that a measurement would give.
-
 _POINTS, _REACH = 160, 6.0
-"""Of the integral over what a measurement could show: steps, and how many standard deviations on either side."""
+"""Of the integral over possible measurements: steps, and standard deviations on either side."""
+
+_VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
+
+JITTER = 0.1
+"""Standard deviation of a version's own level around its neighbours' (code layout), as a part of the change."""
+APART = 3.0
+"""Standard deviations from a level to the middle between both, for which blocks are planned."""
+FEWEST_BLOCKS = 4
+BETWEEN = 2.5
+"""A version this many standard deviations off both levels, and between them, has a part of the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """A normal distribution."""
-
     mean: float
     variance: float
 
@@ -28,13 +34,13 @@ class Normal:
         return -0.5 * (math.log(2 * math.pi * self.variance) + (value - self.mean) ** 2 / self.variance)
 
     def after(self, value: float, variance: float) -> Normal:
-        """What is known of the mean after one observation of it with this variance."""
+        """Bayesian update: the mean's distribution after one observation with this variance."""
         gain = self.variance / (self.variance + variance)
         return Normal(self.mean + gain * (value - self.mean), (1 - gain) * self.variance)
 
 
 def posterior(log_likelihoods: Sequence[float]) -> tuple[float, ...]:
-    """Probability of each candidate, all being alike before."""
+    """Probability of each candidate, from a uniform prior."""
     highest = max(log_likelihoods)
     weights = [math.exp(each - highest) for each in log_likelihoods]
     total = sum(weights)
@@ -42,7 +48,7 @@ def posterior(log_likelihoods: Sequence[float]) -> tuple[float, ...]:
 
 
 def entropy(chances: Sequence[float]) -> float:
-    """In bits: 0 for certainty, 4 for one of 16."""
+    """Entropy in bits: 0 for certainty, 4 for one of 16."""
     return -sum(chance * math.log2(chance) for chance in chances if chance > 0)
 
 
@@ -56,11 +62,11 @@ class Range:
 
 
 def narrowest(chances: Sequence[float], confidence: float) -> Range:
-    """The shortest row of candidates that reaches ``confidence``; of equal ones the likeliest.
+    """The shortest range of candidates that reaches ``confidence``; of equally short ones the likeliest.
 
     Args:
         chances: of candidates 1, 2, ...
-        confidence: at most what all have together.
+        confidence: at most their sum.
     """
     best = Range(1, len(chances), math.fsum(chances))
     start, mass = 0, 0.0
@@ -75,13 +81,13 @@ def narrowest(chances: Sequence[float], confidence: float) -> Range:
     return best
 
 
-def expected_bits(chance: float, without: Normal, with_change: Normal) -> float:
+def expected_information_bits(chance: float, without: Normal, with_change: Normal) -> float:
     """Expected information, in bits, of one observation about whether a version has the change.
 
     Args:
-        chance: that it has it.
-        without: what would be observed if it has not.
-        with_change: what would be observed if it has.
+        chance: that the version has the change.
+        without: the observation's distribution if it has not.
+        with_change: likewise if it has.
     """
     if not 0 < chance < 1:
         return 0.0
@@ -99,8 +105,14 @@ def expected_bits(chance: float, without: Normal, with_change: Normal) -> float:
     return max(0.0, entropy((chance, 1 - chance)) - left)
 
 
-def expected_bits_of_run(chance: float, fails_without: float, fails_with: float) -> float:
-    """Expected information of one run that passes or fails, from the probabilities that it fails in either case."""
+def expected_run_information_bits(chance: float, fails_without: float, fails_with: float) -> float:
+    """Expected information, in bits, of one run that passes or fails.
+
+    Args:
+        chance: that the version has the change.
+        fails_without: probability that the run fails if it has not.
+        fails_with: likewise if it has.
+    """
     fails = chance * fails_with + (1 - chance) * fails_without
     left = 0.0
     for outcome, has in ((fails, chance * fails_with), (1 - fails, chance * (1 - fails_with))):
@@ -109,13 +121,8 @@ def expected_bits_of_run(chance: float, fails_without: float, fails_with: float)
     return max(0.0, entropy((chance, 1 - chance)) - left)
 
 
-# Judgement of one run in the terms of ``git bisect run``: good, bad, or no answer.
-
-_VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
-
-
 class Judged(IntEnum):
-    """Exit statuses of ``git bisect run`` (git-bisect(1)); STOP ends the bisection, as all above 127 do."""
+    """Exit statuses for ``git bisect run`` (git-bisect(1)); STOP ends the bisection, as all above 127 do."""
 
     GOOD = 0
     BAD = 1
@@ -125,14 +132,13 @@ class Judged(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class VersionJudgement:
-    """``why``: in a line, for a person."""
-
     judged: Judged
     why: str
+    """A line for a person."""
 
 
 def judge(run: RunConclusion) -> VersionJudgement:
-    """Bad is only what a test shows: all that a rig, a skip or a mistake could have caused is no answer."""
+    """Judge a version by a run. Only a failed test means bad: a rig, a skip or a mistake gives no answer."""
     if run.fate is RunFate.INTERRUPTED:
         return VersionJudgement(Judged.STOP, run.last_line)
     bad = [test for test in run.tests if failed(test)]
@@ -149,29 +155,24 @@ def judge(run: RunConclusion) -> VersionJudgement:
 
 
 def failed(test: TestConclusion) -> bool:
-    """True for a test that failed, and for one in which the DUT's own daemon died."""
+    """True for a failed test, and for one in which the DUT's own daemon died."""
     return test.fate is Fate.FAILED or (test.fate is Fate.BROKEN and bool(_VSWITCHD_DIED.search(test.reason)))
 
 
 def passed(test: TestConclusion) -> bool:
-    """True for one that passed, and could have failed."""
+    """True for a test that passed and could have failed."""
     return test.fate is Fate.PASSED and not test.tolerated
-
-
-# Bisection by rates: one level before the change, another one since.
-
-JITTER = 0.1
-"""Of the change: by how much a version's own level differs from its neighbours' (code layout), standard deviation."""
-APART = 3.0
-"""Standard deviations from a level to the middle between both, for which blocks are planned."""
-FEWEST_BLOCKS = 4
-BETWEEN = 2.5
-"""A version this many standard deviations off both levels, and between them, has a part of the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Measured rates as log-ratios to the good end: ``change`` of the bad end, ``measured`` of versions between."""
+    """Bisection by rates: one level before the change, another one since. Rates are log-ratios to the good end.
+
+    Attributes:
+        change: of the bad end.
+        measured: of versions between the ends.
+        most_blocks: of one version.
+    """
 
     change: Estimate
     measured: Mapping[int, Estimate]
@@ -179,42 +180,39 @@ class Levels:
 
     @property
     def jitter(self) -> float:
-        """Variance of a version's own level."""
         return (JITTER * self.change.value) ** 2
 
     @property
     def good(self) -> Normal:
-        """The level before the change. The good end is a version as any other: the level need not be its own."""
+        """The level before the change. The good end has jitter as any other version: its own rate need not be it."""
         return Normal(0.0, self.jitter)
 
     @property
     def bad(self) -> Normal:
-        """The level from the change on."""
         return Normal(self.change.value, self.change.variance + self.jitter)
 
     @property
     def block_variance(self) -> float:
-        """Of one block, of all that were measured."""
+        """Mean variance of one block, over all measured versions."""
         every = [self.change, *self.measured.values()]
         return sum(each.variance * each.blocks for each in every) / len(every)
 
     def log_likelihood(self, candidate: int) -> float:
-        """Of all that was seen, if the change came in with ``candidate``."""
+        """Log-likelihood of all measurements, if the change came in with ``candidate``."""
         before = (each for version, each in self.measured.items() if version < candidate)
         since = (each for version, each in self.measured.items() if version >= candidate)
         return self._at_level(before, self.good) + self._at_level(since, self.bad)
 
     def _at_level(self, measured: Iterable[Estimate], level: Normal) -> float:
-        """Likelihood of versions at one level. The level is not known exactly: each version narrows it for the next."""
         total = 0.0
-        for each in measured:
+        for each in measured:  # the level is not known exactly: each version narrows it for the next
             total += Normal(level.mean, level.variance + each.variance + self.jitter).log_density(each.value)
             level = level.after(each.value, each.variance + self.jitter)
         return total
 
-    def expected_bits(self, version: int, chance: float) -> float:
-        """Bits that the next measurement of a version tells, if it has the change with probability ``chance``."""
-        return expected_bits(chance, self._next(version, self.good), self._next(version, self.bad))
+    def expected_information_bits(self, version: int, chance: float) -> float:
+        """Expected bits of the next measurement of a version that has the change with probability ``chance``."""
+        return expected_information_bits(chance, self._next(version, self.good), self._next(version, self.bad))
 
     def _next(self, version: int, level: Normal) -> Normal:
         own = Normal(level.mean, level.variance + self.jitter)
@@ -223,32 +221,33 @@ class Levels:
         return Normal(own.mean, own.variance + self.block_variance / max(1, self.blocks(version)))
 
     def blocks(self, version: int) -> int:
-        """How many blocks the next measurement of a version takes; 0 when it has had all."""
+        """Blocks of the next measurement of a version; 0 if it has had all."""
         had = self.measured[version].blocks if version in self.measured else 0
         return max(0, min(self.enough_blocks, self.most_blocks - had))
 
     @property
     def enough_blocks(self) -> int:
-        """Blocks that put a version on one side, unless it is an odd one."""
+        """Blocks that suffice to decide on which side a usual version is."""
         enough = (self.change.value / (2 * APART)) ** 2 - self.jitter
         return max(FEWEST_BLOCKS, math.ceil(self.block_variance / enough))
 
     def between(self) -> tuple[int, ...]:
-        """Versions at neither level: they have a part of the change, so there is more than one."""
-        return tuple(sorted(version for version, each in self.measured.items() if self._is_between(each)))
+        """Versions at neither level: they have a part of the change, so there is more than one change."""
 
-    def _is_between(self, seen: Estimate) -> bool:
-        share = seen.value / self.change.value
-        off = [
-            abs(seen.value - level.mean) / math.sqrt(seen.variance + level.variance + self.jitter)
-            for level in (self.good, self.bad)
-        ]
-        return 0 < share < 1 and min(off) > BETWEEN
+        def is_between(measured: Estimate) -> bool:
+            share = measured.value / self.change.value
+            off = [
+                abs(measured.value - level.mean) / math.sqrt(measured.variance + level.variance + self.jitter)
+                for level in (self.good, self.bad)
+            ]
+            return 0 < share < 1 and min(off) > BETWEEN
 
-    def is_change(self, seen: Estimate, confidence: float) -> bool | None:
-        """Is the difference of two neighbours the change, or nothing? None: it could be either."""
-        variance = seen.variance + 2 * self.jitter
-        odds = Normal(self.change.value, variance + self.change.variance).log_density(seen.value)
-        odds -= Normal(0.0, variance).log_density(seen.value)
+        return tuple(sorted(version for version, each in self.measured.items() if is_between(each)))
+
+    def is_change(self, measured: Estimate, confidence: float) -> bool | None:
+        """Whether the difference of two neighbours is the change, rather than nothing; None: it could be either."""
+        variance = measured.variance + 2 * self.jitter
+        odds = Normal(self.change.value, variance + self.change.variance).log_density(measured.value)
+        odds -= Normal(0.0, variance).log_density(measured.value)
         sure = math.log(confidence / (1 - confidence))
         return True if odds >= sure else False if odds <= -sure else None

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 
-from pytest_nfvperf.features.bisect.beliefs import APART, Levels, Range, expected_bits_of_run, narrowest, posterior
+from pytest_nfvperf.features.bisect.beliefs import (
+    APART,
+    Levels,
+    Range,
+    expected_run_information_bits,
+    narrowest,
+    posterior,
+)
 from pytest_nfvperf.features.bisect.events import (
     BisectionSubject,
     By,
@@ -23,12 +30,54 @@ from pytest_nfvperf.features.bisect.events import (
     unusable,
 )
 
-# Bisection by outcomes. A test fails seldom before the change and often since; the runs teach how often.
-
 _MOST_FAILURE_RUNS = 12
-"""Of one version. One that still could be either is left open."""
+"""Of one version. A version that could still be good or bad then stays undecided."""
 _SELDOM, _OFTEN = 0.2, 0.8
-"""Beta distribution of how often a test fails on one side, before any run: most tests fail always or never."""
+"""Beta prior of how often a test fails on one side: most tests fail always or never."""
+
+LOOKS = (8, 16, 32)
+"""Blocks of the ends after which it is decided whether to go on."""
+_FALSE_ALARM = 0.002
+"""Probability, in each look, to take equal ends for different ones, over all figures together."""
+INSTRUCTION_LOOKS = 2
+"""Comparisons of the ends by instructions."""
+SMALLEST_INSTRUCTIONS = 0.002
+"""Least change of instructions a packet: equal builds differ by less."""
+RUNS, MOST_RUNS = 3, 6
+"""Runs of each end where outcomes differ: at first, and where the difference is one run of these."""
+_LEAST_BITS = 1e-3
+"""A measurement that is expected to give less information is not made."""
+_CONFIRMING_RUNS = 3
+
+
+class Purpose(StrEnum):
+    """What a measurement is for."""
+
+    ENDS = "ends"
+    SEARCH = "search"
+    CONFIRM = "again"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What to measure next.
+
+    Attributes:
+        version: to measure.
+        base: to compare it with.
+        blocks: of the comparison; 0 for a run of the tests on the version alone.
+        purpose: of the measurement.
+        virtual: count instructions.
+    """
+
+    version: int
+    base: int
+    blocks: int
+    purpose: Purpose
+    virtual: bool = False
+
+
+# Bisection by outcomes. A test fails seldom before the change and often since; the runs teach how often.
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +89,17 @@ class Outcomes:
     measured: Mapping[int, Runs]
 
     def log_likelihood(self, candidate: int) -> float:
-        """Of all that was seen, if the change came in with ``candidate``."""
-        before = _sum((runs for version, runs in self.measured.items() if version < candidate), self.good)
-        since = _sum((runs for version, runs in self.measured.items() if version >= candidate), self.bad)
+        """Log-likelihood of all runs, if the change came in with ``candidate``."""
+        before = sum((runs for version, runs in self.measured.items() if version < candidate), self.good)
+        since = sum((runs for version, runs in self.measured.items() if version >= candidate), self.bad)
         return _log_evidence(before, _SELDOM, _OFTEN) + _log_evidence(since, _OFTEN, _SELDOM)
 
-    def expected_bits(self, version: int, chance: float) -> float:
-        """Bits that one more run on a version tells, if it has the change with probability ``chance``."""
+    def expected_information_bits(self, version: int, chance: float) -> float:
+        """Expected bits of one more run on a version that has the change with probability ``chance``."""
         own = self.measured.get(version, Runs())
         without = (_SELDOM + self.good.failed + own.failed) / (1 + self.good.count + own.count)
         with_change = (_OFTEN + self.bad.failed + own.failed) / (1 + self.bad.count + own.count)
-        return expected_bits_of_run(chance, without, with_change)
+        return expected_run_information_bits(chance, without, with_change)
 
     def blocks(self, version: int) -> int:
         """1 while a version may run again, else 0."""
@@ -61,14 +110,8 @@ class Outcomes:
         return ()
 
 
-def _sum(runs: Iterable[Runs], start: Runs) -> Runs:
-    for each in runs:
-        start += each
-    return start
-
-
 def _log_evidence(runs: Runs, fails: float, passes: float) -> float:
-    """Of these outcomes in this order, if the share that fails has the distribution Beta(fails, passes)."""
+    """Log-probability of these outcomes in this order, if the share that fails has a Beta(fails, passes) prior."""
     return (
         math.lgamma(fails + runs.failed)
         + math.lgamma(passes + runs.passed)
@@ -81,19 +124,8 @@ def _log_evidence(runs: Runs, fails: float, passes: float) -> float:
 
 # First the ends are measured: without a difference beyond the noise there is no bisection.
 
-LOOKS = (8, 16, 32)
-"""Blocks of the ends after which it is decided whether to go on."""
-_FALSE_ALARM = 0.002
-"""Probability of each look to take equal ends for different ones, over all figures together."""
-INSTRUCTION_LOOKS = 2
-"""Comparisons of the ends by instructions."""
-SMALLEST_INSTRUCTIONS = 0.002
-"""Least change of instructions a packet: equal builds differ by less."""
-RUNS, MOST_RUNS = 3, 6
-"""Of each end, where they differ in outcomes: at first, and where the difference is one run in these."""
 
-
-class Why(StrEnum):
+class RefusalReason(StrEnum):
     """Why there is nothing to bisect."""
 
     NOT_DIFFERENT = "the ends do not differ"
@@ -104,33 +136,25 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No bisection. ``figures``: what was seen of each subject, as (subject, estimate)."""
+    """No bisection. ``figures``: the estimate of each subject."""
 
-    why: Why
+    why: RefusalReason
     text: str
     figures: tuple[tuple[BisectionSubject, Estimate], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MoreOfEnds:
-    """Not decided yet: so many blocks of a comparison, or (0 blocks) one more run of an end.
-
-    ``virtual``: count instructions.
-    """
-
-    version: int
-    blocks: int = 0
-    virtual: bool = False
+def _ask_ends(version: int, blocks: int = 0, *, virtual: bool = False) -> Ask:
+    return Ask(version, 0, blocks, Purpose.ENDS, virtual)
 
 
-def look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds:
-    """What to bisect by, or why not, or what to measure first.
+def look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask:
+    """The subject of the bisection, or why there is none, or what to measure first.
 
-    A subject without a metric goes by outcomes.
+    A subject without a metric means to bisect by outcomes.
     """
     for version, why in unusable(events).items():
         if version in {0, question.bad}:
-            return Refusal(Why.UNUSABLE, f"{question.versions[version]} cannot be used: {why}")
+            return Refusal(RefusalReason.UNUSABLE, f"{question.versions[version]} cannot be used: {why}")
     if question.by in {By.EITHER, By.OUTCOMES} and question.metric is None:
         found = _by_outcomes(question, events)
         if found is not None:
@@ -139,20 +163,20 @@ def look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubjec
     return counted or _by_rates(question, events)
 
 
-def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds | None:
-    """None: instructions do not differ, or cannot be counted here, and rates may differ.
+def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask | None:
+    """None: instructions do not differ, or cannot be counted here; rates may differ.
 
     Instructions repeat to a part in a thousand, so two comparisons of fresh builds decide.
     """
     tried = [event for event in _of_ends(question, events) if event.virtual]
     offered = not tried or any(event.figures for event in tried)
     if len(tried) < INSTRUCTION_LOOKS and offered:
-        return MoreOfEnds(question.bad, 1, virtual=True)
+        return _ask_ends(question.bad, 1, virtual=True)
     figures = [each for each in _figures(question, events) if each.subject.virtual]
-    worst = min(figures, key=lambda each: each.worse, default=None)
+    worst = min(figures, key=lambda each: each.better_by, default=None)
     if (
         worst is not None
-        and worst.worse <= -2 * APART
+        and worst.better_by <= -2 * APART
         and abs(math.expm1(worst.estimate.value)) >= SMALLEST_INSTRUCTIONS
     ):
         return worst.subject
@@ -161,11 +185,11 @@ def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSu
     if worst is not None:
         return _not_worse(replace(question, smallest=SMALLEST_INSTRUCTIONS), figures, len(tried))
     note = next((event.note for event in tried if event.note), "")
-    return Refusal(Why.NOTHING, note or "the tests count no instructions a packet")
+    return Refusal(RefusalReason.NOTHING, note or "the tests count no instructions a packet")
 
 
-def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds | None:
-    """None: outcomes are the same at both ends, and rates may differ."""
+def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask | None:
+    """None: outcomes are the same at both ends; rates may differ."""
     ends = (0, question.bad)
     ran = [sum(isinstance(event, Ran) and event.version == end for event in events) for end in ends]
     suspects = _suspects(question, events)
@@ -174,7 +198,7 @@ def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubjec
         wanted = MOST_RUNS
     for end, count in zip(ends, ran, strict=True):
         if count < wanted:
-            return MoreOfEnds(end)
+            return _ask_ends(end)
     clear = max(2, min(ran) // 2)
     most = max(suspects, key=lambda test: suspects[test], default="")
     if most and suspects[most] >= clear:
@@ -183,74 +207,78 @@ def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubjec
     if turned:
         good, bad = question.versions[0], question.versions[-1]
         return Refusal(
-            Why.SWAPPED,
+            RefusalReason.SWAPPED,
             f"{turned[0]} fails on {good}, which is given as good, and passes on {bad}: exchange --good and --bad",
         )
     if question.by is By.OUTCOMES:
         return Refusal(
-            Why.NOT_DIFFERENT, f"no test fails on {question.versions[-1]} and passes on {question.versions[0]}"
+            RefusalReason.NOT_DIFFERENT,
+            f"no test fails on {question.versions[-1]} and passes on {question.versions[0]}",
         )
     return None
 
 
 def _suspects(question: Question, events: Sequence[Event]) -> dict[str, int]:
-    """Tests with an outcome at both ends that is not the same: how many more runs failed at the bad end."""
+    """Tests that ran on both ends and did not all pass or all fail: how many more runs failed at the bad end."""
     tests = {test: None for event in events if isinstance(event, Ran) for test in (*event.passed, *dict(event.failed))}
-    found = {}
+    suspects = {}
     for test in tests:
-        seen = runs(events, test)
-        good, bad = seen.get(0, Runs()), seen.get(question.bad, Runs())
+        ran = runs(events, test)
+        good, bad = ran.get(0, Runs()), ran.get(question.bad, Runs())
         if good.count and bad.count and (good.failed, bad.failed) != (0, 0) and (good.passed, bad.passed) != (0, 0):
-            found[test] = bad.failed - good.failed
-    return found
+            suspects[test] = bad.failed - good.failed
+    return suspects
 
 
-def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | MoreOfEnds:
+def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask:
     figures = tuple(each for each in _figures(question, events) if not each.subject.virtual)
     ends = [event for event in _of_ends(question, events) if not event.virtual]
     blocks = sum(event.blocks for event in ends)
     if not blocks:
-        return MoreOfEnds(question.bad, LOOKS[0])
+        return _ask_ends(question.bad, LOOKS[0])
     if not figures:
         wanted = f" of {question.metric}" if question.metric else ""
         note = next((f": {event.note}" for event in ends if event.note), "")
-        return Refusal(Why.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared{note}")
-    worst = min(figures, key=lambda each: each.worse)
+        return Refusal(
+            RefusalReason.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared{note}"
+        )
+    worst = min(figures, key=lambda each: each.better_by)
     large = abs(math.expm1(worst.estimate.value)) >= question.smallest
-    if worst.worse <= -2 * APART and large:
+    if worst.better_by <= -2 * APART and large:
         return worst.subject
     more = next((look - blocks for look in LOOKS if look > blocks), 0)
     if more > 0:
-        return MoreOfEnds(question.bad, more)
-    return worst.subject if worst.worse <= -_sure(len(figures)) and large else _not_worse(question, figures, blocks)
+        return _ask_ends(question.bad, more)
+    if worst.better_by <= -_significant(len(figures)) and large:
+        return worst.subject
+    return _not_worse(question, figures, blocks)
 
 
-def _sure(figures: int) -> float:
-    """Standard errors beyond which one of so many figures is no chance."""
+def _significant(figures: int) -> float:
+    """Standard errors beyond which a difference in one of this many figures is significant."""
     return NormalDist().inv_cdf(1 - _FALSE_ALARM / 2 / figures)
 
 
 def _not_worse(question: Question, figures: Sequence[_EndFigure], blocks: int) -> Refusal:
-    seen = tuple((each.subject, each.estimate) for each in figures)
+    estimated = tuple((each.subject, each.estimate) for each in figures)
     good, bad = question.versions[0], question.versions[-1]
-    best = max(figures, key=lambda each: each.worse)
-    if best.worse >= _sure(len(figures)) and abs(math.expm1(best.estimate.value)) >= question.smallest:
+    best = max(figures, key=lambda each: each.better_by)
+    if best.better_by >= _significant(len(figures)) and abs(math.expm1(best.estimate.value)) >= question.smallest:
         text = f"{bad} is better than {good}, which is given as good: exchange --good and --bad"
-        return Refusal(Why.SWAPPED, text, seen)
+        return Refusal(RefusalReason.SWAPPED, text, estimated)
     text = (
         f"{bad} is not shown to be worse than {good} by {question.smallest:.1%} or more in {blocks} blocks: there is "
         "nothing to bisect"
     )
-    return Refusal(Why.NOT_DIFFERENT, text, seen)
+    return Refusal(RefusalReason.NOT_DIFFERENT, text, estimated)
 
 
 @dataclass(frozen=True, slots=True)
 class _EndFigure:
-    """``worse``: standard errors by which the bad end is better; negative where it is worse."""
-
     subject: BisectionSubject
     estimate: Estimate
-    worse: float
+    better_by: float
+    """Standard errors by which the bad end is better; negative where it is worse."""
 
 
 def _figures(question: Question, events: Sequence[Event]) -> Iterator[_EndFigure]:
@@ -273,37 +301,11 @@ def _of_ends(question: Question, events: Sequence[Event]) -> list[VersionCompari
     ]
 
 
-# The next measurement or the verdict depends only on the question and the events,
-# so a bisection that was killed continues when it is started again.
-
-_LEAST_BITS = 1e-3
-"""A measurement that is expected to give less information is not made."""
-_CONFIRMING_RUNS = 3
-
-
-class Purpose(StrEnum):
-    """What a measurement is for."""
-
-    ENDS = "ends"
-    SEARCH = "search"
-    CONFIRM = "again"
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Measure this next. ``virtual``: count instructions."""
-
-    version: int
-    base: int
-    blocks: int
-    """Of the comparison; 0 for a run of the tests on the version alone."""
-    purpose: Purpose
-    virtual: bool = False
+# The next measurement or the verdict depends only on the question and the events, so a killed bisection continues when
+# it is started again.
 
 
 class VerdictKind(StrEnum):
-    """The result of a bisection."""
-
     FOUND = "found"  # one candidate
     RANGE = "range"  # several, which no further measurement would split
     SEVERAL = "several"  # a version is at neither level, so more than one change lies between the ends
@@ -312,12 +314,14 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BisectionVerdict:
-    """The end.
+    """The result of a bisection.
 
     Attributes:
-        candidates: that together reach the confidence; None for a refusal.
-        confirmed: of FOUND: does the culprit differ from its parent in fresh blocks? None: they do not decide it.
+        kind: of the result.
+        candidates: those that together reach the confidence; None for a refusal.
+        confirmed: for FOUND: the culprit differs from its parent in fresh blocks. None: undecided.
         between: versions at neither level.
+        refusal: why there was nothing to bisect.
     """
 
     kind: VerdictKind
@@ -331,7 +335,7 @@ class BisectionVerdict:
 class BisectionState:
     """A bisection's next step and knowledge. While it measures the ends, only ``step`` is set.
 
-    ``chances``: of candidates 1, 2, ...: the change came in with that version.
+    ``chances``: probability that the change came in with candidate 1, 2, ...
     """
 
     step: Ask | BisectionVerdict
@@ -340,13 +344,12 @@ class BisectionState:
     chances: tuple[float, ...] = ()
 
 
-def standing(question: Question, events: Sequence[Event]) -> BisectionState:
-    """What to do next, after these events."""
+def bisection_state(question: Question, events: Sequence[Event]) -> BisectionState:
     subject = look_at_ends(question, events)
     if isinstance(subject, Refusal):
         return BisectionState(BisectionVerdict(VerdictKind.REFUSED, refusal=subject))
-    if isinstance(subject, MoreOfEnds):
-        return BisectionState(Ask(subject.version, 0, subject.blocks, Purpose.ENDS, subject.virtual))
+    if isinstance(subject, Ask):
+        return BisectionState(subject)
     evidence = _evidence(question, events, subject)
     chances = posterior([evidence.log_likelihood(candidate) for candidate in range(1, len(question.versions))])
     step = _search(question, evidence, chances, set(unusable(events)))
@@ -362,15 +365,15 @@ def _evidence(question: Question, events: Sequence[Event], subject: BisectionSub
         ran = runs(events, subject.test)
         between = {version: each for version, each in ran.items() if 0 < version < question.bad}
         return Outcomes(ran.get(0, Runs()), ran.get(question.bad, Runs()), between)
-    seen = estimates(events, subject)
-    change = seen.pop(question.bad)
-    return Levels(change, seen, question.most_blocks)
+    measured = estimates(events, subject)
+    change = measured.pop(question.bad)
+    return Levels(change, measured, question.most_blocks)
 
 
 def _search(
     question: Question, evidence: Levels | Outcomes, chances: Sequence[float], cannot: set[int]
 ) -> Ask | BisectionVerdict:
-    """The version that is expected to tell most, among those that can still split the likely candidates."""
+    """Ask for the version with the most expected information, among those that can split the likely candidates."""
     candidates = narrowest(chances, question.confidence)
     between = evidence.between()
     if isinstance(evidence, Levels) and between:
@@ -383,7 +386,7 @@ def _search(
     if candidates.first == candidates.last:
         return BisectionVerdict(VerdictKind.FOUND, candidates)
     bits = {
-        version: evidence.expected_bits(version, sum(chances[:version])) * _likely_usable(version, cannot)
+        version: evidence.expected_information_bits(version, sum(chances[:version])) * _likely_usable(version, cannot)
         for version in range(candidates.first, candidates.last)
         if version not in cannot and evidence.blocks(version)
     }
@@ -395,7 +398,7 @@ def _search(
 
 
 def _likely_usable(version: int, cannot: set[int]) -> float:
-    """The neighbours of a version that does not build often do not build either."""
+    """Probability that a version is usable: the neighbours of a broken version often do not build either."""
     nearest = min((abs(version - other) for other in cannot), default=None)
     return 1.0 if nearest is None else nearest / (nearest + 1)
 
@@ -407,15 +410,15 @@ def _confirm(
     evidence: Levels | Outcomes,
     found: BisectionVerdict,
 ) -> Ask | BisectionVerdict:
-    """Measure the culprit against its parent in fresh blocks, until that says yes or no."""
+    """Measure the culprit against its parent in fresh blocks, until they decide."""
     culprit = found.candidates.first if found.candidates else 0
     if {culprit, culprit - 1} & set(unusable(events)):
         return found
     if isinstance(evidence, Outcomes):
         return _confirm_outcome(events, subject, culprit, found)
-    seen = estimates(events, subject, again=True).get(culprit)
-    answer = None if seen is None else evidence.is_change(seen, question.confidence)
-    left = question.most_blocks - (0 if seen is None else seen.blocks)
+    fresh = estimates(events, subject, again=True).get(culprit)
+    answer = None if fresh is None else evidence.is_change(fresh, question.confidence)
+    left = question.most_blocks - (0 if fresh is None else fresh.blocks)
     if answer is None and left > 0:
         return Ask(culprit, culprit - 1, min(left, 2 * evidence.enough_blocks), Purpose.CONFIRM)
     return replace(found, confirmed=answer)

@@ -1,4 +1,4 @@
-"""Candidates of a bisection: the versions between two ends, and how one is installed."""
+"""Candidates of a bisection: the versions between two ends, and how to install one."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.lock import Lease
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.features.versions.adding import GIT, Asked, add
+from pytest_nfvperf.features.versions.adding import GIT, VersionRequest, add
 from pytest_nfvperf.features.versions.git_build import Revision, find_revision
-from pytest_nfvperf.features.versions.registry import Registry, resolved
+from pytest_nfvperf.features.versions.registry import Registry, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 
-# Listing the candidates in order: the user's list, or the commits of a git tree.
-
 _GIT_DEADLINE_S = 120.0
 _SHORT = 12
+_OURS = "bisect-"
+"""Prefix of the names of versions that a bisection built, and removes."""
+_DISK_FULL = os.strerror(errno.ENOSPC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Candidate:
 
 
 def listed(good: str, bad: str, between: Sequence[str], registry: Registry) -> list[Candidate]:
-    """Versions as for ``--nfv-ovs``: "installed", the name of a kept one, the path of a prefix or root.
+    """Candidates from the user's list, as for ``--nfv-ovs``: "installed", a kept version's name, or a path.
 
     Raises:
         ConfigError: one is given twice, or is neither kept nor a path.
@@ -47,19 +49,18 @@ def listed(good: str, bad: str, between: Sequence[str], registry: Registry) -> l
             raise ConfigError(
                 f"{where!r} is no directory: name a kept version (`nfvperf ovs list`), a prefix or a root"
             )
-        place = resolved(NamedOvs(where, where), registry).prefix
+        place = resolve_version(NamedOvs(where, where), registry).prefix
         if place in places:
-            raise _equal(places[place], where, good, bad)
+            other = places[place]
+            if {other, where} == {good, bad}:
+                raise ConfigError(f"--good and --bad are the same version, {other!r}: give two that differ")
+            same = other if other == where else f"{other} and {where}"
+            raise ConfigError(
+                f"{same} is in the list twice: --versions has what lies between --good and --bad, each once"
+            )
         places[place] = where
-    parts = Counter(map(_last_part, wheres))  # a version is called by its last part where no other has the same
+    parts = Counter(map(_last_part, wheres))  # the name is the last part of the path, where that is unique
     return [Candidate(_last_part(where) if parts[_last_part(where)] == 1 else where, where) for where in wheres]
-
-
-def _equal(one: str, other: str, good: str, bad: str) -> ConfigError:
-    if {one, other} == {good, bad}:
-        return ConfigError(f"--good and --bad are the same version, {one!r}: give two that differ")
-    same = one if one == other else f"{one} and {other}"
-    return ConfigError(f"{same} is in the list twice: --versions has what lies between --good and --bad, each once")
 
 
 def _last_part(where: str) -> str:
@@ -67,13 +68,11 @@ def _last_part(where: str) -> str:
 
 
 def commits(source: Path, good: str, bad: str) -> list[Candidate]:
-    """The good commit, and those that lead from it to the bad one by first parents.
-
-    A merge counts as one version: what it brought in is in it.
+    """The good commit, and those from it to the bad one by first parents. A merge counts as one version.
 
     Raises:
-        ConfigError: no tree of Open vSwitch, an unknown revision, equal or swapped ends, ends that do not lead from one
-            to the other, or changes that are not committed where an end is what is checked out.
+        ConfigError: no tree of Open vSwitch, an unknown revision, equal or swapped ends, ends on different branches, or
+            uncommitted changes where an end is checked out.
     """
     first, last = find_revision(source, good), find_revision(source, bad)
     if first.commit == last.commit:
@@ -95,7 +94,6 @@ def commits(source: Path, good: str, bad: str) -> list[Candidate]:
 
 
 def _leads(tree: Path, ancestor: str, commit: str) -> bool:
-    """True where ``ancestor`` is one; git exits with 1 where it is not."""
     return not _git(tree, "rev-list", "--max-count=1", ancestor, f"^{commit}")
 
 
@@ -107,21 +105,16 @@ def _git(tree: Path, *arguments: str) -> str:
         raise ConfigError(f"git cannot tell the commits of {tree}: {said}") from error
 
 
-# Installing a candidate. A commit is built only when it is measured.
-#
-# Two bisections can share builds. Each holds its builds (``Registry.hold``), and the last user removes them.
-
-_OURS = "bisect-"
-"""Begins the names of versions that a bisection built, and removes."""
-_DISK_FULL = os.strerror(errno.ENOSPC)
-
-
 class NotUsableError(Exception):
-    """A version that does not build, or in which there is no Open vSwitch; the message says why."""
+    """A version does not build, or has no Open vSwitch; the message says why."""
 
 
 class Installer:
-    """Makes versions usable. ``dpdk``: build commits with DPDK."""
+    """Makes versions usable. A commit is built only when it is measured.
+
+    Two bisections can share builds. Each holds its builds (``Registry.hold``), and the last user removes them.
+    ``dpdk``: build commits with DPDK.
+    """
 
     def __init__(self, registry: Registry, *, dpdk: bool = True) -> None:
         self._registry = registry
@@ -129,17 +122,21 @@ class Installer:
         self._held: dict[str, Lease] = {}
 
     def where(self, candidate: Candidate) -> str:
-        """What ``--nfv-ovs`` takes for it; a commit is built, unless it is kept already.
+        """The candidate as a value of ``--nfv-ovs``; builds a commit, unless it is kept already.
 
         Raises:
             NotUsableError: it does not build, or has no Open vSwitch.
             ConfigError: a compiler or a library is missing.
-            TestbedError: the disk is full, which is no fault of the version's.
+            TestbedError: the disk is full: not the version's fault.
         """
         if candidate.commit is None:
-            return self._checked(candidate.where)
+            try:
+                locate(resolve_version(NamedOvs(candidate.where, candidate.where), self._registry).prefix)
+            except (ConfigError, TestbedError) as error:
+                raise NotUsableError(error.message) from error
+            return candidate.where
         while not self._hold(name := self._kept(candidate.commit) or self._built(candidate.commit)):
-            continue  # another bisection ended, and removed it under our hands
+            continue  # another bisection has just ended, and removed it
         return name
 
     def _kept(self, commit: Revision) -> str | None:
@@ -148,30 +145,22 @@ class Installer:
 
     def _built(self, commit: Revision) -> str:
         name = f"{_OURS}{commit.commit[:12]}"
-        asked = Asked(f"{GIT}{commit.commit}", name, source=commit.tree, dpdk=self._dpdk)
+        request = VersionRequest(f"{GIT}{commit.commit}", name, source=commit.tree, dpdk=self._dpdk)
         try:
-            return add(asked, self._registry).version.name
+            return add(request, self._registry).version.name
         except TestbedError as error:
             if _DISK_FULL in str(error):
                 raise
             raise NotUsableError(error.message) from error
 
     def _hold(self, name: str) -> bool:
-        """Until ``remove_built``, or the end of this process."""
+        """Hold it until ``remove_built``, or the end of this process; False if it is gone."""
         if name not in self._held and (lease := self._registry.hold(name)):
             self._held[name] = lease
         return name in self._held
 
-    def _checked(self, where: str) -> str:
-        prefix = resolved(NamedOvs(where, where), self._registry).prefix
-        try:
-            locate(prefix)
-        except (ConfigError, TestbedError) as error:
-            raise NotUsableError(error.message) from error
-        return where
-
     def remove_built(self, candidates: Sequence[Candidate]) -> list[str]:
-        """Remove the builds that bisections made of these, but for those that another one uses; returns their names."""
+        """Remove the builds of these candidates that no other bisection uses; returns their names."""
         for lease in self._held.values():
             lease.close()
         self._held.clear()
@@ -181,11 +170,9 @@ class Installer:
             for version in self._registry.all()
             if version.name.startswith(_OURS) and version.origin.removeprefix(GIT) in commits
         ]
-        return [name for name in ours if self._remove(name)]
-
-    def _remove(self, name: str) -> bool:
-        try:
-            self._registry.remove(name)
-        except ConfigError:  # another bisection uses it, or has just removed it
-            return False
-        return True
+        removed = []
+        for name in ours:
+            with suppress(ConfigError):  # another bisection uses it, or has just removed it
+                self._registry.remove(name)
+                removed.append(name)
+        return removed

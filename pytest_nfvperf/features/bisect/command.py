@@ -1,4 +1,4 @@
-"""nfvperf bisect and nfvperf judge: their arguments, and what they print."""
+"""nfvperf bisect and nfvperf judge: their arguments and output."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.features.bisect.account import ask_text, event_text, verdict_lines
 from pytest_nfvperf.features.bisect.beliefs import Judged, VersionJudgement, judge
-from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind, standing
+from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind, bisection_state
 from pytest_nfvperf.features.bisect.events import By, Event, Question
-from pytest_nfvperf.features.bisect.page import PICTURE, Story, render_bisection
+from pytest_nfvperf.features.bisect.page import PICTURE, render_bisection
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from pytest_nfvperf.features.bisect.candidates import Candidate
 
 
-# Output for a person: a line for each step, the verdict, and a page with a picture.
+FOUND, REFUSED, OPEN = 0, 1, EXIT_STATUS[RunFate.INCONCLUSIVE]
+"""One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
 
 
 class BisectAccount:
-    """Prints each step, and keeps the states for the page.
+    """Prints a line for each step and the verdict, and writes the page.
 
     ``titles``: by the version's name; of a commit its subject. ``arguments``: of pytest.
     """
@@ -42,53 +43,41 @@ class BisectAccount:
         self._question = question
         self._titles = titles
         self._arguments = arguments
-        self._after: list[BisectionState] = []
+        self._states: list[BisectionState] = []
 
     def open(self, directory: Path, events: Sequence[Event]) -> None:
         """Print the question, and the events of an earlier process."""
         names = self._question.versions
         print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
         if events:
-            print(f"going on with {len(events)} observations of an earlier run; remove {directory} to begin anew")
+            print(f"going on with {len(events)} observations of an earlier run; remove {directory} to begin again")
         for number, event in enumerate(events, 1):
-            before = standing(self._question, events[: number - 1])
+            before = bisection_state(self._question, events[: number - 1])
             if isinstance(before.step, Ask):
                 self.begins(before.step)
-            self.saw(event, standing(self._question, events[:number]))
+            self.saw(event, bisection_state(self._question, events[:number]))
 
     def begins(self, ask: Ask) -> None:
-        """Print the first half of a line."""
-        print(f"{len(self._after) + 1:3}  {ask_text(self._question, ask)}: ", end="", flush=True)
+        print(f"{len(self._states) + 1:3}  {ask_text(self._question, ask)}: ", end="", flush=True)
 
     def saw(self, event: Event, now: BisectionState) -> None:
-        """Print the second half."""
-        self._after.append(now)
+        self._states.append(now)
         print(event_text(self._question, event, now), flush=True)
 
     def end(self, directory: Path, events: Sequence[Event], found: BisectionState) -> None:
-        """Print the verdict, and the path of the page."""
         for line in verdict_lines(self._question, events, found):
             print(line)
-        culprit = self._titles.get(_culprit(self._question, found), "")
-        if culprit:
-            print(f"  {culprit}")
-        story = Story(self._question, events, self._after, self._titles, self._arguments)
-        page = render_bisection(story, directory)
+        step, title = found.step, ""
+        if isinstance(step, BisectionVerdict) and step.kind is VerdictKind.FOUND and step.candidates:
+            title = self._titles.get(self._question.versions[step.candidates.first], "")
+        if title:
+            print(f"  {title}")
+        page = render_bisection(directory, self._question, events, self._states, self._titles, self._arguments)
         picture = f", {PICTURE} beside it" if found.chances else ""
         print(f"page: {page}{picture}")
 
 
-def _culprit(question: Question, found: BisectionState) -> str:
-    step = found.step
-    if isinstance(step, Ask) or step.kind is not VerdictKind.FOUND or step.candidates is None:
-        return ""
-    return question.versions[step.candidates.first]
-
-
 # ``nfvperf bisect``.
-
-FOUND, REFUSED, OPEN = 0, 1, EXIT_STATUS[RunFate.INCONCLUSIVE]
-"""One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
 
 
 def _add_parser(commands: Commands) -> None:
@@ -123,15 +112,15 @@ BISECT = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_tes
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
-    """Ends with the statuses of docs/reference/exit-status.md."""
+    """Run the bisection; exit statuses are in docs/reference/exit-status.md."""
     try:
-        with _asked_to_end():
+        with _signals_as_ctrl_c():
             return _run(arguments)
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
         return EXIT_STATUS[RunFate.USAGE]
     except TestbedError as error:
-        print()  # ends the line of the step that was under way
+        print()  # ends the line of the current step
         print(f"nfvperf: {error}\nWhat was seen is kept: the same command goes on with it.", file=sys.stderr)
         return EXIT_STATUS[RunFate.BROKEN]
     except OSError as error:
@@ -151,13 +140,13 @@ def _bisect(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _asked_to_end() -> Iterator[None]:
+def _signals_as_ctrl_c() -> Iterator[None]:
     """Treat SIGTERM and a closed terminal as Ctrl-C: end the children and wait for them.
 
-    A signal that is ignored stays so, for nohup(1).
+    An ignored signal stays ignored, for nohup(1).
     """
-    asking = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in asking}
+    handled = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in handled}
     try:
         yield
     finally:
@@ -166,7 +155,7 @@ def _asked_to_end() -> Iterator[None]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.bisect.candidates import Installer  # noqa: PLC0415
+    from pytest_nfvperf.features.bisect.candidates import Installer, commits, listed  # noqa: PLC0415
     from pytest_nfvperf.features.bisect.event_log import EventLog  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.features.bisect.trials import (  # noqa: PLC0415
         MeasuredVersions,
@@ -181,7 +170,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.metric and arguments.by is By.OUTCOMES:
         raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
     registry = Registry()
-    candidates = _candidates(arguments, registry)
+    if arguments.source is not None:
+        candidates = commits(arguments.source, arguments.good, arguments.bad)
+    else:
+        candidates = listed(arguments.good, arguments.bad, arguments.versions, registry)
     question = Question(
         tuple(candidate.name for candidate in candidates),
         arguments.confidence,
@@ -191,25 +183,27 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.smallest,
         counts=_counts(arguments),
     )
-    asked = _asked(arguments, candidates, counts=question.counts)
-    directory = arguments.log or Path("reports/bisect") / _key(asked)
+    described = _described(arguments, candidates, counts=question.counts)
+    # The same question has the same directory, so the same command continues an earlier one.
+    key = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
+    directory = arguments.log or Path("reports/bisect") / key
     installer = Installer(registry, dpdk=not arguments.without_dpdk)
     trials = MeasuredVersions(candidates, installer, arguments.behind, directory / "runs")
     account = BisectAccount(question, {each.name: each.title for each in candidates}, arguments.behind)
-    log = EventLog(directory, asked)
-    try:
+    with closing(EventLog(directory, described)) as log:
         account.open(directory, log.events)
         found = bisect(question, trials, log, account)
         account.end(directory, log.events, found)
-    finally:
-        log.close()
     installer.remove_built(candidates)
-    assert isinstance(found.step, BisectionVerdict)
-    return _status(found.step)
+    verdict = found.step
+    assert isinstance(verdict, BisectionVerdict)
+    if verdict.kind is VerdictKind.REFUSED:
+        return REFUSED
+    return FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else OPEN
 
 
 def _counts(arguments: argparse.Namespace) -> bool:
-    """True where instructions are to be looked at: asked for, or not ruled out on a machine that can have a guest."""
+    """True if instructions are to be compared: requested, or not excluded on a machine that can boot a guest."""
     if arguments.by is By.INSTRUCTIONS:
         return True
     if arguments.by is not By.EITHER or arguments.metric not in {None, INSTRUCTIONS_PER_PACKET}:
@@ -219,16 +213,8 @@ def _counts(arguments: argparse.Namespace) -> bool:
     return can_boot()
 
 
-def _candidates(arguments: argparse.Namespace, registry: Any) -> list[Candidate]:
-    from pytest_nfvperf.features.bisect.candidates import commits, listed  # noqa: PLC0415
-
-    if arguments.source is not None:
-        return commits(arguments.source, arguments.good, arguments.bad)
-    return listed(arguments.good, arguments.bad, arguments.versions, registry)
-
-
-def _asked(arguments: argparse.Namespace, candidates: list[Candidate], *, counts: bool) -> dict[str, Any]:
-    """What a log is about: the first lines of two logs are the same where what they hold may be mixed."""
+def _described(arguments: argparse.Namespace, candidates: list[Candidate], *, counts: bool) -> dict[str, Any]:
+    """The first line of a log: events may only be mixed with those of the same description."""
     return {
         "versions": [each.commit.commit if each.commit else each.where for each in candidates],
         "arguments": arguments.behind,
@@ -242,20 +228,7 @@ def _asked(arguments: argparse.Namespace, candidates: list[Candidate], *, counts
     }
 
 
-def _key(asked: dict[str, Any]) -> str:
-    """The same question has the same directory, so the same command goes on."""
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def _status(verdict: BisectionVerdict) -> int:
-    if verdict.kind is VerdictKind.REFUSED:
-        return REFUSED
-    return FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else OPEN
-
-
 # ``nfvperf judge``, with the exit statuses of ``git bisect run``.
-
-_SHORT = 12
 
 
 def _add_judge_parser(commands: Commands) -> None:
@@ -277,19 +250,18 @@ JUDGE = Command(_add_judge_parser, usage_status=int(Judged.CANNOT_TELL), takes_t
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    """Whatever goes wrong is no answer; any other status would convict the version that is being tested."""
+    """Any error is no answer; any other status would blame the version under test."""
     try:
-        found = _judgement(arguments)
+        judgement = _judgement(arguments)
     except KeyboardInterrupt:
-        found = VersionJudgement(Judged.STOP, "interrupted")
+        judgement = VersionJudgement(Judged.STOP, "interrupted")
     except NfvperfError as error:
-        found = VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {error}")
+        judgement = VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {error}")
     except Exception as error:  # noqa: BLE001 - Python would end with 1, which means "bad"
-        found = VersionJudgement(
-            Judged.CANNOT_TELL, f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}"
-        )
-    print(f"nfvperf judge: {found.why}", flush=True)
-    return int(found.judged)
+        why = f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}"
+        judgement = VersionJudgement(Judged.CANNOT_TELL, why)
+    print(f"nfvperf judge: {judgement.why}", flush=True)
+    return int(judgement.judged)
 
 
 def _judgement(arguments: argparse.Namespace) -> VersionJudgement:
@@ -309,20 +281,19 @@ def _judgement(arguments: argparse.Namespace) -> VersionJudgement:
 
 @contextmanager
 def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
-    """The name of the version that is checked out in ``--source``; what was built for it is removed at the end."""
+    """Build what is checked out in ``--source``, and remove it at the end; gives the version's name."""
     if arguments.source is None:
         yield None
         return
-    from pytest_nfvperf.features.versions.adding import Asked, add  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.adding import VersionRequest, add  # noqa: PLC0415
     from pytest_nfvperf.features.versions.git_build import find_revision  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
     registry = Registry()
-    commit = find_revision(arguments.source, "HEAD").commit
-    name = f"judge-{commit[:_SHORT]}"
-    asked = Asked("git:HEAD", name, source=arguments.source, dpdk=not arguments.without_dpdk)
+    name = f"judge-{find_revision(arguments.source, 'HEAD').commit[:12]}"
+    request = VersionRequest("git:HEAD", name, source=arguments.source, dpdk=not arguments.without_dpdk)
     try:
-        yield add(asked, registry).version.name
+        yield add(request, registry).version.name
     finally:
         if registry.has(name):
             registry.remove(name)

@@ -1,6 +1,6 @@
 """The log of a bisection as JSON lines: the question, then all events. A later process continues from it.
 
-Each line is on the disk before the next measurement begins. The next process removes a line that a kill cut off.
+Each line is on the disk before the next measurement begins. The next process removes a line that a kill truncated.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,18 +26,18 @@ _KINDS: dict[str, type[Event]] = {"compared": VersionComparison, "ran": Ran, "un
 
 
 class EventLog:
-    """The log in a directory, which one process at a time has.
+    """The log in a directory, locked by one process at a time.
 
     Args:
-        directory: it is made where it is not there.
-        asked: what the bisection is about, as plain JSON.
+        directory: made if it does not exist.
+        question: what the bisection is about, as plain JSON.
 
     Raises:
-        ConfigError: another process has it, or it is of another question; says in what they differ.
+        ConfigError: another process has the log, or it belongs to another question; says how they differ.
         TestbedError: it cannot be written.
     """
 
-    def __init__(self, directory: Path, asked: Mapping[str, Any]) -> None:
+    def __init__(self, directory: Path, question: Mapping[str, Any]) -> None:
         self.path = directory / LOG
         self._events: list[Event] = []
         try:
@@ -44,55 +45,47 @@ class EventLog:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise self._broken(error) from error
-        try:
-            self._lock()
-            self._read({"kind": "bisection", "schema": SCHEMA, **_plain(asked)})
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConfigError(
+                    "another bisection writes here: wait for it to end, or name another directory by --log",
+                    file=str(self.path),
+                ) from error
+            as_read_back = json.loads(json.dumps(dict(question)))  # lists for tuples
+            self._read({"kind": "bisection", "schema": SCHEMA, **as_read_back})
+            undo.pop_all()
 
     @property
     def events(self) -> Sequence[Event]:
         return self._events
 
     def append(self, event: Event) -> None:
-        """Write one more and wait until the disk has it; TestbedError where it cannot be written."""
         kind = next(name for name, made in _KINDS.items() if made is type(event))
         self._write({"kind": kind, **asdict(event)})
         self._events.append(event)
 
     def close(self) -> None:
-        """Let another process have it."""
         os.close(self._fd)
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(
-                "another bisection writes here: wait for it to end, or name another directory by --log",
-                file=str(self.path),
-            ) from error
-
-    def _read(self, asked: Mapping[str, Any]) -> None:
+    def _read(self, question: Mapping[str, Any]) -> None:
         *lines, rest = self.path.read_bytes().split(b"\n")
         if rest:
             os.ftruncate(self._fd, os.fstat(self._fd).st_size - len(rest))
         if not lines:
-            self._write(asked)
+            self._write(question)
             return
-        self._check(self._parsed(lines[0], 1), asked)
+        there = self._parsed(lines[0], 1)
+        for key in {**there, **question}:
+            if there.get(key) != question.get(key):
+                raise ConfigError(
+                    f"this log is of another bisection: its {key} is {_shown(there.get(key))}, yours is "
+                    f"{_shown(question.get(key))}. Ask the same to go on with it, or name another directory by --log",
+                    file=str(self.path),
+                )
         self._events = [self._event(self._parsed(line, number), number) for number, line in enumerate(lines[1:], 2)]
-
-    def _check(self, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-        keys = [key for key in {**there, **asked} if there.get(key) != asked.get(key)]
-        if keys:
-            key = keys[0]
-            raise ConfigError(
-                f"this log is of another bisection: its {key} is {_shown(there.get(key))}, yours is "
-                f"{_shown(asked.get(key))}. Ask the same to go on with it, or name another directory by --log",
-                file=str(self.path),
-            )
 
     def _event(self, data: Mapping[str, Any], number: int) -> Event:
         kind = _KINDS.get(str(data.get("kind")))
@@ -137,13 +130,7 @@ class EventLog:
         )
 
 
-def _plain(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is read back: lists for tuples."""
-    return dict(json.loads(json.dumps(dict(asked))))
-
-
 def _shown(value: object) -> str:
-    """In short: of a long list how many, its first and its last."""
     if isinstance(value, list) and len(value) > 6:
         return f"a list of {len(value)} from {value[0]!r} to {value[-1]!r}"
     return repr(value)

@@ -14,10 +14,10 @@ from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
 
 
 class By(StrEnum):
-    """What sets good from bad.
+    """What distinguishes good from bad.
 
-    EITHER: outcomes, where the bad end fails and the good one does not; else instructions a packet, where they differ
-    and can be counted; else rates.
+    EITHER: outcomes, if the bad end fails and the good one does not; else instructions a packet, if they differ and can
+    be counted; else rates.
     """
 
     EITHER = "either"
@@ -28,16 +28,16 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked.
+    """The question of a bisection.
 
     Attributes:
         versions: names in order, the good end first and the bad one last.
         confidence: probability that one version, or one range, must reach.
-        metric: only figures of this metric count; None for all.
-        by: what sets good from bad.
-        most_blocks: of one version, after which noise keeps its side open.
+        metric: only figures of this metric count; None: all.
+        by: what distinguishes good from bad.
+        most_blocks: of one version; after that it stays undecided.
         smallest: the ends must differ in a rate by at least this part: 0.005 for 0.5 %.
-        counts: instructions can be counted here: they are looked at before rates.
+        counts: instructions can be counted here; they are compared before rates.
     """
 
     versions: tuple[str, ...]
@@ -50,7 +50,6 @@ class Question:
 
     @property
     def bad(self) -> int:
-        """Number of the bad end."""
         return len(self.versions) - 1
 
 
@@ -62,7 +61,7 @@ class MetricDifference:
         test: pytest's node id.
         metric: "forwarding_rate".
         log_ratio: natural logarithm of version over base.
-        standard_error: of ``log_ratio``; what the number of blocks cannot tell of its own spread is in it.
+        standard_error: of ``log_ratio``; includes the uncertainty of an estimate from few blocks.
         more_is_better: False for costs and latencies.
     """
 
@@ -79,11 +78,13 @@ class MetricDifference:
 
 @dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """A version was measured against a base, in so many blocks.
+    """A version was measured against a base.
 
     Attributes:
+        base, version: by number.
+        blocks: of fresh builds.
         figures: those with an interval.
-        again: to confirm what was found.
+        again: to confirm the culprit.
         note: why there is no figure.
         virtual: instructions were counted; no rate was measured.
     """
@@ -99,7 +100,7 @@ class VersionComparison:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The tests ran once on a version. ``failed``: (test, reason) of each. ``again``: to confirm what was found."""
+    """The tests ran once on a version. ``failed``: (test, reason) of each. ``again``: to confirm the culprit."""
 
     version: int
     passed: tuple[str, ...]
@@ -120,7 +121,7 @@ Event = VersionComparison | Ran | Unusable
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A log-ratio of a version to the good end, of all its blocks."""
+    """The log-ratio of a version to the good end, from all its blocks."""
 
     value: float
     variance: float
@@ -128,7 +129,6 @@ class Estimate:
 
     @property
     def error(self) -> float:
-        """Standard error."""
         return math.sqrt(self.variance)
 
     def interval(self, z: float = 1.96) -> tuple[float, float, float]:
@@ -138,7 +138,7 @@ class Estimate:
 
 
 def pooled(parts: Sequence[Estimate]) -> Estimate:
-    """Several measurements of one version as one, each weighed by its precision."""
+    """Several measurements of one version as one, each weighted by its precision."""
     weight = sum(1 / part.variance for part in parts)
     value = sum(part.value / part.variance for part in parts) / weight
     return Estimate(value, 1 / weight, sum(part.blocks for part in parts))
@@ -161,19 +161,18 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class BisectionSubject:
-    """What a bisection goes by: a metric of a test, or (``metric`` is None) whether the test passes."""
+    """What a bisection compares: a metric of a test, or (``metric`` is None) whether the test passes."""
 
     test: str
     metric: str | None = None
 
     @property
     def virtual(self) -> bool:
-        """True where instructions are counted for it."""
         return self.metric in VIRTUAL_METRICS
 
 
 def estimates(events: Sequence[Event], subject: BisectionSubject, *, again: bool = False) -> dict[int, Estimate]:
-    """By version: what its comparisons say of the subject."""
+    """The estimate of the subject by version."""
     parts: dict[int, list[Estimate]] = {}
     for event in events:
         if isinstance(event, VersionComparison) and event.again is again:
@@ -185,16 +184,16 @@ def estimates(events: Sequence[Event], subject: BisectionSubject, *, again: bool
 
 
 def runs(events: Sequence[Event], test: str, *, again: bool = False) -> dict[int, Runs]:
-    """By version: how often the test failed and passed."""
-    found: dict[int, Runs] = {}
+    """How often the test failed and passed, by version."""
+    counts: dict[int, Runs] = {}
     for event in events:
         if isinstance(event, Ran) and event.again is again:
             failed, passed = test in dict(event.failed), test in event.passed
             if failed or passed:
-                found[event.version] = found.get(event.version, Runs()) + Runs(int(failed), int(passed))
-    return found
+                counts[event.version] = counts.get(event.version, Runs()) + Runs(int(failed), int(passed))
+    return counts
 
 
 def unusable(events: Sequence[Event]) -> dict[int, str]:
-    """Versions that cannot be used, and why."""
+    """Why each unusable version is."""
     return {event.version: event.why for event in events if isinstance(event, Unusable)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -23,37 +22,34 @@ _MOST_NAMES = 24
 PAGE, PICTURE = "bisection.html", "bisection.png"
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """What a page tells.
+def render_bisection(
+    directory: Path,
+    question: Question,
+    events: Sequence[Event],
+    states: Sequence[BisectionState],
+    titles: Mapping[str, str],
+    arguments: Sequence[str],
+) -> Path:
+    """Write the page and the picture; returns the page's path.
 
-    Attributes:
-        question: what was asked.
-        events: what was seen, in order.
-        after: where the bisection stood after each of them; the last is the verdict.
+    Args:
+        directory: for both.
+        question: of the bisection.
+        events: in order.
+        states: after each event; the last has the verdict.
         titles: of versions, by name; of commits their subjects.
         arguments: of pytest.
     """
-
-    question: Question
-    events: Sequence[Event]
-    after: Sequence[BisectionState]
-    titles: Mapping[str, str]
-    arguments: Sequence[str]
-
-
-def render_bisection(story: Story, directory: Path) -> Path:
-    """Write the page and the picture; returns the page's path."""
-    now = story.after[-1]
-    names = story.question.versions
+    now = states[-1]
+    names = question.versions
     chart = Markup()
     if now.chances:
-        figure = bisection_chart(story.question, story.events, now)
+        figure = bisection_chart(question, events, now)
         chart = Markup(to_svg(figure, f"bisection of {names[0]} to {names[-1]}"))  # noqa: S704 - our own drawing
         (directory / PICTURE).write_bytes(to_png(figure))
     steps = [
-        (names[event.version], story.titles.get(names[event.version], ""), event_text(story.question, event, standing))
-        for event, standing in zip(story.events, story.after, strict=True)
+        (names[event.version], titles.get(names[event.version], ""), event_text(question, event, state))
+        for event, state in zip(events, states, strict=True)
     ]
     page = environment().get_template("bisection.html")
     text = page.render(
@@ -61,10 +57,10 @@ def render_bisection(story: Story, directory: Path) -> Path:
         good=names[0],
         bad=names[-1],
         between=len(names) - 2,
-        lines=list(verdict_lines(story.question, story.events, now)),
+        lines=list(verdict_lines(question, events, now)),
         chart=chart,
         steps=steps,
-        arguments=list(story.arguments),
+        arguments=list(arguments),
         subject=now.subject,
     )
     write_whole(directory / PAGE, text)

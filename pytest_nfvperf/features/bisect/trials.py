@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 from pytest_nfvperf.adapters.evidence.reader import PATTERN, conclude, read_run
 from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.features.bisect.beliefs import failed, passed
-from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, Purpose, standing
+from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, Purpose, bisection_state
 from pytest_nfvperf.features.bisect.candidates import Candidate, Installer, NotUsableError
 from pytest_nfvperf.features.bisect.events import (
     BisectionSubject,
@@ -33,20 +32,33 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunConclusion, RunFate
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
 
-# What the loop needs: measurements, a log, and output.
+OUTPUT = "output.txt"
+NO_PAGE = ("--nfv-report", "none")
+"""A bisection has a page of its own; `nfvperf report` makes that of a single run."""
+DOCUMENT = "comparison.json"
+BASE, VERSION = "base", "version"
+ROUNDS = 6
+"""Builds of each side whose instructions are counted: five bound a ratio, six also if one is disturbed. A bisection
+learns from all versions by how much equal builds differ, so it needs no second build of the base."""
+INSTRUCTIONS_ERROR = 0.0003
+"""Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
+
+_SCHEMA = 1
+_END_S = 90.0
+"""A run that is asked to end takes its testbed down and writes its report."""
 
 
 class VersionTrials(Protocol):
     """Measures versions."""
 
     def measure(self, ask: Ask) -> Event:
-        """Do what is asked.
+        """Make a measurement.
 
         Returns:
-            Compared or Ran; or Unusable for a version that neither builds nor starts.
+            The comparison or the run; Unusable for a version that does not build or start.
 
         Raises:
-            TestbedError: the testbed is broken: that says nothing of any version.
+            TestbedError: the testbed is broken, which is not the version's fault.
             ConfigError: the tests or their options cannot be used.
         """
 
@@ -58,30 +70,24 @@ class EventStore(Protocol):
     def events(self) -> Sequence[Event]: ...
 
     def append(self, event: Event) -> None:
-        """Keep one more; it is safe when this returns."""
+        """Add an event; it is on the disk when this returns."""
 
 
 class Account(Protocol):
     """Output of a bisection's progress."""
 
     def begins(self, ask: Ask) -> None:
-        """This is going to be measured."""
+        """A measurement begins."""
 
     def saw(self, event: Event, now: BisectionState) -> None:
-        """This was seen and kept, and the bisection stands so."""
-
-
-# Running a child that ends in good order, however this process ends.
-
-_END_S = 90.0
-"""A run that is asked to end takes its testbed down and writes its report."""
+        """A measurement was stored. ``now``: the state after it."""
 
 
 def run_child(argv: Sequence[str], log: Path) -> int:
-    """Run it with its output in ``log``; returns its exit status.
+    """Run a command with its output in ``log``; returns its exit status.
 
-    It has a process group of its own: Ctrl-C is for us, who then ask it to end, and wait. If we are killed, the kernel
-    sends it SIGTERM, upon which it removes what it made.
+    It has a process group of its own: Ctrl-C reaches only this process, which then asks it to end, and waits. If this
+    process is killed, the kernel sends the child SIGTERM, and it removes what it made.
 
     Raises:
         TestbedError: it cannot be started.
@@ -98,27 +104,16 @@ def run_child(argv: Sequence[str], log: Path) -> int:
         return child.wait()
     finally:
         if child.poll() is None:
-            _end(child)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    child.send_signal(signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        child.wait(_END_S)
-        return
-    child.kill()
-    child.wait()
-
-
-# One run of pytest, read back from its evidence.
-
-OUTPUT = "output.txt"
-NO_PAGE = ("--nfv-report", "none")
-"""A bisection has a page of its own; `nfvperf report` makes that of a single run."""
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
 
 
 def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
-    """Run pytest, and say what became of the run.
+    """Run pytest once, and read its conclusion from its evidence.
 
     Args:
         arguments: of pytest.
@@ -141,23 +136,14 @@ def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
     return conclude(read_run(found[0]))
 
 
-# ``nfvperf compare`` of two versions.
-
-DOCUMENT = "comparison.json"
-BASE, VERSION = "base", "version"
-_SCHEMA = 1
-ROUNDS = 6
-"""Builds of each side whose instructions are counted: five bound a ratio, six also if one is disturbed. A bisection
-learns from all versions by how much equal builds differ, so it needs no second build of the base."""
-INSTRUCTIONS_ERROR = 0.0003
-"""Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
-
-
 @dataclass(frozen=True, slots=True)
 class ComparisonAnswer:
-    """Result of a comparison: the figures with an interval, or why there is none.
+    """Result of a comparison.
 
-    ``blocks``: of fresh builds, of the figure that has most.
+    Attributes:
+        blocks: of fresh builds; of the figure that has most.
+        figures: those with an interval.
+        note: why there is no figure.
     """
 
     blocks: int
@@ -168,21 +154,21 @@ class ComparisonAnswer:
 def compare(
     base: str, version: str, arguments: Sequence[str], results: Path, *, blocks: int | None
 ) -> ComparisonAnswer | str:
-    """Compare two versions.
+    """Compare two versions by ``nfvperf compare``.
 
     Args:
-        base: what the version is compared with, as for ``--nfv-ovs``.
+        base: as for ``--nfv-ovs``.
         version: likewise.
         arguments: of pytest.
         results: a new directory, for this comparison alone.
-        blocks: of fresh builds, after which it ends though it tells nothing yet; None: count instructions.
+        blocks: of fresh builds, after which it ends even without a result; None: count instructions.
 
     Returns:
-        The figures; or why the version does not do what the tests need, though the base does.
+        The figures; or why the version cannot do what the tests need, though the base can.
 
     Raises:
         ConfigError: the arguments cannot be used.
-        TestbedError: there is no comparison, and it is not the version's fault.
+        TestbedError: there is no comparison, which is not the version's fault.
     """
     results.mkdir(parents=True)
     output = results / OUTPUT
@@ -203,10 +189,10 @@ def compare(
 
 
 def read_comparison(path: Path) -> ComparisonAnswer | str:
-    """What ``comparison.json`` says of the second side (docs/reference/comparison.md).
+    """The second side in ``comparison.json`` (docs/reference/comparison.md).
 
     Raises:
-        TestbedError: it is of another schema, or nothing was measured through no fault of the version.
+        TestbedError: it has another schema, or nothing was measured, which is not the version's fault.
     """
     document = json.loads(path.read_text(encoding="utf-8"))
     if document.get("schema") != _SCHEMA:
@@ -225,14 +211,14 @@ def read_comparison(path: Path) -> ComparisonAnswer | str:
 
 
 def _name(comparison: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]]) -> str:
-    """The test; with the labels that set it apart where the test made several comparisons."""
+    """The test; with the labels that distinguish it where the test made several comparisons."""
     same = [other["labels"] for other in comparisons if other["test"] == comparison["test"]]
-    apart = [
+    distinct = [
         f"{name}={value}"
         for name, value in comparison["labels"].items()
         if any(labels.get(name) != value for labels in same)
     ]
-    return " ".join([comparison["test"], *apart])
+    return " ".join([comparison["test"], *distinct])
 
 
 def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDifference]:
@@ -246,14 +232,16 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDiffere
                 yield MetricDifference(test, metric["metric"], math.log(ratio), error, metric["better"] == "higher")
 
 
-# Measurements by ``nfvperf compare``, or by one run of the tests.
-
-_INTERRUPTED = "the tests were interrupted"
-
-
 @dataclass(frozen=True, slots=True)
 class MeasuredVersions:
-    """Versions on this machine. ``arguments``: of pytest. ``results``: holds a directory for each run."""
+    """Fulfils VersionTrials on this machine, by ``nfvperf compare`` or by one run of the tests.
+
+    Attributes:
+        candidates: by number.
+        installer: builds them.
+        arguments: of pytest.
+        results: gets a directory for each run.
+    """
 
     candidates: Sequence[Candidate]
     installer: Installer
@@ -270,19 +258,12 @@ class MeasuredVersions:
         again = ask.purpose is Purpose.CONFIRM
         if not ask.blocks:
             return self._run(ask.version, wheres[1], again=again)
-        if ask.virtual:
-            return self._counted(ask, wheres, again=again)
-        found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), blocks=ask.blocks)
-        if isinstance(found, str):
-            return Unusable(ask.version, found)
-        return VersionComparison(ask.base, ask.version, found.blocks, found.figures, again, found.note)
-
-    def _counted(self, ask: Ask, wheres: Sequence[str], *, again: bool) -> Event:
-        """Instructions. Tests at the ends that do not offer them, and a machine without guests, are no mistake."""
+        blocks = None if ask.virtual else ask.blocks
         try:
-            found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask), blocks=None)
+            found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask.version), blocks=blocks)
         except (ConfigError, TestbedError) as error:
-            if ask.purpose is not Purpose.ENDS:
+            # Tests that count no instructions, or a machine without guests, are no mistake: rates may differ.
+            if not (ask.virtual and ask.purpose is Purpose.ENDS):
                 raise
             why = error.message.strip().partition("\n")[0]
             return VersionComparison(
@@ -290,54 +271,52 @@ class MeasuredVersions:
             )
         if isinstance(found, str):
             return Unusable(ask.version, found)
-        return VersionComparison(ask.base, ask.version, found.blocks, found.figures, again, found.note, virtual=True)
+        return VersionComparison(
+            ask.base, ask.version, found.blocks, found.figures, again, found.note, virtual=ask.virtual
+        )
 
     def _run(self, version: int, where: str, *, again: bool) -> Event:
-        """A version on which the testbed breaks is unusable, if it does not break on the good end as well."""
         run = self._conclusion(version, where)
         good = tuple(test.node_id for test in run.tests if passed(test))
         bad = tuple((test.node_id, test.told or test.reason) for test in run.tests if failed(test))
         if good or bad or run.fate is not RunFate.BROKEN:
             return Ran(version, good, bad, again)
+        # The version is unusable only if the testbed does not break on the good end as well.
         control = self._conclusion(0, self.installer.where(self.candidates[0])) if version else run
         if control.fate is RunFate.BROKEN:
             raise TestbedError(f"the testbed broke on {self.candidates[0].name}: {control.last_line}")
         return Unusable(version, run.reason)
 
     def _conclusion(self, version: int, where: str) -> RunConclusion:
-        directory = self._new_directory(Ask(version, version, 0, Purpose.SEARCH))
-        run = run_tests([*self.arguments, "--nfv-ovs", where], directory)
+        run = run_tests([*self.arguments, "--nfv-ovs", where], self._new_directory(version))
         if run.fate in {RunFate.USAGE, RunFate.EMPTY}:
             raise ConfigError(f"the tests cannot be run: {run.last_line}")
         if run.fate in {RunFate.INTERRUPTED, RunFate.KILLED, RunFate.INTERNAL}:
-            raise TestbedError(f"{_INTERRUPTED} on {self.candidates[version].name}: {run.last_line}")
+            raise TestbedError(f"the tests were interrupted on {self.candidates[version].name}: {run.last_line}")
         return run
 
-    def _new_directory(self, ask: Ask) -> Path:
+    def _new_directory(self, version: int) -> Path:
         """``007-v12``: in the order of time, with the version's name."""
-        name = self.candidates[ask.version].name.replace(":", "-").replace("/", "-")
+        name = self.candidates[version].name.replace(":", "-").replace("/", "-")
         taken = {path.name.partition("-")[0] for path in self.results.glob("*-*")}
         number = next(each for each in itertools.count(1) if f"{each:03}" not in taken)
         return self.results / f"{number:03}-{name}"
 
 
-# The loop: measure and record until there is a verdict.
-
-
 def bisect(question: Question, trials: VersionTrials, store: EventStore, account: Account) -> BisectionState:
-    """Measure until there is a verdict; continues from the events in ``store``."""
-    now = standing(question, store.events)
+    """Measure and record until there is a verdict; continues from the events in ``store``."""
+    now = bisection_state(question, store.events)
     while isinstance(now.step, Ask):
         account.begins(now.step)
-        event = _answering(trials.measure(now.step), now.subject)
+        event = _relevant(trials.measure(now.step), now.subject)
         store.append(event)
-        now = standing(question, store.events)
+        now = bisection_state(question, store.events)
         account.saw(event, now)
     return now
 
 
-def _answering(event: Event, subject: BisectionSubject | None) -> Event:
-    """The event; or, where it has nothing of what the bisection goes by, that its version cannot be used."""
+def _relevant(event: Event, subject: BisectionSubject | None) -> Event:
+    """The event; Unusable if it has no figure or outcome of the bisection's subject."""
     match event:
         case VersionComparison() if subject and subject.metric:
             if all(BisectionSubject(figure.test, figure.metric) != subject for figure in event.figures):

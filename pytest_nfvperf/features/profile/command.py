@@ -239,7 +239,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.features.profile.costs import difference_lines, profile_lines  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import (  # noqa: PLC0415
         Registry,
-        resolved,
+        resolve_version,
     )
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
     from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs  # noqa: PLC0415
@@ -248,7 +248,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     if len(names) > 2 or len(set(names)) < len(names):
         raise ConfigError(f"name one version, or two that differ, not {', '.join(names)}")
     registry, profiled = Registry(), _profile_setup(arguments)
-    places = [resolved(NamedOvs(name, name), registry).prefix for name in names]
+    places = [resolve_version(NamedOvs(name, name), registry).prefix for name in names]
     found = [profile_functions(name, place, profiled) for name, place in zip(names, places, strict=True)]
     if len(found) == 1:
         lines = profile_lines(found[0], arguments.most)

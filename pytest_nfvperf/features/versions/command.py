@@ -1,4 +1,4 @@
-"""nfvperf ovs: versions are added, listed, verified by a short measurement, and removed."""
+"""nfvperf ovs: add, list and remove versions, and verify them by a short measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
-from pytest_nfvperf.features.versions.registry import checksum, files_of
+from pytest_nfvperf.features.versions.adding import GIT, VersionRequest, add, remove_orphaned_workshops
+from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
 from pytest_nfvperf.measure.rig import Rig
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
@@ -29,18 +30,23 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# ``nfvperf ovs verify``: start a version privately, pass frames through it, and report what it lacks.
-
 _DATAPATHS = ("dpdk", "netdev")
 _SETTINGS = (Tuning(smc=True), Tuning(auto_lb=True), Tuning(rxq_assign="group"), Tuning(pmd_sleep_max_us=1))
 _LOAD_FPS, _DURATION_S = 1000, 0.5
 
 
+# ``nfvperf ovs verify``: start a version privately, send frames through it, and report what it lacks.
+
+
 @dataclass(frozen=True, slots=True)
-class Passed:
+class DatapathResult:
     """Frames through one datapath of a version.
 
-    ``problem``: why none passed; empty where some did. ``failed``: it should have been possible on this machine.
+    Attributes:
+        datapath: "dpdk" or "netdev".
+        sent, received: frames.
+        problem: why none passed; empty if some did.
+        failed: the problem is the version's; else this machine cannot run the datapath.
     """
 
     datapath: str
@@ -51,16 +57,18 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """What was found of a version.
+class VerifiedVersion:
+    """The result of a verification.
 
     Attributes:
-        problems: what makes it unusable, or another version than the one that was added.
-        lacks: what newer or other builds have, and this one does not.
+        version: verified.
+        passed: one result for each datapath.
+        lacks: features of newer or other builds that this one does not have.
+        problems: what makes it unusable, or differs from the version that was added.
     """
 
     version: KeptVersion
-    passed: tuple[Passed, ...]
+    passed: tuple[DatapathResult, ...]
     lacks: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -70,12 +78,12 @@ class Verified:
         return passed and not self.problems and not any(each.failed for each in self.passed)
 
 
-def verify(version: KeptVersion) -> Verified:
-    """Start it and send frames through it, on DPDK's datapath and on the one without.
+def verify(version: KeptVersion) -> VerifiedVersion:
+    """Start a version and send frames through its datapaths.
 
     Raises:
-        ConfigError: its files are gone, or a library is.
-        TestbedError: the machine cannot be taken: another run measures.
+        ConfigError: its files or a library are gone.
+        TestbedError: another run measures on this machine.
     """
     binaries = locate(version.place)
     found = discover_testbed()
@@ -87,14 +95,19 @@ def verify(version: KeptVersion) -> Verified:
         rig.close()
     finally:
         backend.close()
-    return Verified(version, passed, _lacks(binaries), _problems(version, binaries))
+    problems = []
+    if checksum(files_of(binaries), Path(version.place)) != version.checksum:
+        problems.append(f"its files in {version.place} are not those that were added: remove it, and add it again")
+    if binaries.version != version.version:
+        problems.append(f"it says it is OVS {binaries.version}, and was added as {version.version}")
+    return VerifiedVersion(version, passed, _lacks(binaries), tuple(problems))
 
 
-def _pass_frames(backend: LocalBackend, rig: Rig, datapath: str) -> Passed:
+def _pass_frames(backend: LocalBackend, rig: Rig, datapath: str) -> DatapathResult:
     dut = Dut(datapath)
     missing = backend.lacks(dut)
     if missing is not None:
-        return Passed(datapath, problem=missing)
+        return DatapathResult(datapath, problem=missing)
     traffic = Traffic(frame_size=128)
     try:
         live = rig.live(phy2phy(), 0, dut)
@@ -104,19 +117,10 @@ def _pass_frames(backend: LocalBackend, rig: Rig, datapath: str) -> Passed:
     except NfvperfError as error:
         if isinstance(error, TestbedError):
             error = rig.broken("verify", error)
-        return Passed(datapath, problem=str(error), failed=True)
+        return DatapathResult(datapath, problem=str(error), failed=True)
     silent = [str(count.direction) for count in result.counts if not count.received]
     problem = f"no frame came through {', '.join(silent)}" if silent else ""
-    return Passed(datapath, result.sent, result.received, problem, failed=bool(silent))
-
-
-def _problems(version: KeptVersion, binaries: OvsBinaries) -> tuple[str, ...]:
-    problems = []
-    if checksum(files_of(binaries), Path(version.place)) != version.checksum:
-        problems.append(f"its files in {version.place} are not those that were added: remove it, and add it again")
-    if binaries.version != version.version:
-        problems.append(f"it says it is OVS {binaries.version}, and was added as {version.version}")
-    return tuple(problems)
+    return DatapathResult(datapath, result.sent, result.received, problem, failed=bool(silent))
 
 
 def _lacks(binaries: OvsBinaries) -> tuple[str, ...]:
@@ -164,27 +168,18 @@ OVS = Command(_add_parser)
 
 
 def _add(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.versions.adding import (  # noqa: PLC0415 - each command imports its own
-        GIT,
-        Asked,
-        add,
-        remove_forsaken,
-    )
-    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
-
     registry = Registry()
-    asked = Asked(arguments.what, arguments.name, arguments.mirror, arguments.source, dpdk=not arguments.without_dpdk)
-    added = add(asked, registry)
+    dpdk = not arguments.without_dpdk
+    request = VersionRequest(arguments.what, arguments.name, arguments.mirror, arguments.source, dpdk)
+    added = add(request, registry)
     print(f"{'added' if added.new else 'there already:'} {_described(added.version)}")
-    if asked.what.startswith(GIT):
-        for line in remove_forsaken(registry):
+    if request.what.startswith(GIT):
+        for line in remove_orphaned_workshops(registry):
             print(line)
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
-    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
-
     kept = Registry().all()
     for version in kept:
         print(_described(version))
@@ -194,10 +189,6 @@ def _list(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Ends with 1 where one is not usable."""
-    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
-    from pytest_nfvperf.model.errors import NfvperfError  # noqa: PLC0415
-
     registry = Registry()
     kept = [registry.find(name) for name in arguments.names] or registry.all()
     good = True
@@ -208,14 +199,18 @@ def _verify(arguments: argparse.Namespace) -> int:
             print(f"{_described(version)}\n  NOT usable: {error}", file=sys.stderr)
             good = False
             continue
-        print("\n".join(_verified_lines(found)))
+        lines = [_described(version)]
+        lines += [f"  {_passed_text(each)}" for each in found.passed]
+        lines += [f"  lacks {what}" for what in found.lacks]
+        lines += [f"  NOT usable: {problem}" for problem in found.problems]
+        if all(each.problem for each in found.passed):
+            lines.append("  NOT usable: frames pass on none of its datapaths")
+        print("\n".join(lines))
         good = good and found.good
     return 0 if good else 1
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
-
     registry = Registry()
     for name in arguments.names:
         registry.remove(name)
@@ -231,17 +226,7 @@ def _described(version: KeptVersion) -> str:
     )
 
 
-def _verified_lines(found: Verified) -> list[str]:
-    lines = [_described(found.version)]
-    lines += [f"  {_passed_text(each)}" for each in found.passed]
-    lines += [f"  lacks {what}" for what in found.lacks]
-    lines += [f"  NOT usable: {problem}" for problem in found.problems]
-    if all(each.problem for each in found.passed):
-        lines.append("  NOT usable: frames pass on none of its datapaths")
-    return lines
-
-
-def _passed_text(passed: Passed) -> str:
+def _passed_text(passed: DatapathResult) -> str:
     if passed.problem:
         return f"{passed.datapath}: {'FAILED' if passed.failed else 'not possible here'}: {passed.problem}"
     return f"{passed.datapath}: {passed.received} of {passed.sent} frames came through"

@@ -1,8 +1,8 @@
 """Open vSwitch built from a git tree at a revision.
 
 The user's tree is only read. A workshop below ``~/.cache/nfvperf/ovs-builds/<key>`` keeps ``tree`` (a clone that shares
-its objects), ``build`` (out of tree) and ``configured`` (the options of a successful configure), so that the next
-revision compiles only its changes (by ccache, if installed). Each revision is installed to a prefix of its own.
+its objects), ``build`` (out of tree) and ``configured`` (the options of a successful configure). So the next revision
+compiles only its changes (by ccache, if installed). Each revision is installed to a prefix of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 TOOLS = ("git", "autoreconf", "automake", "libtoolize", "cc", "make", "pkg-config")
 _PREFIX = "/nfvperf-ovs"
-"""Built in, and used by nothing that a private instance reads: it is told its directories."""
+"""Compiled into the programs, but unused: a private instance gets its directories as arguments."""
 _GIT_DEADLINE_S, _BOOT_DEADLINE_S, _CONFIGURE_DEADLINE_S, _MAKE_DEADLINE_S = 120.0, 180.0, 300.0, 1800.0
 _MARKS = ("boot.sh", "vswitchd/ovs-vswitchd.c")
 _SAID_LINES = 15
@@ -34,19 +34,11 @@ class Revision:
     commit: str
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A prefix that was made. ``options``: how, by name."""
-
-    prefix: Path
-    options: tuple[tuple[str, str], ...]
-
-
 def find_revision(source: Path, revision: str) -> Revision:
-    """The commit that a revision of a tree is.
+    """Resolve a revision to a commit.
 
     Raises:
-        ConfigError: no git tree of Open vSwitch, no such revision, or changes that a build of it would not have.
+        ConfigError: no git tree of Open vSwitch, no such revision, or uncommitted changes that a build would lack.
     """
     _check_tools(("git",))
     top, bare = _top(source)
@@ -73,25 +65,30 @@ def find_revision(source: Path, revision: str) -> Revision:
 
 
 def _top(source: Path) -> tuple[Path, bool]:
-    """The top of the tree that a directory is in, and whether it is a bare one, whose top is the repository itself."""
+    """The top of a directory's tree, and whether it is bare; the top of a bare one is the repository."""
     try:
         if _git(source, "rev-parse", "--is-bare-repository") == "true":
             return Path(_git(source, "rev-parse", "--absolute-git-dir")), True
         return Path(_git(source, "rev-parse", "--show-toplevel")), False
     except TestbedError as error:
         raise ConfigError(
-            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_said(error)})"
+            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_last_words(error)})"
         ) from error
 
 
-def build(revision: Revision, workshops: Path, destination: Path, *, dpdk: bool) -> Built:
-    """Compile a revision and install it below ``destination``; the caller holds the lock.
+def build(
+    revision: Revision, workshops: Path, destination: Path, *, dpdk: bool
+) -> tuple[Path, tuple[tuple[str, str], ...]]:
+    """Compile a revision and install it; the caller holds the lock.
 
     Args:
         revision: what to build.
         workshops: where trees and build directories are kept.
-        destination: an empty directory, in which the prefix is made.
-        dpdk: against this machine's libdpdk.
+        destination: an empty directory; gets the prefix.
+        dpdk: build against this machine's libdpdk.
+
+    Returns:
+        The prefix, and the options of the build by name.
 
     Raises:
         ConfigError: a compiler or a library is missing; says what to install.
@@ -112,7 +109,7 @@ def build(revision: Revision, workshops: Path, destination: Path, *, dpdk: bool)
     prefix = destination / "prefix"
     (destination / _PREFIX.lstrip("/")).rename(prefix)
     compiled_by = run(["cc", "--version"]).partition("\n")[0]
-    return Built(prefix, (("configure", " ".join(options)), ("compiler", compiled_by)))
+    return prefix, (("configure", " ".join(options)), ("compiler", compiled_by))
 
 
 def _check_tools(names: Sequence[str]) -> None:
@@ -122,13 +119,13 @@ def _check_tools(names: Sequence[str]) -> None:
 
 
 def _check_out(revision: Revision, tree: Path) -> None:
-    """Our clone at this commit; objects are read from the user's tree, so nothing is fetched."""
+    """Check the commit out into a clone. It reads objects from the user's tree, so nothing is fetched."""
     if not (tree / ".git" / "HEAD").is_file():
         shutil.rmtree(tree, ignore_errors=True)
         tree.parent.mkdir(parents=True, exist_ok=True)
         clone = ["clone", "--quiet", "--shared", "--no-checkout", str(revision.tree), str(tree)]
         run(["git", *clone], deadline_s=_GIT_DEADLINE_S)
-    (tree / ".git" / "index.lock").unlink(missing_ok=True)  # of one that was killed: nobody else works here
+    (tree / ".git" / "index.lock").unlink(missing_ok=True)  # left by a killed build: nobody else works here
     _git(tree, "checkout", "--quiet", "--force", "--detach", revision.commit)
 
 
@@ -149,11 +146,11 @@ def _checked(argv: Sequence[str], what: str, deadline_s: float) -> None:
         run(argv, deadline_s=deadline_s)
     except TestbedError as error:
         raise TestbedError(
-            f"{what} of Open vSwitch failed; it says: {_said(error)}", evidence=error.evidence
+            f"{what} of Open vSwitch failed; it says: {_last_words(error)}", evidence=error.evidence
         ) from error
 
 
-def _said(error: TestbedError) -> str:
+def _last_words(error: TestbedError) -> str:
     lines = error.evidence.get("stderr", "").strip().splitlines()
     return "\n".join(lines[-_SAID_LINES:]) or error.message
 

@@ -1,4 +1,4 @@
-"""Versions of OVS that are kept on this machine, and how a name is resolved to one of them."""
+"""The versions of OVS that this machine keeps, and how a name is resolved to one of them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pytest_nfvperf.model.measure.compare import Side
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, KeptVersion, NamedOvs, checked_name, given_versions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
-# A checksum of an installation's files, to detect changes since it was added.
-
+VERSION_FILE = "version.json"
+_PARTIAL, _GOING = ".partial-", ".going-"
 _LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
 
 
 def files_of(binaries: OvsBinaries) -> list[Path]:
-    """What an installation consists of: all of a root, but of a prefix, which may be /usr, only what is OVS's."""
+    """The files of an installation: all of a root; of a prefix, which may be /usr, only those of OVS."""
     if binaries.root is not None:
         return [Path(place) / name for place, _, names in os.walk(binaries.root) for name in names]
     programs = [binaries.vswitchd, binaries.ovsdb_server, binaries.ovsdb_tool, binaries.ofctl, binaries.schema]
@@ -36,7 +36,7 @@ def files_of(binaries: OvsBinaries) -> list[Path]:
 
 
 def checksum(files: Iterable[Path], base: Path) -> str:
-    """SHA-256 over path, mode and content of each file, links by what they say. Paths count from ``base``."""
+    """SHA-256 over path, mode and content of each file; of a link its target. Paths are relative to ``base``."""
     digest = hashlib.sha256()
     for path in sorted(files):
         mode = path.lstat().st_mode
@@ -49,35 +49,29 @@ def checksum(files: Iterable[Path], base: Path) -> str:
     return digest.hexdigest()
 
 
-# The directory of versions, below ``~/.cache/nfvperf/ovs``::
-#
-#     lock                  held by whoever adds or removes
-#     <name>/version.json   its description
-#     <name>/root/          its files, if they are ours; a prefix of the user's stays in place
-#
-# A version's directory appears by rename, so it is always complete. The next ``add`` removes what a killed one left.
-# A long-time user of a version holds a lock on its directory (flock(2)). Nobody removes it before the lock ends, and
-# the kernel drops the lock with the process.
-
-VERSION_FILE = "version.json"
-_PARTIAL, _GOING = ".partial-", ".going-"
-
-
 class Registry:
-    """The versions below one directory; ``~/.cache/nfvperf/ovs`` if none is given."""
+    """The versions below one directory, by default ``~/.cache/nfvperf/ovs``.
+
+    It has ``lock``, held by the process that adds or removes; ``<name>/version.json``, the description of a version;
+    and ``<name>/root/``, its files. A prefix of the user's stays in place.
+
+    A version's directory appears by rename, so it is always complete. The next ``add`` removes what a killed one left.
+    A long-time user of a version holds a lock on its directory (flock(2)). Nobody removes it before the lock ends, and
+    the kernel drops the lock with the process.
+    """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory or default_cache_dir() / "ovs"
 
     def all(self) -> list[KeptVersion]:
-        """Every version that is kept, by name; without those that another process removes meanwhile.
+        """All versions, in order of their names.
 
         Raises:
-            TestbedError: a description that cannot be read; says which file, and what to do.
+            TestbedError: a description cannot be read; says which file, and what to do.
         """
         found: list[KeptVersion] = []
         for path in sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}")):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # another process removes it
                 found.append(_read(path))
         return found
 
@@ -85,7 +79,7 @@ class Registry:
         """The version of this name.
 
         Raises:
-            ConfigError: there is none; lists those that there are, and says how to add one.
+            ConfigError: there is none; lists the existing ones, and says how to add one.
         """
         with suppress(FileNotFoundError):
             return _read(self.place(name) / VERSION_FILE)
@@ -103,7 +97,7 @@ class Registry:
 
     @contextmanager
     def making(self, name: str) -> Iterator[Path]:
-        """A directory to make a version in. It is removed at the end, unless ``keep`` has taken it.
+        """A directory to make a version in. It is removed at the end, unless ``keep`` moved it.
 
         Waits for another ``add`` or ``remove`` to end, and removes what killed ones left.
 
@@ -130,10 +124,10 @@ class Registry:
         partial.rename(self.place(version.name))
 
     def hold(self, name: str) -> Lease | None:
-        """Keep a version from being removed until the lease is closed, or this process ends; others may hold it, too.
+        """Protect a version from removal until the lease is closed, or this process ends; others may hold it, too.
 
         Returns:
-            None where there is none of this name, or somebody is removing it.
+            None if there is none of this name, or another process is removing it.
         """
         place = self.place(name)
         try:
@@ -143,13 +137,15 @@ class Registry:
             if place.is_dir():
                 raise
             return None
-        if lease is not None and not _is_still(place, before):
-            lease.close()  # what was locked is on its way out
-            return None
-        return lease
+        with suppress(FileNotFoundError):
+            if lease is None or place.stat().st_ino == before:
+                return lease
+        if lease is not None:
+            lease.close()  # another process is removing what was locked
+        return None
 
     def remove(self, name: str) -> None:
-        """Forget a version, and remove its files where they are ours.
+        """Remove a version, with its files if they are in the registry.
 
         Raises:
             ConfigError: there is none of this name, or a process holds it; says which.
@@ -163,14 +159,14 @@ class Registry:
                 raise ConfigError(f"{name!r} is in use ({holder_text(place)}): remove it when that has ended")
             try:
                 going = self.directory / f"{_GOING}{name}"
-                place.rename(going)  # from now on nobody finds it, even if we are killed
+                place.rename(going)  # from now on nobody finds it, even after a kill
                 shutil.rmtree(going)
             finally:
                 lease.close()
 
     @contextmanager
     def unless_busy(self) -> Iterator[bool]:
-        """Nobody adds or removes a version meanwhile; False, at once, where somebody does."""
+        """Lock out additions and removals; gives False, at once, if one is under way."""
         with self._lock() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -199,15 +195,7 @@ class Registry:
             yield
 
 
-def _is_still(place: Path, inode: int) -> bool:
-    try:
-        return place.stat().st_ino == inode
-    except FileNotFoundError:
-        return False
-
-
 def _read(path: Path) -> KeptVersion:
-    """FileNotFoundError where there is none, TestbedError where it cannot be read."""
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         return KeptVersion(**{**raw, "build": tuple((str(key), str(value)) for key, value in raw["build"])})
@@ -219,46 +207,43 @@ def _read(path: Path) -> KeptVersion:
         ) from error
 
 
-# From the user's name for a version to its path on this machine.
-
-
-def with_versions(ovs: OvsSpec, given: Sequence[str] = ()) -> OvsSpec:
-    """A testbed's OVS with its own version and the named ones looked up.
+def with_versions(ovs: OvsSpec, options: Sequence[str] = ()) -> OvsSpec:
+    """Resolve a testbed's own version of OVS and the named ones.
 
     Args:
         ovs: as the testbed file has it.
-        given: ``--nfv-ovs`` of the command line, which are stronger.
+        options: ``--nfv-ovs`` of the command line; these override the file.
 
     Raises:
-        ConfigError: what is given contradicts itself, or is neither a kept version nor a path.
+        ConfigError: options contradict each other, or name neither a kept version nor a path.
     """
     registry = Registry()
-    own, named = given_versions(given)
+    own, named = given_versions(options)
     versions = {version.name: version for version in (*ovs.versions, *named)}
     place = own or ovs.prefix
-    found = [resolved(version, registry) for version in versions.values()]
+    found = [resolve_version(version, registry) for version in versions.values()]
     if place is None:
         return replace(ovs, versions=tuple(found))
-    this = resolved(NamedOvs(place, place), registry)
+    this = resolve_version(NamedOvs(place, place), registry)
     kept = [this] if this.checksum and place not in versions else []  # its origin and build go into the evidence
     return replace(ovs, prefix=this.prefix, versions=(*found, *kept))
 
 
-def found_versions(ovs: OvsSpec, given: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
-    """``with_versions``, and then ``with_sides`` in a run that compares some."""
-    ovs = with_versions(ovs, given)
+def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
+    """``with_versions``, and then ``with_sides`` for a run that compares some."""
+    ovs = with_versions(ovs, options)
     return ovs if sides is None else with_sides(ovs, sides)
 
 
 def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
-    """A testbed's OVS with a version for each side of a comparison, called as the side.
+    """Add a version for each side of a comparison, with the side's name, to a testbed's OVS.
 
     Args:
-        ovs: as ``with_versions`` left it. Sides may name its versions.
+        ovs: from ``with_versions``. Sides may name its versions.
         sides: of the comparison.
 
     Raises:
-        ConfigError: a side is nowhere, or the testbed's OVS is not ours to exchange.
+        ConfigError: a side's version does not exist, or the testbed uses the system's OVS, which cannot be exchanged.
     """
     if ovs.instance == "system":
         raise ConfigError(
@@ -269,18 +254,18 @@ def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
     known = {version.name: version for version in ovs.versions}
     found = []
     for side in sides:
-        version = known.get(side.where) or resolved(NamedOvs(side.name, side.where), registry)
+        version = known.get(side.where) or resolve_version(NamedOvs(side.name, side.where), registry)
         found.append(replace(version, name=side.name, settings=side.settings))
     others = [version for name, version in known.items() if name not in {side.name for side in sides}]
     return replace(ovs, versions=(*found, *others))
 
 
-def resolved(version: NamedOvs, registry: Registry) -> NamedOvs:
-    """A version of a testbed with the path that it is, and what is known of it.
+def resolve_version(version: NamedOvs, registry: Registry) -> NamedOvs:
+    """Resolve a version to its path, origin and build.
 
     Args:
         version: ``where`` is "installed", the name of a kept version, or a path.
-        registry: of the kept ones.
+        registry: of the kept versions.
 
     Raises:
         ConfigError: neither a kept version nor a path.
