@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched, SharedCpuSche
 from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
 from pytest_nfvperf.features.far import serving
 from pytest_nfvperf.features.far.line import Answer
-from pytest_nfvperf.features.far.node import FarCounters, lacks_far, refuse_unlike
+from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_unlike
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
@@ -88,10 +88,11 @@ def test_what_cables_cannot_join_is_skipped_with_the_reason():
 
 
 def test_another_machine_has_cabled_ports_only():
-    assert lacks_far(BED, vm_to_vm("vxlan")) is None
+    assert FarNodes(BED).lacks(vm_to_vm("vxlan")) is None
     one, two = node("node1", endpoint("p0", "int1"), "phy1"), namespace("pod", "phy2", "10.0.0.2/24")
     pods = compose("pods", one, node("node2", two), underlay("phy1", "phy2"))
-    assert str(lacks_far(BED, pods)).startswith("namespace 'pod' of 'pods' would be on root@dut2: on another machine")
+    lacking = str(FarNodes(BED).lacks(pods))
+    assert lacking.startswith("namespace 'pod' of 'pods' would be on root@dut2: on another machine")
 
 
 class _Line:

@@ -1,6 +1,6 @@
-"""The line to another machine: one question at a time over execnet and ssh.
+"""The line to another machine: one request at a time over execnet and ssh.
 
-When the line ends, for whatever reason, the error has ssh's own words. The far end then removes what it made.
+If the line ends, the error has ssh's own words, and the far end removes what it made.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,12 +30,12 @@ from pytest_nfvperf.model.testbed.lab_cables import bed_of_node
 from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, FarHost, NodeSpec, Testbed, dut_of_node
 
 ANSWER_S = 60.0
-"""Longer than anything that is asked takes, DPDK's start included."""
+"""Longer than any request takes, DPDK's start included."""
 
 _PROBE_S = 30.0
 _END_S = 20.0
 _OPTIONS = ("-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
-"""Ask for no password; notice within 15 s that nobody is there any more."""
+"""Ask for no password; notice within 15 s that the other end is gone."""
 
 _SERVE = "from pytest_nfvperf.features.far.serving import serve\nserve(channel)\n"
 _PROBE = "from pytest_nfvperf import __version__; print(__version__)"
@@ -46,25 +46,13 @@ _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``arrived_ns``: when it left the far end, half of its way there and back ago, by our monotonic clock."""
-
     value: Any
-    arrived_ns: int
+    sent_ns: int
+    """When it left the far end, by this machine's monotonic clock: half a round trip before it arrived."""
 
 
 def check_version(node: str, host: FarHost) -> None:
-    """ConfigError where the host cannot be reached, or has not this very version of this package."""
-    there = _far_version(node, host)
-    if there != __version__:
-        raise ConfigError(
-            f"pytest-nfvperf is {there} on {host}, and {__version__} here: both ends must be the same. Install "
-            f"{__version__} there ({host.python} -m pip install pytest-nfvperf=={__version__}), or name another "
-            "interpreter by 'python'",
-            key=f"nodes.{node}.python",
-        )
-
-
-def _far_version(node: str, host: FarHost) -> str:
+    """Raise ConfigError if the host cannot be reached, or has another version of this package."""
     config = ["-F", host.ssh_config] if host.ssh_config else []
     command = ["ssh", *config, *_OPTIONS, host.ssh, shlex.join([host.python, "-c", _PROBE])]
     try:
@@ -82,52 +70,59 @@ def _far_version(node: str, host: FarHost) -> str:
         raise ConfigError(not_installed("ssh"), key=f"nodes.{node}.ssh") from error
     except subprocess.TimeoutExpired as error:
         raise ConfigError(f"{host} did not answer within {_PROBE_S:g} s", key=f"nodes.{node}.ssh") from error
-    said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    stderr = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
     if done.returncode == _SSH_FAILED:
         by_hand = shlex.join(["ssh", *config, host.ssh, "true"])
         raise ConfigError(
-            f"cannot reach {host}: {said}; try `{by_hand}`: an sshd must run there, and take a key of yours without "
+            f"cannot reach {host}: {stderr}; try `{by_hand}`: an sshd must run there, and take a key of yours without "
             "asking for a password",
             key=f"nodes.{node}.ssh",
         )
     if done.returncode != 0:
         raise ConfigError(
-            f"{host.python} on {host} has no pytest-nfvperf: {said}; install {__version__} there, and name its "
+            f"{host.python} on {host} has no pytest-nfvperf: {stderr}; install {__version__} there, and name its "
             "interpreter by 'python'",
             key=f"nodes.{node}.python",
         )
-    return done.stdout.strip()
+    there = done.stdout.strip()
+    if there != __version__:
+        raise ConfigError(
+            f"pytest-nfvperf is {there} on {host}, and {__version__} here: both ends must be the same. Install "
+            f"{__version__} there ({host.python} -m pip install pytest-nfvperf=={__version__}), or name another "
+            "interpreter by 'python'",
+            key=f"nodes.{node}.python",
+        )
 
 
 class NodeLine:
     """An open line to a host. Use ``open_line``.
 
     Args:
-        host: who is asked.
+        host: the other end.
         group: execnet's, of this line alone.
         gateway: of this group.
-        said: what ssh writes, a file.
+        log: the file that ssh writes to.
     """
 
-    def __init__(self, host: FarHost, group: execnet.Group, gateway: execnet.Gateway, said: Path) -> None:
+    def __init__(self, host: FarHost, group: execnet.Group, gateway: execnet.Gateway, log: Path) -> None:
         self._host = host
         self._group = group
-        self._said = said
+        self._log = log
         self._lost: TestbedError | None = None
-        self._asking = threading.Lock()
+        self._requesting = threading.Lock()
         self._sending = threading.Lock()
-        self._asked = 0
+        self._requests = 0
         self._ended = threading.Event()
         try:
             self._channel = gateway.remote_exec(_SERVE)
         except OSError as error:
             self.close()
-            raise self._gone() from error
+            raise self._connection_lost() from error
         threading.Thread(target=self._stay_alive, name=f"alive {host}", daemon=True).start()
 
     @property
     def lost(self) -> bool:
-        """True once it has ended by itself."""
+        """True once the line has ended by itself."""
         return self._lost is not None
 
     def ask(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> Answer:
@@ -137,7 +132,7 @@ class NodeLine:
             ConfigError, UnavailableError, TestbedError: as raised there.
             TestbedError: the line ended, with ssh's words; or there was no answer within ``deadline_s``.
         """
-        with self._asking:
+        with self._requesting:
             if self._lost is not None:
                 raise self._lost
             began = time.monotonic_ns()
@@ -149,15 +144,14 @@ class NodeLine:
         return Answer(value, now - max(0, now - began - took_ns) // 2)
 
     def _exchange(self, method: str, arguments: tuple[object, ...], deadline_s: float) -> tuple[Any, ...]:
-        """Answers to questions whose asker was interrupted are passed over."""
-        self._asked += 1
-        number = self._asked
+        self._requests += 1
+        number = self._requests
         try:
             with self._sending:
                 self._channel.send(pickle.dumps((number, method, arguments), protocol=4))
             while True:
                 of, *answer = self._channel.receive(deadline_s)
-                if of == number:
+                if of == number:  # others answer requests that were interrupted
                     return tuple(answer)
         except self._channel.TimeoutError as error:
             raise self._end(f"{self._host} did not answer {method!r} within {deadline_s:g} s") from error
@@ -165,26 +159,26 @@ class NodeLine:
             self._group.terminate(timeout=_END_S)
             raise self._end(f"the far end on {self._host} failed: {str(error).strip().splitlines()[-1]}") from error
         except (EOFError, OSError) as error:
-            raise self._gone() from error
+            raise self._connection_lost() from error
 
     def close(self) -> None:
-        """Hang up, and wait for the far end to be gone. Can be called twice."""
+        """End the line, and wait until the far end has ended. Can be called twice."""
         self._ended.set()
         self._group.terminate(timeout=_END_S)
 
     def _stay_alive(self) -> None:
         while not self._ended.wait(LEASE_S / 6):
-            with self._sending, suppress(OSError):  # whoever asks next is told that it ended
+            with self._sending, suppress(OSError):  # the next request reports the error
                 self._channel.send(ALIVE)
 
-    def _gone(self) -> TestbedError:
-        self._group.terminate(timeout=_END_S)  # ssh has written all that it has to say once it has ended
-        why = (tail(self._said).splitlines() or [_WORDLESS])[-1]
+    def _connection_lost(self) -> TestbedError:
+        self._group.terminate(timeout=_END_S)  # ssh's log is complete once ssh has ended
+        why = (tail(self._log).splitlines() or [_WORDLESS])[-1]
         return self._end(f"the connection to {self._host} ended: {why}")
 
     def _end(self, why: str) -> TestbedError:
         self._ended.set()
-        words = tail(self._said)
+        words = tail(self._log)
         self._lost = TestbedError(
             f"{why}; the far end removes by itself what it made (if it was killed, `nfvperf clean` there does)",
             evidence={"ssh": words} if words else {},
@@ -192,34 +186,34 @@ class NodeLine:
         return self._lost
 
 
-def open_line(host: FarHost, said: Path, started: Callable[[int], None] = lambda _: None) -> NodeLine:
+def open_line(host: FarHost, log: Path, started: Callable[[int], None] = lambda _: None) -> NodeLine:
     """Connect to a host whose version was checked.
 
     Args:
-        host: where to.
-        said: what ssh writes goes to this file.
-        started: is told the pid of ssh.
+        host: the other end.
+        log: gets what ssh writes.
+        started: called with the pid of ssh.
 
     Raises:
         TestbedError: ssh ended, with its words.
     """
-    said.touch()
+    log.touch()
     group = execnet.Group()
     config = f"//ssh_config={host.ssh_config}" if host.ssh_config else ""
-    options = " ".join((*_OPTIONS, "-oLogLevel=INFO", f"-E{said}"))
+    options = " ".join((*_OPTIONS, "-oLogLevel=INFO", f"-E{log}"))
     try:
-        with _deaf():
+        with _terminal_signals_blocked():
             gateway = group.makegateway(f"ssh={options} {host.ssh}{config}//python={host.python}")
     except (execnet.HostNotFound, EOFError, OSError) as error:
-        raise TestbedError(f"cannot connect to {host}: {tail(said) or error}") from error
-    said.write_text("", encoding="utf-8")  # what is there now is of the greeting; ssh appends
-    started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet tells it no other way
-    return NodeLine(host, group, gateway, said)
+        raise TestbedError(f"cannot connect to {host}: {tail(log) or error}") from error
+    log.write_text("", encoding="utf-8")  # the greeting explains no later error; ssh appends
+    started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet has no public way to it
+    return NodeLine(host, group, gateway, log)
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """What is started here does not hear what the terminal says: Ctrl-C is for pytest, which ends it in its order."""
+def _terminal_signals_blocked() -> Iterator[None]:
+    """Children started here ignore the terminal's signals: Ctrl-C is for pytest, which ends them in order."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _FROM_TERMINAL)
     try:
         yield
@@ -238,7 +232,7 @@ def _as_raised(kind: str, message: str, evidence: dict[str, str], key: str | Non
 
 
 def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
-    """The fingerprint of a node's host; starts nothing there.
+    """The fingerprint of a node's host; starts no OVS there.
 
     Raises:
         ConfigError: it cannot be reached, has another version of this package, or lacks OVS or an interface.
@@ -247,11 +241,8 @@ def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
     dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
     with TemporaryDirectory(prefix="nfvperf-") as folder:
         try:
-            line = open_line(host, Path(folder) / "ssh.log")
-            try:
+            with closing(open_line(host, Path(folder) / "ssh.log")) as line:
                 found: dict[str, Any] = line.ask("look", bed_of_node(testbed, node.name), dut).value
-            finally:
-                line.close()
         except ConfigError as error:
             raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error
         except TestbedError as error:

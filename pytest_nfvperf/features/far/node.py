@@ -1,4 +1,4 @@
-"""OVS on another machine: what is asked of it over a line, and the kind of node that it is."""
+"""OVS on another machine, as a node: each call is a request over the line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
-from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts, NodeOvs
+from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, open_line
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
@@ -21,44 +21,42 @@ from pytest_nfvperf.model.topology.topology import Topology, standing_on
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector
 
-# A remote node's OVS: each call is a question over the line.
-
 
 class FarCounters:
     """A source of counters of another machine.
 
-    Its clock may be any: a snapshot is dated by this machine's, as old as the far end says that it was when it
-    answered, and half of the way there and back before the answer came.
+    The clocks of two machines differ: the far end reports a snapshot's age, and its time is that age before the answer
+    left, by this machine's clock.
 
     Args:
         line: to that machine.
         number: of the source there.
         settles: some of its counters settle late.
-        polls: it knows the polling threads; none could be watched from here.
+        polls: it knows the polling threads; none can be watched from here.
     """
 
     def __init__(self, line: NodeLine, number: int, *, settles: bool = False, polls: bool = False) -> None:
         self._ask = partial(line.ask, "of", f"source{number}")
-        # Whoever asks what a source can do looks for the method: it must not be there where the source lacks it.
+        # A source's abilities are recognized by its methods, so a method must be absent where the source lacks it.
         if settles:
             self.settled = self._settled
         if polls:
             self.pollers: Callable[[], tuple[Poller, ...]] = tuple
 
     def snapshot(self) -> CounterSnapshot:
-        return _dated(self._ask("snapshot"))
+        return _snapshot_of(self._ask("snapshot"))
 
     def _settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        return _dated(self._ask("settled", before, missing))
+        return _snapshot_of(self._ask("settled", before, missing))
 
 
-def _dated(answer: Answer) -> CounterSnapshot:
+def _snapshot_of(answer: Answer) -> CounterSnapshot:
     source, age_ns, counters = answer.value
-    return CounterSnapshot(source, answer.arrived_ns - age_ns, tuple((name, value) for name, value in counters))
+    return CounterSnapshot(source, answer.sent_ns - age_ns, tuple((name, value) for name, value in counters))
 
 
 class _There:
-    """A method of an object that has a line: the part of this name does it on the other machine."""
+    """A method that the part of this name executes on the other machine; for objects with a ``_line``."""
 
     def __init__(self, part: str) -> None:
         self._part = part
@@ -71,7 +69,7 @@ class _There:
 
 
 class FarBuilt:
-    """What stands on a node of another machine. Owns its teardown."""
+    """A topology built on a node of another machine. Owns its teardown."""
 
     firewall = _There("built")
     not_offloaded = _There("built")
@@ -82,7 +80,6 @@ class FarBuilt:
     replace_flows = _There("built")
 
     def __init__(self, line: NodeLine, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
-        """Build it; errors as of BuiltOvsTopology."""
         self.topology = topology
         self._line = line
         self._host = host
@@ -97,7 +94,7 @@ class FarBuilt:
         return dict(self._interfaces)
 
     def netns(self, namespace: str) -> str:
-        """TestbedError: nothing here can enter it; KeyError for an unknown one."""
+        """Always an error: TestbedError, because this machine cannot enter it; KeyError for an unknown one."""
         if namespace not in {spec.name for spec in self.topology.namespaces}:
             raise KeyError(f"topology {self.topology.name!r} has no namespace {namespace!r}")
         raise TestbedError(f"namespace {namespace!r} is on {self._host}: nothing of this machine can be run in it")
@@ -106,7 +103,7 @@ class FarBuilt:
         self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
 
     def close(self) -> None:
-        """Remove it; the far end does so itself where the line has ended. Can be called twice."""
+        """Remove it; if the line has ended, the far end removes it. Can be called twice."""
         if not self._closed and not self._line.lost:
             self._closed = True
             self._line.ask("remove")
@@ -140,17 +137,17 @@ class FarOvs:
 
     @staticmethod
     def start(journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> FarOvs:
-        """Connect, take the machine, start its OVS.
+        """Connect, lock the machine, and start its OVS.
 
         Args:
-            journal: of this run: ssh is noted there.
-            node: which, with its host.
+            journal: of this run; ssh is noted there.
+            node: with its host.
             testbed: as the node sees it.
-            dut: what its OVS is.
+            dut: kind and settings of its OVS.
             name: of the instance.
 
         Raises:
-            TestbedError: it cannot be reached any more, or its OVS did not start; nothing is left there.
+            TestbedError: it can no longer be reached, or its OVS did not start; nothing is left there.
         """
         if node.host is None:
             raise ValueError(f"node {node.name!r} is on this machine")
@@ -160,10 +157,10 @@ class FarOvs:
             raise TestbedError(f"node {node.name}: {error.message}") from error
         entry = journal.note(Kind.PROCESS, f"ssh to {node.host}", gentle=True)
         try:
-            said = journal.directory / f"ssh-{node.name}.log"
-            line = open_line(node.host, said, partial(note_process, journal, entry))
+            log = journal.directory / f"ssh-{node.name}.log"
+            line = open_line(node.host, log, partial(note_process, journal, entry))
             try:
-                bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the rest is planned there
+                bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the far end plans the others
                 started = line.ask("start", bed, dut, name).value
                 return FarOvs(line, node.host, started, partial(journal.forget, entry))
             except BaseException:
@@ -176,8 +173,7 @@ class FarOvs:
         return self._info
 
     def processes(self) -> Mapping[int, CpuRole]:
-        """None of this machine."""
-        return {}
+        return {}  # none is on this machine
 
     def build(self, topology: Topology, uplinks: Uplinks) -> FarBuilt:
         return FarBuilt(self._line, self._host, topology, uplinks)
@@ -186,7 +182,7 @@ class FarOvs:
         return self._collectors
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs; why there are none where the connection has ended."""
+        """The ends of the daemons' logs; if the connection has ended, why."""
         try:
             return dict(self._line.ask("of", "ovs", "logs").value)
         except TestbedError as error:
@@ -201,11 +197,8 @@ class FarOvs:
             self._ended()
 
 
-# The testbed's remote nodes: the checks before a run, and the start.
-
-
 class FarNodes:
-    """Those of a testbed; it may have none."""
+    """Fulfils NodeHosts: a testbed's nodes on other machines. It may have none."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -213,11 +206,10 @@ class FarNodes:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The fingerprint of each node's host, asked for once; ConfigError where a host is not as it should be."""
         return {node.name: self.look_at(node) for node in self._nodes}
 
     def look_at(self, node: NodeSpec) -> dict[str, Any]:
-        """The same of one. UnavailableError where execnet is missing."""
+        """The fingerprint of one node's host. UnavailableError if execnet is missing."""
         assert node.host is not None
         try:
             from pytest_nfvperf.features.far.line import look_at  # noqa: PLC0415 - needs execnet
@@ -231,8 +223,8 @@ class FarNodes:
         """Look at all hosts.
 
         Raises:
-            ConfigError: execnet is missing, a host cannot be reached or lacks something, or nodes have other versions
-                of Open vSwitch though the file gives them none of their own.
+            ConfigError: execnet is missing, a host cannot be reached or lacks something, or nodes have different
+                versions of Open vSwitch, and the file does not say so.
         """
         if not self._nodes:
             return
@@ -246,21 +238,30 @@ class FarNodes:
         refuse_unlike(versions | there)
 
     def lacks(self, topology: Topology) -> str | None:
-        """What of a topology would have to be on another machine, and cannot; None where all can be."""
-        return lacks_far(self._testbed, topology)
+        hosts = {node.name: node.host for node in self._nodes}
+        for node in topology.nodes:
+            if node.name not in hosts:
+                continue
+            part = standing_on(topology, node.name)
+            parts = [f"namespace {spec.name!r}" for spec in part.namespaces]
+            parts += [
+                f"port {port.name!r} of {port.owner}"
+                for port in topology.ports
+                if port.bridge in node.bridges and (port.owner != GENERATOR or port.kind is not PortKind.TESTBED)
+            ]
+            if parts:
+                return (
+                    f"{parts[0]} of {topology.name!r} would be on {hosts[node.name]}: on another machine there can be "
+                    "cabled ports of the generator only"
+                )
+        return None
 
     def starter(self, journal: Journal) -> FarStarter:
-        """Starts such a node, whose ssh is noted in this journal."""
-
-        def start(node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
-
-            return FarOvs.start(journal, node, testbed, dut, name)
-
-        return start
+        return partial(FarOvs.start, journal)
 
 
 def refuse_unlike(versions: dict[str, str]) -> None:
-    """ConfigError where Open vSwitch differs by node, and nobody said that it shall."""
+    """Raise ConfigError if Open vSwitch differs between nodes whose version the file does not give."""
     first = next(iter(versions), "")
     other = next((node for node, version in versions.items() if version != versions[first]), None)
     if other is not None:
@@ -269,27 +270,6 @@ def refuse_unlike(versions: dict[str, str]) -> None:
             f"that it differs: 'ovs: {{other: installed}}' and 'nodes: {{{other}: {{ovs: other}}}}'",
             key=f"nodes.{other}",
         )
-
-
-def lacks_far(testbed: Testbed, topology: Topology) -> str | None:
-    """What of a topology would have to be on another machine, and cannot; None where all can be."""
-    hosts = {node.name: node.host for node in testbed.nodes if node.host is not None}
-    for node in topology.nodes:
-        if node.name not in hosts:
-            continue
-        part = standing_on(topology, node.name)
-        parts = [f"namespace {spec.name!r}" for spec in part.namespaces]
-        parts += [
-            f"port {port.name!r} of {port.owner}"
-            for port in topology.ports
-            if port.bridge in node.bridges and (port.owner != GENERATOR or port.kind is not PortKind.TESTBED)
-        ]
-        if parts:
-            return (
-                f"{parts[0]} of {topology.name!r} would be on {hosts[node.name]}: on another machine there can be "
-                "cabled ports of the generator only"
-            )
-    return None
 
 
 FAR_NODES: Callable[[Testbed], NodeHosts] = FarNodes

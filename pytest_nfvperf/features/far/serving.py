@@ -1,7 +1,7 @@
-"""The far end: this package makes a node's OVS on another machine, and answers until the channel closes.
+"""The far end: makes a node's OVS on another machine, and answers requests until the channel closes.
 
-It journals what it makes. It removes all of it on request, when the channel closes, and after ``LEASE_S`` of silence (a
-pulled cable closes no channel). After a kill, the next run or ``nfvperf clean`` removes it.
+It journals what it makes. It removes everything on request, when the channel closes, and after ``LEASE_S`` of silence
+(a pulled cable closes no channel). After a kill, the next run or ``nfvperf clean`` removes it.
 """
 
 from __future__ import annotations
@@ -32,34 +32,37 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import KnowsPollers, Settling
 
 LEASE_S = 60.0
-"""Without a word for so long the other end is gone."""
+"""If no message arrives for this long, the other end is treated as dead."""
 
 ALIVE = b""
-"""What the other end says to be heard, beside its questions."""
+"""The other end's keep-alive message."""
 
 _TURN_S = 20.0
-"""How long to wait for who has the CPUs: a run whose channel closed just now still removes what it made."""
+"""How long to wait for the CPUs' lock: a run whose channel has just closed still removes what it made."""
 
 
 class Channel(Protocol):
-    """execnet's, as far as it is used here."""
+    """The part of execnet's channel that is used here."""
 
     TimeoutError: type[Exception]
 
     def send(self, item: object) -> None:
-        """OSError when it is closed."""
+        """Raises OSError if it is closed."""
         ...
 
     def receive(self, timeout: float | None = None) -> Any:
-        """EOFError when it is closed, TimeoutError after the timeout, in s."""
+        """Raises EOFError if it is closed, TimeoutError after ``timeout`` seconds."""
         ...
 
 
 class LockedMachine:
-    """This machine, taken for a node: its CPUs are locked, and what dead runs left is removed."""
+    """This machine, used by a node: its CPUs are locked, and what dead runs left is removed.
+
+    Raises:
+        TestbedError: another run measures on these CPUs.
+    """
 
     def __init__(self, testbed: Testbed) -> None:
-        """TestbedError: somebody else measures on these CPUs."""
         plan = planned(replace(testbed, cpus=CpuPlan((), testbed.cpus.pmd, ())))
         self.testbed = replace(plan, cpus=replace(plan.cpus, generator=(), vnf=()))
         self._affinity = os.sched_getaffinity(0)
@@ -74,8 +77,8 @@ class LockedMachine:
             raise
 
     def close(self) -> None:
-        """Remove what is left of the run, and let go of the CPUs. Can be called twice."""
-        with suppress(OSError):  # who manages containers may have taken CPUs away meanwhile
+        """Remove what is left of the run, and unlock the CPUs. Can be called twice."""
+        with suppress(OSError):  # a container manager may have taken CPUs away meanwhile
             os.sched_setaffinity(0, self._affinity)
         try:
             self.journal.close()
@@ -85,9 +88,9 @@ class LockedMachine:
 
 
 class FarNode:
-    """One node's OVS, and what stands on it.
+    """One node's OVS and topology.
 
-    Its parts are ``ovs``, ``built`` and ``source0``, ``source1`` ...: each can be asked for whatever it can do.
+    Its parts are ``ovs``, ``built`` and ``source0``, ``source1`` ...; ``of`` calls any method of a part.
     """
 
     def __init__(self) -> None:
@@ -98,7 +101,7 @@ class FarNode:
         """The fingerprint of this machine, with its OVS; changes nothing.
 
         Raises:
-            ConfigError: a CPU, OVS or an interface is not there, or somebody needs the interface.
+            ConfigError: a CPU, OVS or an interface is missing, or the interface is in use.
         """
         here = replace(testbed, cpus=CpuPlan((), (), ()), hugepages_mib=0)  # those are the other machine's
         check_pages()
@@ -115,10 +118,10 @@ class FarNode:
         return {**fingerprint(testbed), "ovs": binaries.version, "dpdk": binaries.dpdk_version, "datapath": kind}
 
     def start(self, testbed: Testbed, dut: Dut, name: str) -> tuple[dict[str, Any], list[tuple[bool, bool]]]:
-        """Take the machine and start its OVS.
+        """Lock the machine and start its OVS.
 
         Returns:
-            What it is; and of each source of counters whether some settle late, and whether it knows the polling
+            Its DatapathInfo; and for each source of counters whether some settle late, and whether it knows the polling
             threads.
         """
         self._machine = LockedMachine(testbed)
@@ -129,13 +132,13 @@ class FarNode:
         return asdict(ovs.info()), [(isinstance(one, Settling), isinstance(one, KnowsPollers)) for one in sources]
 
     def build(self, topology: Topology, uplinks: Uplinks) -> tuple[dict[str, str], list[tuple[str, str | None]]]:
-        """Build it; the topology's ports by OVS's interfaces, and the ports with what the generator has behind each."""
+        """Build a topology; returns its ports by OVS's interfaces, and the generator's device behind each port."""
         built = self._part("ovs").build(topology, uplinks)
         self._parts["built"] = built
         return built.interface_names(), [(far.port, far.device) for far in built.attachments()]
 
     def of(self, part: str, method: str, *arguments: object) -> object:
-        """What a method of a part returns, as builtin types."""
+        """Call a method of a part; returns its result as builtin types."""
         return _builtin(getattr(self._part(part), method)(*arguments))
 
     def remove(self) -> None:
@@ -144,7 +147,7 @@ class FarNode:
             built.close()
 
     def close(self) -> None:
-        """Stop OVS, remove all that was made, give the machine back. Can be called twice."""
+        """Stop OVS, remove everything, unlock the machine. Can be called twice."""
         ovs, machine, self._machine = self._parts.get("ovs"), self._machine, None
         self._parts.clear()
         try:
@@ -161,8 +164,7 @@ class FarNode:
 
 
 def _builtin(value: object) -> object:
-    """A snapshot is its source, how many ns ago it was taken, and its counters: the clocks of two machines differ."""
-    if isinstance(value, CounterSnapshot):
+    if isinstance(value, CounterSnapshot):  # with its age in ns: the clocks of two machines differ
         return value.source, time.monotonic_ns() - value.time_ns, list(value.counters)
     if isinstance(value, Mapping):
         return {key: _builtin(each) for key, each in value.items()}
@@ -170,36 +172,34 @@ def _builtin(value: object) -> object:
 
 
 def serve(channel: Channel) -> None:
-    """Answer until the channel closes, then remove all that was made."""
-    # Once the channel closed execnet waits 5 s for us, then sends SIGINT, and ends the process 10 s later.
+    """Answer requests until the channel closes, then remove everything."""
+    # When the channel has closed, execnet waits 5 s for this function, then sends SIGINT, and ends the process 10 s
+    # later.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     node = FarNode()
     try:
         while True:
-            asked = channel.receive(LEASE_S)
-            if asked != ALIVE:
-                channel.send(_answer(node, asked))
+            request = channel.receive(LEASE_S)
+            if request != ALIVE:
+                channel.send(_answer(node, request))
     except (EOFError, OSError, channel.TimeoutError):
         return
     finally:
         node.close()
 
 
-def _answer(node: FarNode, asked: bytes) -> tuple[object, ...]:
-    """The question's number, and ``"ok", value, ns it took`` or ``"error", kind, message, evidence, key``."""
+def _answer(node: FarNode, request: bytes) -> tuple[object, ...]:
+    """The request's number, and ``"ok", value, ns it took`` or ``"error", kind, message, evidence, key``."""
     began = time.monotonic_ns()
-    number, method, arguments = pickle.loads(asked)  # noqa: S301 - of who runs code here anyway
+    number, method, arguments = pickle.loads(request)  # noqa: S301 - the sender can run any code here anyway
+    raised: NfvperfError
     try:
-        value = getattr(node, method)(*arguments)
+        return number, "ok", getattr(node, method)(*arguments), time.monotonic_ns() - began
     except NfvperfError as error:
-        return number, *_error(error)
-    except Exception:  # noqa: BLE001 - told to the other end, which raises it
-        told = TestbedError(f"{method} failed there, and should not", evidence={"traceback": traceback.format_exc()})
-        return number, *_error(told)
-    return number, "ok", value, time.monotonic_ns() - began
-
-
-def _error(error: NfvperfError) -> tuple[object, ...]:
-    message = error.message if isinstance(error, ConfigError | TestbedError) else str(error)
-    evidence = error.evidence if isinstance(error, TestbedError) else {}
-    return "error", type(error).__name__, message, dict(evidence), error.key if isinstance(error, ConfigError) else None
+        raised = error
+    except Exception:  # noqa: BLE001 - the other end raises it
+        raised = TestbedError(f"{method} failed there, and should not", evidence={"traceback": traceback.format_exc()})
+    message = raised.message if isinstance(raised, ConfigError | TestbedError) else str(raised)
+    evidence = raised.evidence if isinstance(raised, TestbedError) else {}
+    key = raised.key if isinstance(raised, ConfigError) else None
+    return number, "error", type(raised).__name__, message, dict(evidence), key

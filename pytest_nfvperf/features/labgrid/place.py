@@ -15,17 +15,19 @@ from pathlib import Path
 import pytest_nfvperf
 from pytest_nfvperf.model.errors import ConfigError
 
+CLIENT = "labgrid-client"
+WAITING, PLACE, REFUSED = "waiting", "place", "refused"
+"""Keys of the holder's lines: it waits for a place; it has this one; it cannot get one, and why."""
+
+_MODULE = "pytest_nfvperf.features.labgrid.place"
+_TOKEN = re.compile(r"LG_TOKEN=(\w+)")
+_CALL_S, _RELEASE_S = 30.0, 60.0
+
 # The process that holds a place of a labgrid coordinator until its parent ends, also by kill -9.
 #
 # ``python -m pytest_nfvperf.features.labgrid.place CLIENT KEY=VALUE...`` reserves a place with these tags, waits for
 # its turn, acquires it, and writes its name as a line of JSON. At the end of its standard input it releases the place.
 # It calls labgrid's client; labgrid's own pytest plugin is never loaded.
-
-WAITING, PLACE, REFUSED = "waiting", "place", "refused"
-"""Keys of its lines: it waits for a place; it has this one; it cannot get one, and why."""
-
-_TOKEN = re.compile(r"LG_TOKEN=(\w+)")
-_CALL_S = 30.0
 
 
 class _RefusedError(Exception):
@@ -33,7 +35,6 @@ class _RefusedError(Exception):
 
 
 def main(client: str, filters: Sequence[str]) -> None:
-    """Hold a place with these tags, until standard input ends."""
     token = place = ""
     try:
         found = _TOKEN.search(_call(client, "reserve", "--shell", *filters))
@@ -48,19 +49,22 @@ def main(client: str, filters: Sequence[str]) -> None:
     except (_RefusedError, subprocess.TimeoutExpired, OSError) as error:
         _say(REFUSED, str(error))
     finally:
-        _let_go(client, token, place)
+        if place:
+            _call(client, "-p", place, "release")
+        if token:
+            _call(client, "cancel-reservation", token)
 
 
 def _wait(client: str, token: str) -> bool:
-    """Until the reservation has a place; False when the parent is gone before."""
+    """Wait until the reservation has a place; False if the parent ends before."""
     with subprocess.Popen([client, "wait", token], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as waiting:
-        told = False
+        reported = False
         while waiting.poll() is None:
             if _input_ends(1.0):
                 waiting.kill()
                 return False
-            if not told and waiting.poll() is None:
-                told = True
+            if not reported and waiting.poll() is None:
+                reported = True
                 _say(WAITING, token)
         if waiting.returncode != 0:
             stderr = waiting.stderr.read().decode(errors="replace") if waiting.stderr else ""
@@ -68,16 +72,8 @@ def _wait(client: str, token: str) -> bool:
     return True
 
 
-def _let_go(client: str, token: str, place: str) -> None:
-    if place:
-        _call(client, "-p", place, "release")
-    if token:
-        _call(client, "cancel-reservation", token)
-
-
 def _input_ends(timeout_s: float | None) -> bool:
-    """True once the parent has ended or closed it; the parent writes nothing."""
-    ready, _, _ = select.select([sys.stdin], [], [], timeout_s)
+    ready, _, _ = select.select([sys.stdin], [], [], timeout_s)  # the parent writes nothing
     return bool(ready)
 
 
@@ -103,28 +99,27 @@ def _say(word: str, what: str) -> None:
         return  # the parent is gone: its input has ended, too
 
 
-# The lease, as the run sees it.
-
-CLIENT = "labgrid-client"
-_MODULE = "pytest_nfvperf.features.labgrid.place"
-_RELEASE_S = 60.0
-
-
 class PlaceLease:
-    """A place that is wanted, then held, until ``close()`` or the end of this process, however it ends.
+    """The lease of a place: requested, then held until ``close()`` or the end of this process, however it ends.
 
     Args:
         tags: that the place must have, "nic=cx6,speed=100g"; ``name=rack-a`` is a place by its name.
 
     Attributes:
-        waits: the coordinator has none that is free: this one is in its queue.
+        waits: no place is free; the request is in the coordinator's queue.
 
     Raises:
         ConfigError: labgrid's client is not installed.
     """
 
     def __init__(self, tags: str) -> None:
-        client = _client()
+        installed = Path(sys.executable).with_name(CLIENT)
+        client = shutil.which(CLIENT) or (str(installed) if installed.is_file() else None)
+        if client is None:
+            raise ConfigError(
+                f"a place of labgrid needs {CLIENT}, which is not on the PATH: install labgrid in an environment of "
+                "its own, for example by `pipx install labgrid` (docs/how-to/several-testbeds.md)"
+            )
         package = Path(pytest_nfvperf.__file__).parents[1]
         path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
         self.tags, self.waits = tags, False
@@ -134,21 +129,21 @@ class PlaceLease:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": path},
-            start_new_session=True,  # Ctrl-C is for pytest, which closes this after its tests
+            start_new_session=True,  # Ctrl-C must only reach pytest, which closes this after its tests
         )
 
     def poll(self) -> str:
-        """The name of the place, "" as long as there is none yet; ConfigError where there cannot be one."""
+        """The name of the place, "" while there is none yet; ConfigError if there cannot be one."""
         out = self._holder.stdout
         while not self._place and out is not None and select.select([out], [], [], 0)[0]:
             line = out.readline()
             if not line:
                 raise ConfigError(f"labgrid: the process that holds a place with {self.tags} has ended")
-            told = json.loads(line)
-            if REFUSED in told:
-                raise ConfigError(f"labgrid leases no place with {self.tags}: {told[REFUSED]}")
-            self.waits = WAITING in told
-            self._place = told.get(PLACE, "")
+            report = json.loads(line)
+            if REFUSED in report:
+                raise ConfigError(f"labgrid leases no place with {self.tags}: {report[REFUSED]}")
+            self.waits = WAITING in report
+            self._place = report.get(PLACE, "")
         return self._place
 
     def close(self) -> None:
@@ -158,17 +153,6 @@ class PlaceLease:
             self._holder.wait(_RELEASE_S)
         if self._holder.stdout is not None:
             self._holder.stdout.close()
-
-
-def _client() -> str:
-    beside = Path(sys.executable).with_name(CLIENT)
-    found = shutil.which(CLIENT) or (str(beside) if beside.is_file() else None)
-    if found is None:
-        raise ConfigError(
-            f"a place of labgrid needs {CLIENT}, which is not on the PATH: install labgrid in an environment of its "
-            "own, for example by `pipx install labgrid` (docs/how-to/several-testbeds.md)"
-        )
-    return found
 
 
 if __name__ == "__main__":

@@ -20,25 +20,28 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 _COST = re.compile(r"^[+*-]?\d*\s+(\d+)$")
 _ADDRESS = re.compile(r"^(?:0x[0-9a-f]+|\?\?\?)$")
 _CLONE = re.compile(r"\.(?:isra|constprop|part|cold|lto_priv)\b.*$")
-"""What compilers append to a function that they copied or cut."""
+"""Suffixes that compilers append to a function that they copied or split."""
 VALGRIND, VGDB = "valgrind", "vgdb"
 _CALLERS = 40
-"""Of a function that its cost is told apart by: more than OVS's stacks are deep."""
+"""Depth of callers by which costs are separated: more than the depth of OVS's stacks."""
 _ASK_DEADLINE_S = 30.0
 
 
 def stacks(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Each context's stack, the outermost function first, with the instructions of a line in it.
+    """Parse callgrind's output: each stack, the outermost function first, with the instructions of one line of code.
 
-    The format is in valgrind's manual, "Callgrind Format Specification". With --separate-callers a function's name has
-    its callers behind it, separated by ``'``: each such context is a stack. A line of two numbers is a cost of the
+    The format is in valgrind's manual, "Callgrind Format Specification". With --separate-callers a function's name is
+    followed by its callers, separated by ``'``: each such context is a stack. A line of two numbers is a cost of the
     function named last. The one after ``calls=`` is the inclusive cost of the callee, which is counted there.
     """
     stack: tuple[str, ...] = ()
     called = False
     for line in lines:
         if line.startswith("fn="):
-            stack = _stack(line[3:].strip())
+            names = [name for name in line[3:].strip().split("'") if not name.isdigit()]  # a number counts recursions
+            stack = tuple(
+                UNNAMED if _ADDRESS.match(name) else _CLONE.sub("", name).replace(";", ":") for name in reversed(names)
+            )
         elif line.startswith("calls="):
             called = True
         elif cost := _COST.match(line.rstrip()):
@@ -47,28 +50,21 @@ def stacks(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], int]]:
             called = False
 
 
-def _stack(context: str) -> tuple[str, ...]:
-    names = [name for name in context.split("'") if not name.isdigit()]  # a number counts recursions
-    return tuple(
-        UNNAMED if _ADDRESS.match(name) else _CLONE.sub("", name).replace(";", ":") for name in reversed(names)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Callgrind:
-    """Callgrind around one process. ``directory``: where it writes; it must be there when the process starts."""
+    """Callgrind around one process. ``directory``: for its files; must exist when the process starts."""
 
     directory: Path
 
     @staticmethod
     def check() -> None:
-        """ConfigError with the package where valgrind is not installed."""
+        """Raise ConfigError, with the package to install, if valgrind is missing."""
         missing = [name for name in (VALGRIND, VGDB) if find(name) is None]
         if missing:
             raise ConfigError(f"profiles by function need {', '.join(missing)}: {install_hint(*missing)}")
 
     def words(self) -> tuple[str, ...]:
-        """What stands before the program's own command."""
+        """The words before the program's own command."""
         return (
             VALGRIND,
             "--tool=callgrind",
@@ -82,7 +78,7 @@ class Callgrind:
         )
 
     def counted(self, pid: int, work: Callable[[], object]) -> tuple[tuple[tuple[str, ...], int], ...]:
-        """Stacks of what the process executes while ``work`` goes on, with their instructions.
+        """Stacks, with their instructions, of what the process executes during ``work``.
 
         Raises:
             TestbedError: the process does not answer, or wrote nothing; and whatever ``work`` raises.
@@ -115,7 +111,7 @@ class Callgrind:
         return sorted(self.directory.glob(f"{self._output.name}.*"))
 
     def _ask(self, pid: int, *command: str) -> None:
-        """One of callgrind's monitor commands; it interrupts a process that waits in the kernel, too."""
+        """Give one of callgrind's monitor commands; it also reaches a process that waits in the kernel."""
         run([VGDB, f"--vgdb-prefix={self._prefix}", f"--pid={pid}", *command], deadline_s=_ASK_DEADLINE_S)
         if not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 - a process, not a file
             raise TestbedError(f"process {pid} ended while callgrind was asked to {command[0]}")

@@ -17,8 +17,9 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.features.profile.callgrind import Callgrind
-from pytest_nfvperf.features.profile.costs import FunctionProfile, below
-from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph
+from pytest_nfvperf.features.profile.costs import FunctionProfile, below, difference_lines, profile_lines
+from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph, function_flame_graph
+from pytest_nfvperf.features.versions.registry import Registry, resolve_version
 from pytest_nfvperf.features.virtual_time.counting import PacketSocketSide
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.streams import Profiling
@@ -27,7 +28,9 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableEr
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.cpu_profile import profiled_run
 from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut, GeneratorSpec, OvsSpec
+from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
@@ -37,36 +40,41 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# Counting under callgrind. OVS's userspace datapath without DPDK runs on veth pairs, so its main thread forwards.
-# The profile holds only what is below the function that reads a port's frames.
-
+FOLDER = "profiles"
 READS_FRAMES = "dp_netdev_process_rxq_port"
 """The function of lib/dpif-netdev.c that reads a burst of a port and forwards it, in all versions since OVS 2.5."""
 _WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16_384
 _RESIDUAL_S = 5.0
 """For a burst. Under callgrind OVS is some fifty times slower."""
+_TEXT = (
+    "Which functions of Open vSwitch's userspace datapath spend a packet's instructions, counted by valgrind's "
+    "callgrind; of two versions, in which functions they differ. Prints a table and draws flame graphs."
+)
+
+# Counting under callgrind. OVS's userspace datapath without DPDK runs on veth pairs, so its main thread forwards.
+# The profile holds only what is below the function that reads a port's frames.
 
 
 @dataclass(frozen=True, slots=True)
-class Profiled:
-    """What is profiled: so many frames each way through a topology."""
+class ProfileWorkload:
+    """What a profiled version forwards. ``frames``: in each direction."""
 
     topology: Topology
     traffic: Traffic
     frames: int
 
 
-def profile_functions(name: str, prefix: str | None, profiled: Profiled) -> FunctionProfile:
-    """Start a version under callgrind, send it frames, and count.
+def profile_functions(name: str, prefix: str | None, workload: ProfileWorkload) -> FunctionProfile:
+    """Start a version under callgrind, send it frames, and count instructions by function.
 
     Args:
         name: of the version.
         prefix: of its installation; None: the distribution's package.
-        profiled: what it forwards.
+        workload: what it forwards.
 
     Raises:
         ConfigError: valgrind is not installed, or the prefix has no Open vSwitch.
-        UnavailableError: the version runs in a root, in which there is no valgrind.
+        UnavailableError: the version runs in a root, which has no valgrind.
         TestbedError: it did not start under callgrind, or lost frames.
     """
     Callgrind.check()
@@ -80,73 +88,58 @@ def profile_functions(name: str, prefix: str | None, profiled: Profiled) -> Func
     # Callgrind counts, so no figure depends on the clock of the sockets: any constant does.
     backend = LocalBackend(testbed, PacketSocketSide(lambda: 1))
     try:
-        return _profiled(name, backend, profiled)
+        return _profiled(name, backend, workload)
     finally:
         backend.close()
 
 
-def _profiled(name: str, backend: LocalBackend, profiled: Profiled) -> FunctionProfile:
+def _profiled(name: str, backend: LocalBackend, workload: ProfileWorkload) -> FunctionProfile:
     parts = backend.parts()
     callgrind = Callgrind(backend.journal.directory)
-    parts = replace(parts, make_datapath=lambda dut: _start(backend, dut, callgrind))
+    vswitchd = Vswitchd(under=callgrind.words(), counted=True)
+    parts = replace(
+        parts, make_datapath=lambda dut: OvsDatapath.start(backend.testbed, backend.journal, dut, process=vswitchd)
+    )
     rig = Rig(parts, Context(Recorder("profile", [], backend.clock), SilentProgress(), backend.clock))
     try:
-        live = rig.live(profiled.topology, 0, Dut("netdev"))
-        send = _sender(live, profiled)
-        live.learn(profiled.traffic)
-        send(min(_WARM_UP_FRAMES * profiled.traffic.flows, _MOST_WARM_UP_FRAMES))
+        live = rig.live(workload.topology, 0, Dut("netdev"))
+        if live.deployment.generator is None:
+            raise ConfigError(f"topology {live.topology.name!r} has no generator port: there is nothing to send")
+        live.learn(workload.traffic)
+        _send(live, workload.traffic, min(_WARM_UP_FRAMES * workload.traffic.flows, _MOST_WARM_UP_FRAMES))
         datapath = rig.datapath()
-        assert isinstance(datapath, OvsDatapath)  # it is what _start has made
-        found = below(callgrind.counted(datapath.instance.pid, lambda: send(profiled.frames)), READS_FRAMES)
+        assert isinstance(datapath, OvsDatapath)  # made by make_datapath above
+        counted = callgrind.counted(datapath.instance.pid, lambda: _send(live, workload.traffic, workload.frames))
+        found = below(counted, READS_FRAMES)
     finally:
         rig.close()
     if not found:
         raise TestbedError(f"no function of {name} is called {READS_FRAMES}: its programs have no symbols")
-    return FunctionProfile(name, profiled.frames * len(live.topology.directions), found)
+    return FunctionProfile(name, workload.frames * len(live.topology.directions), found)
 
 
-def _start(backend: LocalBackend, dut: Dut, callgrind: Callgrind) -> OvsDatapath:
-    return OvsDatapath.start(
-        backend.testbed, backend.journal, dut, process=Vswitchd(under=callgrind.words(), counted=True)
-    )
-
-
-def _sender(live: LiveTopology, profiled: Profiled) -> Callable[[int], None]:
-    """Sends so many frames each way, and waits until all are through."""
+def _send(live: LiveTopology, traffic: Traffic, frames: int) -> None:
+    """Send frames in each direction, and wait until all have passed."""
     generator = live.deployment.generator
-    if generator is None:
-        raise ConfigError(f"topology {live.topology.name!r} has no generator port: there is nothing to send")
-
-    def send(frames: int) -> None:
-        spec = TrialSpec(
-            profiled.traffic,
-            frames,
-            1.0,
-            live.topology.directions,
-            latency=False,
-            residual_s=_RESIDUAL_S,
-            purpose="profile",
-        )
-        result = generator.run_trial(spec)
-        if result.lost:
-            raise TestbedError(f"{result.lost} of {result.offered} frames were lost under callgrind")
-
-    return send
-
-
-# ``--nfv-profile-cpu``: repeat a measurement under a profiler, without measuring.
-# In a comparison each subject gets a differential flame graph against the baseline.
-
-FOLDER = "profiles"
+    assert generator is not None
+    spec = TrialSpec(
+        traffic, frames, 1.0, live.topology.directions, latency=False, residual_s=_RESIDUAL_S, purpose="profile"
+    )
+    result = generator.run_trial(spec)
+    if result.lost:
+        raise TestbedError(f"{result.lost} of {result.offered} frames were lost under callgrind")
 
 
 class Profiles:
-    """Writes profiles beside the evidence: folded stacks, a flame graph, and the functions that ran most.
+    """``--nfv-profile-cpu``: repeats measurements under a profiler, and writes profiles next to the evidence.
+
+    A profile has folded stacks, a flame graph, and the functions that ran most. In a comparison each subject also gets
+    a differential flame graph against the baseline.
 
     Args:
-        profiler: samples; None where this testbed has none.
+        profiler: samples call stacks; None if this testbed has none.
         run_dir: the run's directory.
-        context: its recorder takes the attachments, and it has the running test's profiles.
+        context: its recorder takes the attachments; it has the running test's profiles.
     """
 
     def __init__(self, profiler: CpuProfiler | None, run_dir: Path, context: Context) -> None:
@@ -156,9 +149,12 @@ class Profiles:
         self._taken = context.profiles
 
     def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
-        """Do ``work`` once more under the profiler; where it cannot be profiled the evidence says why.
+        """Do ``work`` once more under the profiler; if that is impossible the evidence says why.
 
-        ``name``: the record that it repeats, such as "stream-0004"; files are called after it. ``what``: was measured.
+        Args:
+            name: the record that it repeats, such as "stream-0004"; also the name of the files.
+            what: a description of the measurement.
+            work: repeats it.
         """
         shown = f"{name}, {what}"
         title = f"CPU profile of {shown}"
@@ -177,9 +173,11 @@ class Profiles:
         self._recorder.emit(AttachmentData(f"folded stacks of {shown}", path=f"{FOLDER}/{name}.folded"))
 
     def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        """Set each subject's profile beside the baseline's; those that have none are passed over.
+        """Compare each subject's profile with the baseline's; skips subjects without one.
 
-        ``per``: the label that they differ in; ``outcomes``: the baseline's first.
+        Args:
+            per: the label that they differ in.
+            outcomes: the baseline's first.
         """
         found = [(outcome.label[per], profiled_run(outcome, self._taken)) for outcome in outcomes]
         before_name, before = found[0]
@@ -203,16 +201,7 @@ class Profiles:
 
 
 def profiles(parts: RigParts, run_dir: Path, context: Context) -> Profiling:
-    """The profiling of a rig's measurements."""
     return Profiles(parts.make_profiler() if parts.make_profiler is not None else None, run_dir, context)
-
-
-# The command.
-
-_TEXT = (
-    "Which functions of Open vSwitch's userspace datapath spend a packet's instructions, counted by valgrind's "
-    "callgrind; of two versions, in which functions they differ. Prints a table and draws flame graphs."
-)
 
 
 def _add_parser(commands: Commands) -> None:
@@ -236,20 +225,12 @@ PROFILE = Command(_add_parser)
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.profile.costs import difference_lines, profile_lines  # noqa: PLC0415
-    from pytest_nfvperf.features.versions.registry import (  # noqa: PLC0415
-        Registry,
-        resolve_version,
-    )
-    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
-    from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs  # noqa: PLC0415
-
     names: list[str] = arguments.versions
     if len(names) > 2 or len(set(names)) < len(names):
         raise ConfigError(f"name one version, or two that differ, not {', '.join(names)}")
-    registry, profiled = Registry(), _profile_setup(arguments)
+    registry, workload = Registry(), _workload(arguments)
     places = [resolve_version(NamedOvs(name, name), registry).prefix for name in names]
-    found = [profile_functions(name, place, profiled) for name, place in zip(names, places, strict=True)]
+    found = [profile_functions(name, place, workload) for name, place in zip(names, places, strict=True)]
     if len(found) == 1:
         lines = profile_lines(found[0], arguments.most)
     else:
@@ -260,11 +241,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _profile_setup(arguments: argparse.Namespace) -> Profiled:
-    from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
-    from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy  # noqa: PLC0415
-    from pytest_nfvperf.model.traffic.traffic import Traffic  # noqa: PLC0415
-
+def _workload(arguments: argparse.Namespace) -> ProfileWorkload:
     for name in ("bridges", "frames", "most"):
         if getattr(arguments, name) < 1:
             raise ConfigError(f"--{name} must be 1 or more, not {getattr(arguments, name)}")
@@ -273,14 +250,11 @@ def _profile_setup(arguments: argparse.Namespace) -> Profiled:
         traffic = Traffic(frame_size=arguments.frame_size, flows=arguments.flows)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    return Profiled(topology, traffic, arguments.frames)
+    return ProfileWorkload(topology, traffic, arguments.frames)
 
 
 def _write(directory: Path, found: list[FunctionProfile]) -> list[Path]:
-    """Folded stacks and a flame graph of each version; the second's is coloured by what differs."""
-    from pytest_nfvperf.features.profile.flame_graph import function_flame_graph  # noqa: PLC0415
-    from pytest_nfvperf.model.errors import TestbedError  # noqa: PLC0415
-
+    """Write folded stacks and a flame graph of each version; the second's is coloured by the difference."""
     written = []
     try:
         directory.mkdir(parents=True, exist_ok=True)

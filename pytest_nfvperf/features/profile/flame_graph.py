@@ -1,4 +1,4 @@
-"""A profile as a flame graph: one box a function, as wide as its share, callers below.
+"""A profile as a flame graph: one box for a function, as wide as its share, callers below.
 
 Brendan Gregg's layout (https://www.brendangregg.com/flamegraphs.html), as plain SVG without scripts. For two versions,
 boxes are as wide as in the second; red ones, with their callees, cost more than in the first, blue ones less.
@@ -16,28 +16,29 @@ from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 
 _WIDTH, _ROW, _MARGIN = 1200.0, 17, 10
 _NARROWEST = 1.5
-"""Of boxes that are drawn. Narrower ones are stacks that were seen once or twice, and up to five times as high."""
+"""Width of the narrowest drawn box. Narrower ones are stacks seen once or twice; they would make pictures up to five
+times as high."""
 
 _HOW_TO_READ = (
     "A box is a function, as wide as its share, and stands on its caller. "
     "Where this picture is opened by itself, a box that is pointed at says its whole name and figure."
 )
 _LETTER = 6.6
-"""Width of a letter at 11 px, as near as it matters for what fits."""
+"""Approximate width of a letter at 11 px."""
 
 _EDGE = 'stroke="#aaa" stroke-width="0.3"'
 """Without it pale neighbours look like one box."""
 
 _ALL = "all"
 _FULL_COLOUR, _ANY_COLOUR = 0.1, 0.005
-"""Of the whole profile: a box that grew or shrank by as much is as red or blue as any; by less it is grey."""
+"""Growth of a box as a share of the whole profile: from the first on it is fully coloured; below the second grey."""
 
 Folded = Iterable[tuple[tuple[str, ...], int]]
 
 
 @dataclass
 class _Node:
-    """A function called by the one below it. ``before``: of the version that it is compared with."""
+    """A function called by the one below it. ``before``: samples of the version that it is compared with."""
 
     samples: int = 0
     before: float = 0.0
@@ -48,7 +49,7 @@ class _Node:
         return self.samples - self.before
 
     def depth(self, width: float) -> int:
-        """Of what is drawn where this box is so wide."""
+        """Rows that are drawn if this box has this width."""
         if width < _NARROWEST:
             return 0
         above = (child.depth(width * child.samples / self.samples) for child in self.above.values())
@@ -57,7 +58,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Style:
-    """Of a box: ``tooltip`` behind its name, ``figure`` in the box, ``colour`` of its fill."""
+    """How to draw a box: the ``tooltip`` after its name, the ``figure`` in it, and its ``colour``."""
 
     tooltip: Callable[[_Node], str]
     figure: Callable[[_Node], str]
@@ -65,7 +66,7 @@ class _Style:
 
 
 def flame_graph(profile: CpuProfile, title: str) -> str:
-    """The SVG; of a profile without samples a picture that says so."""
+    """The SVG; a profile without samples gives a picture that says so."""
     total = max(1, profile.samples)
     style = _Style(
         lambda node: f"{node.samples / total:.1%}, {node.samples} samples",
@@ -76,9 +77,9 @@ def flame_graph(profile: CpuProfile, title: str) -> str:
 
 
 def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) -> str:
-    """The SVG of two profiles of like work: as wide as in ``after``; red where the share of its samples grew.
+    """The SVG of two profiles of equal work: as wide as in ``after``; red where the share of its samples grew.
 
-    Shares are compared, not samples: the two were recorded for as long as their runs took.
+    It compares shares, not samples: the runs may have taken different times.
     """
     root, total = _tree(after.folded), max(1, after.samples)
     _note_before(root, before.folded, total / max(1, before.samples))
@@ -92,7 +93,7 @@ def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) 
 
 
 def function_flame_graph(after: FunctionProfile, before: FunctionProfile | None = None) -> str:
-    """The SVG of what functions cost, in instructions a packet; coloured by what they cost more than ``before``."""
+    """The SVG of functions' costs, in instructions a packet; coloured by the difference from ``before``."""
     root, packets = _tree(after.folded), after.packets
     heading = f"{after.name}: {after.per_packet:,.0f} instructions a packet"
     if before is None:
@@ -136,7 +137,7 @@ def _tree(folded: Folded) -> _Node:
 
 
 def _note_before(root: _Node, folded: Folded, scale: float) -> None:
-    """Where the other version has the same stack, what it cost there; a function that is gone has no box."""
+    """Note each stack's cost in the other version; a function that is gone has no box."""
     for stack, count in folded:
         node: _Node | None = root
         root.before += count * scale
@@ -147,7 +148,7 @@ def _note_before(root: _Node, folded: Folded, scale: float) -> None:
 
 
 def _boxes(node: _Node, name: str, x: float, width: float, y: float, style: _Style) -> Iterator[str]:
-    """Of a function and all above it; those too narrow to be seen are left out."""
+    """Boxes of a function and all above it, except those too narrow to be seen."""
     if width < _NARROWEST:
         return
     fill = f'fill="{style.colour(name, node)}" {_EDGE}'
@@ -161,7 +162,7 @@ def _boxes(node: _Node, name: str, x: float, width: float, y: float, style: _Sty
 
 
 def _label(name: str, node: _Node, x: float, width: float, y: float, style: _Style) -> str:
-    """Name and figure, or the name, or its beginning; nothing where not even that fits."""
+    """The longest text that fits: name and figure, the name, its beginning, or nothing."""
     fits = int(width / _LETTER) - 1
     whole = [text for text in (f"{name} {style.figure(node)}", name) if len(text) <= fits]
     shown = whole[0] if whole else f"{name[: fits - 1]}…" if fits > 3 else ""
@@ -169,18 +170,15 @@ def _label(name: str, node: _Node, x: float, width: float, y: float, style: _Sty
 
 
 def _colour(name: str) -> str:
-    """The same for the same name in every picture."""
     number = zlib.crc32(name.encode())
     return f"hsl({number % 50} 85% {65 + number // 50 % 12}%)"
 
 
 def _signed(share: float) -> str:
-    """Of rounding errors, too: no -0.0%."""
-    return f"{round(share, 3) + 0.0:+.1%}"
+    return f"{round(share, 3) + 0.0:+.1%}"  # never -0.0%
 
 
 def _red_or_blue(share: float) -> str:
-    """Of the whole profile, by which a box grew or shrank."""
     if abs(share) < _ANY_COLOUR:
         return "hsl(0 0% 95%)"
     depth = min(1.0, abs(share) / _FULL_COLOUR)

@@ -22,15 +22,15 @@ PROGRAM = "perf"
 _COUNTERS = Path("/sys/bus/event_source/devices/cpu")
 """The CPU's own performance counters; virtual machines often have none."""
 _HERTZ = 499
-"""Not a whole part of a second's tick, so that what the kernel does each tick is not always hit, or never."""
+"""No divisor of the kernel's tick rate: otherwise work of each tick would be sampled always, or never."""
 _START_DEADLINE_S, _END_DEADLINE_S, _READ_DEADLINE_S = 5.0, 20.0, 60.0
 
 
 def stacks(text: str) -> Iterator[tuple[str, ...]]:
-    """Each sample's stack: the process's name, then functions from the outermost to the one that ran.
+    """Parse perf-script(1): each sample's process name, then its functions from the outermost to the one that ran.
 
-    ``text`` is from perf-script(1): a line for a sample, one for each caller, and an empty one. Adjacent functions
-    without a name become one: in a program without frame pointers perf finds up to 127 of them, and none is true.
+    A sample is a line, a line for each caller, and an empty line. Adjacent functions without a name become one: in a
+    program without frame pointers perf finds up to 127 of them, and none is true.
     """
     comm, frames = "", list[str]()
     for line in [*text.splitlines(), ""]:
@@ -40,7 +40,7 @@ def stacks(text: str) -> Iterator[tuple[str, ...]]:
         elif line.strip():
             comm = line.strip().replace(";", ":")
         elif comm:
-            yield (comm, *(_unknown_as_one(reversed(frames)) if frames else (UNKNOWN,)))
+            yield (comm, *_unknown_as_one(reversed(frames or [UNKNOWN])))
             comm, frames = "", []
 
 
@@ -53,17 +53,17 @@ class PerfProfiler:
     """Fulfils ports.machine.CpuProfiler."""
 
     def __init__(self, journal: Journal, cpus: Iterable[int], program: str = PROGRAM) -> None:
-        """``cpus``: to look at."""
+        """``cpus``: to sample."""
         self._journal = journal
         self._cpus = tuple(sorted(cpus))
         self._program = program
 
     def record(self, work: Callable[[], object]) -> CpuProfile:
-        """Sample while ``work`` goes on.
+        """Sample during ``work``.
 
         Raises:
             UnavailableError: perf is not installed, or the kernel does not permit it; with its own words.
-            TestbedError: it recorded nothing that can be read.
+            TestbedError: the recording cannot be read.
         """
         if shutil.which(self._program) is None:
             raise UnavailableError(not_installed(self._program))
@@ -74,9 +74,9 @@ class PerfProfiler:
         command = [self._program, "record", "-e", event, "-F", str(_HERTZ), "-a", "-C", listed, "-g", "-o", str(data)]
         process = spawn(self._journal, "perf record", command, log=log)
         try:
-            self._await_start(process, data)
+            _await_start(process, data)
             work()
-            self._end(process)
+            _end(process)
             text = run([self._program, "script", "-i", str(data), "-F", FIELDS], deadline_s=_READ_DEADLINE_S)
             found = folded(stack for stack in stacks(text) if stack[0] != "swapper")
             return CpuProfile(event, self._cpus, found)
@@ -85,23 +85,23 @@ class PerfProfiler:
             for file in (data, data.with_name("perf.data.old"), log):
                 file.unlink(missing_ok=True)
 
-    def _await_start(self, process: ManagedProcess, data: Path) -> None:
-        wait_until(
-            lambda: not process.running() or (data.exists() and data.stat().st_size > 0),
-            f"perf to write to {data}",
-            _START_DEADLINE_S,
-            interval_s=0.01,
-        )
-        if not process.running():
-            raise UnavailableError(f"perf record is refused: {' '.join(process.log_tail().split())[:300]}")
 
-    @staticmethod
-    def _end(process: ManagedProcess) -> None:
-        if process.running():
-            process.popen.send_signal(signal.SIGINT)
-        wait_until(lambda: not process.running(), "perf record to end after SIGINT", _END_DEADLINE_S, interval_s=0.01)
-        if process.popen.returncode not in {0, -signal.SIGINT, 128 + signal.SIGINT}:
-            raise TestbedError(
-                f"perf record ended with status {process.popen.returncode}",
-                evidence={"perf record": process.log_tail()},
-            )
+def _await_start(process: ManagedProcess, data: Path) -> None:
+    wait_until(
+        lambda: not process.running() or (data.exists() and data.stat().st_size > 0),
+        f"perf to write to {data}",
+        _START_DEADLINE_S,
+        interval_s=0.01,
+    )
+    if not process.running():
+        raise UnavailableError(f"perf record is refused: {' '.join(process.log_tail().split())[:300]}")
+
+
+def _end(process: ManagedProcess) -> None:
+    if process.running():
+        process.popen.send_signal(signal.SIGINT)
+    wait_until(lambda: not process.running(), "perf record to end after SIGINT", _END_DEADLINE_S, interval_s=0.01)
+    if process.popen.returncode not in {0, -signal.SIGINT, 128 + signal.SIGINT}:
+        raise TestbedError(
+            f"perf record ended with status {process.popen.returncode}", evidence={"perf record": process.log_tail()}
+        )
