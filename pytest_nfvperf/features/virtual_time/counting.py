@@ -1,10 +1,11 @@
-"""Generators whose frames are counted by instructions, over packet sockets or rings."""
+"""Generators for runs that count instructions: over packet sockets, or over the DUT's rings."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
@@ -16,7 +17,7 @@ from pytest_nfvperf.backends.generator_side import FeatureEngine, TakenMachine
 from pytest_nfvperf.measure.cpu_placement import ForgottenRoundTrips, RoundTrips
 from pytest_nfvperf.measure.limits import NoCeilings
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorInfo, GeneratorSpec, OvsSpec, Testbed
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -28,12 +29,6 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, GeneratorPort
-
-# The embedded generator for counted instructions: it puts frames into the DUT's rings burst by burst.
-#
-# All frames of a burst are due at once, so they are in the ring before a thread of the DUT looks. So a PMD reads each
-# burst as one batch (NETDEV_MAX_BURST) in every run. A pause of the generator does not matter: only the
-# instructions of the DUT's threads count.
 
 BURST_FRAMES = 32
 """What a PMD reads at once (NETDEV_MAX_BURST)."""
@@ -51,11 +46,32 @@ _PACE = {
     Reason.DUT_CPU_STOLEN,
     Reason.CPU_MOVED,
 }
-"""What is wrong with when frames were sent: in virtual time there are no rates that it could disturb."""
+"""Reasons that concern when frames were sent: in virtual time there are no rates that it could disturb."""
+_RING = "net_virtio_user,"
+_SUMMED = (
+    *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
+    *("sent_bytes", "received_bytes", "elapsed_ns"),
+)
+VIRTUAL_TESTBED = Testbed(
+    name="virtual-time",
+    ovs=OvsSpec(datapath="netdev"),
+    cpus=CpuPlan(housekeeping=(0,), pmd=(0,), generator=(0,)),
+    ports=(),
+    generator=GeneratorSpec(engine=ENGINE),
+    links=(),
+)
+"""The testbed of a run in virtual time: by default a private OVS's userspace datapath without DPDK. Nothing polls, so
+all threads may share the one CPU of virtual time."""
 
 
 class CountedBursts:
-    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions, for ports that are rings.
+    """The embedded generator for counted instructions: it puts frames into the DUT's rings burst by burst.
+
+    All frames of a burst are due at once, so they are in the ring before a thread of the DUT looks. So a PMD reads each
+    burst as one batch (NETDEV_MAX_BURST) in every run. A pause of the generator does not matter: only the instructions
+    of the DUT's threads count.
+
+    Fulfils ports.generator.Generator and ports.generator.CountsInstructions, for ports that are rings.
 
     Args:
         instruction_ns: virtual time of one instruction, in ns.
@@ -63,22 +79,16 @@ class CountedBursts:
     """
 
     def __init__(self, instruction_ns: int, generator: EmbeddedGenerator) -> None:
-        self._instruction_ns = instruction_ns
+        self.instruction_ns = instruction_ns
         self._generator = generator
         self.info = generator.info
+        self.attach = generator.attach
         self.detach = generator.detach
         self.wait_links_up = generator.wait_links_up
         self.close = generator.close
 
-    @property
-    def instruction_ns(self) -> int:
-        return self._instruction_ns
-
-    def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        self._generator.attach(ports)
-
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send bursts in each direction until they come through, or for two seconds: a DUT may be told to drop them."""
+        """Send bursts in each direction until they come through, or for two seconds: a DUT may drop them on purpose."""
         spec = TrialSpec(
             replace(traffic, flows=1),
             BURST_FRAMES,
@@ -99,11 +109,11 @@ class CountedBursts:
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """Send the frames of all directions, and count each burst's cost. A burst begins after the one before it.
+        """Send the frames of all directions, and count each burst's cost. Bursts follow one another.
 
         Raises:
-            ConfigError: more flows than a burst may have frames; no thread of the DUT forwards, so that there is
-                nothing to count.
+            ConfigError: more flows than a burst may have frames; or no thread of the DUT forwards, so nothing can be
+                counted.
         """
         if forwarding_ns is None:
             raise ConfigError("frames over rings cost the DUT's threads something, and this DUT has none that forwards")
@@ -124,11 +134,11 @@ class CountedBursts:
         return TrialResult(spec, counts, RigHealth(), invalid=reasons), tuple(bursts)
 
     def _burst(self, spec: TrialSpec, counted: _DirectionSum, frames: int, forwarding_ns: Callable[[], int]) -> Burst:
-        """Send one burst; then, without counting it, the part that was not sent at once: the ring needs all of it.
+        """Send one burst and count it; then send, uncounted, the part that the ring did not take at once.
 
-        A packed ring is read and written by four descriptors at once, from a multiple of four on (PACKED_BATCH_SIZE of
-        DPDK's vhost library). After 19 frames each further burst would begin in the middle of four, and cost the DUT 3
-        to 7 % more.
+        DPDK's vhost library reads and writes a packed ring by four descriptors at once, from a multiple of four on
+        (PACKED_BATCH_SIZE). After 19 frames each further burst would begin in the middle of four, and cost the DUT 3 to
+        7 % more.
         """
         before = forwarding_ns()
         sent = at_once = counted.add(self._send(spec, counted.direction, frames))
@@ -153,52 +163,36 @@ class CountedBursts:
 
 @dataclass(slots=True)
 class _DirectionSum:
-    """One direction of a counted trial: what its bursts add up to."""
+    """The sum of the bursts of one direction."""
 
     direction: Direction
     counts: DirectionCounts | None = None
     reasons: tuple[InvalidReason, ...] = ()
 
     def add(self, result: TrialResult) -> int:
-        """A part of it; returns how many frames it sent."""
-        more = result.counts[0]
-        self.counts = more if self.counts is None else _sum(self.counts, more)
+        """Add a burst; returns how many frames it sent."""
+        more, counts = result.counts[0], self.counts
+        if counts is None:
+            self.counts = more
+        else:
+            sums: dict[str, Any] = {name: getattr(counts, name) + getattr(more, name) for name in _SUMMED}
+            self.counts = DirectionCounts(counts.direction, **sums)
         self.reasons += tuple(reason for reason in result.invalid if reason.code not in _PACE)
         return more.sent
 
     def total(self, intended: int) -> DirectionCounts:
-        """All of it; what was sent later than intended was not skipped."""
-        assert self.counts is not None  # a trial has a frame at least
+        """The sum. Frames that were sent late are not skipped."""
+        assert self.counts is not None  # a trial has at least one frame
         missing = intended - self.counts.sent - self.counts.refused
         return replace(self.counts, intended=intended, skipped=missing, latency=None, latency_raw=None, arrivals=None)
 
 
-def _sum(one: DirectionCounts, other: DirectionCounts) -> DirectionCounts:
-    return DirectionCounts(
-        direction=one.direction,
-        intended=one.intended + other.intended,
-        sent=one.sent + other.sent,
-        refused=one.refused + other.refused,
-        skipped=one.skipped + other.skipped,
-        received=one.received + other.received,
-        duplicated=one.duplicated + other.duplicated,
-        out_of_order=one.out_of_order + other.out_of_order,
-        foreign=one.foreign + other.foreign,
-        corrupted=one.corrupted + other.corrupted,
-        sent_bytes=one.sent_bytes + other.sent_bytes,
-        received_bytes=one.received_bytes + other.received_bytes,
-        elapsed_ns=one.elapsed_ns + other.elapsed_ns,
-    )
-
-
-# Choosing by port: packet sockets on kernel interfaces (OVS without DPDK and the kernel datapath have veth pairs),
-# the embedded generator on the vhost-user ports of OVS with DPDK.
-
-_RING = "net_virtio_user,"
-
-
 class CountingGenerator:
-    """Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
+    """Chooses by port: packet sockets, or the embedded generator for rings.
+
+    Kernel interfaces (the veth pairs of the kernel datapath, and of OVS without DPDK) get packet sockets, the
+    vhost-user ports of OVS with DPDK the embedded generator. Fulfils ports.generator.Generator and
+    ports.generator.CountsInstructions.
 
     Args:
         sockets: for kernel interfaces.
@@ -210,16 +204,11 @@ class CountingGenerator:
         self._start_rings = start_rings
         self._rings: CountedBursts | None = None
         self._ring_ports: set[str] = set()
-
-    @property
-    def instruction_ns(self) -> int:
-        return self._sockets.instruction_ns
-
-    def info(self) -> GeneratorInfo:
-        return self._sockets.info()
+        self.instruction_ns = sockets.instruction_ns
+        self.info = sockets.info
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        """Take the ports, all or none. ConfigError where some are rings and some kernel interfaces."""
+        """Attach all ports, or none. ConfigError if some are rings and some kernel interfaces."""
         rings = [port for port in ports if port.device.startswith(_RING)]
         if not rings:
             self._sockets.attach(ports)
@@ -267,59 +256,39 @@ class CountingGenerator:
         return self._rings if over_rings and self._rings is not None else self._sockets
 
 
-# The backend's side. Nothing polls here, so all threads may share the one CPU of virtual time.
-
-VIRTUAL_TESTBED = Testbed(
-    name="virtual-time",
-    ovs=OvsSpec(datapath="netdev"),
-    cpus=CpuPlan(housekeeping=(0,), pmd=(0,), generator=(0,)),
-    ports=(),
-    generator=GeneratorSpec(engine=ENGINE),
-    links=(),
-)
-"""What a run in virtual time is on: a private OVS's userspace datapath without DPDK, where no test asks for another."""
-
-
 class PacketSocketSide:
     """Fulfils GeneratorSide.
 
     Args:
-        an_instruction_ns: virtual time of one instruction, in ns; ConfigError where time is not virtual.
+        an_instruction_ns: virtual time of one instruction, in ns; raises ConfigError where time is not virtual.
     """
 
     def __init__(self, an_instruction_ns: Callable[[], int] = instruction_ns) -> None:
         self._instruction_ns = an_instruction_ns
 
     def check(self) -> None:
-        """ConfigError where time is not virtual."""
         self._instruction_ns()
 
     def describe(self) -> str:
-        """What a second is."""
         return f"packet sockets, in virtual time: {self._instruction_ns()} ns an instruction"
 
     def line_rate_bps(self) -> float | None:
-        """None: its ports are veth pairs."""
-        return None
+        return None  # its ports are veth pairs
 
     def polling_cpus(self) -> tuple[int, ...]:
-        """None: nothing polls."""
         return ()
 
     def round_trips(self, machine: TakenMachine) -> RoundTrips:  # noqa: ARG002 - as GeneratorSide has it
-        """None: there is one CPU."""
-        return ForgottenRoundTrips()
+        return ForgottenRoundTrips()  # there is one CPU
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:  # noqa: ARG002
-        """None: there are no rates."""
-        return NoCeilings()
+        return NoCeilings()  # there are no rates
 
     def beside_mib(self) -> int | None:
-        """None: readings do not alternate, because nothing disturbs them."""
-        return None
+        return None  # readings do not alternate, because nothing disturbs them
 
     def make(self, machine: TakenMachine, beside: str = "") -> Generator:
-        """Start nothing yet: sockets are opened for each trial, and the program when the first ring is attached."""
+        """Starts nothing yet: sockets are opened for each trial, the program when the first ring is attached."""
         return CountingGenerator(
             PacketSocketGenerator(self._instruction_ns()), lambda: self._start_rings(machine, beside)
         )
@@ -339,8 +308,7 @@ class PacketSocketSide:
         )
         return CountedBursts(self._instruction_ns(), generator)
 
-    def close(self) -> None:
-        """Nothing was taken."""
+    def close(self) -> None: ...
 
 
 PACKET_SOCKETS = FeatureEngine(lambda _: PacketSocketSide())

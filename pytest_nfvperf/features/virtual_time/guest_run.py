@@ -1,4 +1,4 @@
-"""pytest in a guest whose clock counts instructions: the guest, what goes in, and what comes back."""
+"""pytest in a guest whose clock counts instructions: the guest, its input, and its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,29 +30,48 @@ from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
 from pytest_nfvperf.plugin.options import read_options
 from pytest_nfvperf.plugin.report_later import NOTE, write_noted
 
-# The guest's hardware and boot parameters, and the two kinds of time that it can have.
-
 _CPU = "max,-erms,-fsrm,model-id=QEMU TCG CPU without ERMS"
 """The emulator executes a copy by "rep movsb" byte by byte, and counts each; a processor with ERMS moves a cache line
-at a time. Kernel and libc that do not see ERMS copy by words. The guest's CPU has a name of its own,
-and the fingerprint has it (cpu_model): what was counted on a CPU with ERMS is another machine's."""
+at a time. Without ERMS, kernel and libc copy by words. The guest's CPU has a name of its own, which the fingerprint
+has (cpu_model): counts of a CPU with ERMS are those of another machine."""
 _ICOUNT_SHIFT = 1
 _HUGEPAGE_MIB = 2
 INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
-"""In virtual time each executed instruction advances the guest's clock by so many ns (qemu(1), -icount shift)."""
+"""In virtual time each executed instruction advances the guest's clock by this many ns (qemu(1), -icount shift)."""
+DATAPATH_MODULES = ("openvswitch", "veth", "tun", "bridge", "pktgen")
+"""For the kernel datapath, its tests and the reference bridge."""
+
+BOOT_DEADLINE_S = 60.0
+DEADLINE_S = 7200.0
+"""Host time. The guest is emulated: some ten times slower than this machine."""
+SHARED = Path("/guest")
+"""Path of the shared folder in the guest."""
+_OURS = ("command", "modules", "writable", "started", "status", "stdout", "stderr", "dmesg")
+_SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
+_LOOK_S = 0.05
+_CONSOLE_LINES = 80  # a panic with its registers and backtrace
+
+_PASSED_ON = ("HOME", "LANG", "XDG_CACHE_HOME", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "COLUMNS")
+_NOT_LOADED = ("-p", "no:cacheprovider")
+_HYPOTHESIS = ("-p", "no:hypothesispytest")
+"""At the end of every run this plugin imports all of hypothesis, which takes the guest 40 s. Tests work without it."""
+_REPORT_NOTE = "report"
+_NOT_THERE = (
+    ("--nfv-testbed", "nfv_testbed", "the testbed is the guest's own: a private OVS without DPDK"),
+    ("--nfv-record", "nfv_record", "its generator has no conversation to record"),
+    ("--nfv-resume", "nfv_resume", "what was counted in another guest is counted anew"),
+    ("--nfv-plan", "nfv_plan", "a plan tells how long trials take by the clock"),
+    ("-n", "numprocesses", "instructions are counted on one CPU, by one process"),
+)
 
 
 class Time(StrEnum):
-    """What a second is in the guest."""
+    """The kind of clock in the guest."""
 
     WALL_CLOCK = "wall clock"
-    """The host's second. Rates are those of an emulated machine: good for relations, not for figures."""
+    """The host's clock. Rates are those of an emulated machine: good for relations, not for figures."""
     VIRTUAL = "virtual time"
-    """A count of instructions: the host's load does not show. Only costs in instructions may be told."""
-
-
-DATAPATH_MODULES = ("openvswitch", "veth", "tun", "bridge", "pktgen")
-"""What the kernel datapath, its tests and the reference bridge need."""
+    """A count of instructions, independent of the host's load. Only costs in instructions may be reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +79,16 @@ class GuestMachine:
     """The guest's size and time.
 
     Attributes:
-        modules: kernel modules that are loaded, by name, before the command runs. Nothing else loads them: there
-            is no udev, so even /dev/net/tun is there only once its module is.
+        time: kind of clock.
+        cpus: number of CPUs.
+        memory_mib: of the guest.
+        modules: kernel modules that are loaded before the command runs. Nothing else loads them: there is no udev, so
+            even /dev/net/tun needs its module here.
         hugepages_mib: reserved at boot, of its memory.
-        autoload: the kernel loads modules that it is asked for. Each asking runs a program, which takes tenths of a
-            second under emulation: whoever asks often, as vswitchd for interfaces that are elsewhere, stands still.
-        skips_idle: in virtual time idle time is skipped, also that of a wait for the host's files, which then takes
-            longer than it seems. False: it takes as long as on the host.
+        autoload: the kernel loads modules on request. Each request runs a program, which takes tenths of a second under
+            emulation. Frequent requests, as vswitchd's for interfaces that are elsewhere, block the guest.
+        skips_idle: in virtual time idle time is skipped. That includes waits for the host's files, which then take
+            longer than they seem. False: idle time takes as long as on the host.
 
     Raises:
         ConfigError: virtual time with more than one CPU, where guests of Linux 6.1 hang.
@@ -87,32 +109,29 @@ class GuestMachine:
 
 VIRTUAL_TIME = GuestMachine(Time.VIRTUAL, cpus=1)
 COUNTING = GuestMachine(Time.VIRTUAL, cpus=1, memory_mib=4096, hugepages_mib=1024, skips_idle=False)
-"""For what reads many of the host's files and has deadlines, as a run of pytest does. Its hugepages are for two nodes
-with DPDK and the generator; QEMU takes of the host's memory what the guest has touched."""
+"""For commands with deadlines that read many of the host's files, such as pytest. Its hugepages are for two nodes with
+DPDK and the generator; QEMU uses only as much of the host's memory as the guest has touched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Folders of the host that the guest writes to. ``results``: /guest there; ``writable``: have the same paths."""
+    """Folders of the host that the guest writes to. ``results`` is /guest there; the others keep their paths."""
 
     results: Path
     writable: tuple[Path, ...] = ()
 
 
 def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Shared, console: Path) -> list[str]:
-    """The argument list that boots this machine."""
     arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
     arguments += ["-machine", "q35", "-cpu", _CPU, "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
-    arguments += _accelerator(machine)
+    if machine.time is Time.VIRTUAL:
+        # Not aligned to the host's clock: while the guest works, only instructions make time pass.
+        sleep = "off" if machine.skips_idle else "on"
+        arguments += ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep={sleep}"]
+    else:
+        arguments += ["-accel", "tcg,thread=multi"]
     arguments += ["-no-reboot", "-serial", f"file:{console}", "-device", "virtio-rng-pci"]
-    arguments += [
-        "-kernel",
-        str(kernel.vmlinux),
-        "-initrd",
-        str(initramfs),
-        "-append",
-        _kernel_command_line(machine),
-    ]
+    arguments += ["-kernel", str(kernel.vmlinux), "-initrd", str(initramfs), "-append", _kernel_command_line(machine)]
     arguments += shared_folder("root", Path("/"), readonly=True)
     arguments += shared_folder("modules", kernel.modules, readonly=True)
     arguments += shared_folder("shared", shared.results.resolve(), readonly=False)
@@ -129,18 +148,10 @@ def _kernel_command_line(machine: GuestMachine) -> str:
     if not machine.autoload:
         parts.append("sysctl.kernel.modprobe=/none")
     if machine.time is Time.VIRTUAL:
-        # Idle time is skipped to the next timer, also while the guest waits for the host's files. Ticks make that 4 ms,
-        # where without them one such wait could skip past a deadline of seconds.
+        # Idle time is skipped to the next timer, also while the guest waits for the host's files. Ticks limit each skip
+        # to 4 ms. Without them one such wait could skip past a deadline of seconds.
         parts += ["nohz=off", f"{INSTRUCTION_NS_PARAMETER}={INSTRUCTION_NS}"]
     return " ".join(parts)
-
-
-def _accelerator(machine: GuestMachine) -> list[str]:
-    if machine.time is Time.VIRTUAL:
-        # Not aligned to the host's clock: while the guest works, only instructions make time pass.
-        sleep = "off" if machine.skips_idle else "on"
-        return ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep={sleep}"]
-    return ["-accel", "tcg,thread=multi"]
 
 
 # Running one command in a guest that has this machine's files and Debian's kernel.
@@ -148,21 +159,15 @@ def _accelerator(machine: GuestMachine) -> list[str]:
 # A boot takes a few seconds. The guest mounts the host's root read-only under a layer in memory. It returns results
 # in one shared folder, and can write some others in place. QEMU is journaled, tagged, and killed with its parent.
 
-BOOT_DEADLINE_S = 60.0
-SHARED = Path("/guest")
-"""Where the shared folder is in the guest."""
-_OURS = ("command", "modules", "writable", "started", "status", "stdout", "stderr", "dmesg")
-_SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
-_LOOK_S = 0.05
-_CONSOLE_LINES = 80  # a panic with its registers and backtrace
-
 
 @dataclass(frozen=True, slots=True)
 class GuestRun:
     """A command that ran to its end in a guest.
 
     Attributes:
+        command: its argument list.
         status: its exit status.
+        stdout, stderr: its output.
         time: the guest's kind of time; figures of the two kinds are never compared.
         boot_s: host seconds from QEMU's start to the command's.
         elapsed_s: host seconds from QEMU's start to its end.
@@ -196,14 +201,13 @@ def run_in_guest(
     boot_deadline_s: float = BOOT_DEADLINE_S,
     stream: TextIO | None = None,
 ) -> GuestRun:
-    """Boot a guest, run the command in it, and return how it went.
+    """Boot a guest, and run a command in it.
 
     Args:
         journal: of this run; the guest's own files are in its directory.
-        kernel: what to boot.
-        command: an argument list; programs and files are found where they are on this machine.
-        shared: an existing folder, /guest in the guest; results of the command go there. Or that, and others that the
-            command writes to at their own paths.
+        kernel: to boot.
+        command: an argument list; programs and files have the same paths as on this machine.
+        shared: an existing folder for results, /guest in the guest; or that, and others that the command writes to.
         machine: 2 CPUs on the wall clock by default.
         deadline_s: host seconds that the command may take.
         boot_deadline_s: host seconds until it must have begun.
@@ -212,7 +216,7 @@ def run_in_guest(
     Raises:
         ConfigError: QEMU is not installed; names the package.
         HungGuestError: the guest hangs at its start: it neither prints nor uses a CPU; with QEMU's own state.
-        DeadlineError: says what was awaited, with the console's and the output's end; QEMU is gone by then.
+        DeadlineError: what was awaited, with the ends of console and output; QEMU has ended by then.
         TestbedError: the guest ended without the command's status (a panic, QEMU died), with the console's end.
     """
     need(QEMU)
@@ -229,8 +233,6 @@ def run_in_guest(
 
 
 class _Guest:
-    """One boot."""
-
     def __init__(
         self,
         journal: Journal,
@@ -243,10 +245,16 @@ class _Guest:
     ) -> None:
         self._command = tuple(command)
         self._shared = shared = folders.results
-        self._writable = folders.writable
         self._machine = machine
         self._console = directory / "console"
-        self._write_command()
+        for name in _OURS:
+            (shared / name).unlink(missing_ok=True)
+        (shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
+        (shared / "modules").write_text("".join(f"{name}\n" for name in machine.modules), encoding="ascii")
+        writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in folders.writable)
+        (shared / "writable").write_bytes(writable)
+        for name in ("stdout", "stderr"):
+            (shared / name).touch()
         self._outputs = [_Follower(shared / name, stream) for name in ("stdout", "stderr")]
         initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
         argv = qemu_command(machine, kernel, initramfs, folders, self._console)
@@ -256,16 +264,6 @@ class _Guest:
         self._qemu: ManagedProcess = spawn(journal, "qemu", argv, log=directory / "qemu.log")
         outputs = [self._console, *(output.path for output in self._outputs)]
         self._watch = GuestWatch(self._qemu, outputs, (), monitor)
-
-    def _write_command(self) -> None:
-        for name in _OURS:
-            (self._shared / name).unlink(missing_ok=True)
-        (self._shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
-        (self._shared / "modules").write_text("".join(f"{name}\n" for name in self._machine.modules), encoding="ascii")
-        writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in self._writable)
-        (self._shared / "writable").write_bytes(writable)
-        for name in ("stdout", "stderr"):
-            (self._shared / name).touch()
 
     def run(self, boot_deadline_s: float, deadline_s: float) -> GuestRun:
         try:
@@ -277,9 +275,8 @@ class _Guest:
         return self._result(boot_s)
 
     def _watch_boot(self) -> None:
-        """A guest that hangs at its start is told from a slow one; what the command does then is its own affair."""
         try:
-            self._watch.look(0)
+            self._watch.look(0)  # distinguishes a guest that hangs at its start from a slow one
         except HungGuestError as error:
             error.evidence.update(self._evidence())
             raise
@@ -287,12 +284,12 @@ class _Guest:
     def _follow(
         self, done: Callable[[], bool], deadline_s: float, awaited: str, look: Callable[[], None] = lambda: None
     ) -> None:
-        """Pass the output on until done, or QEMU has ended."""
+        """Pass the output on until ``done``, or QEMU has ended."""
         end = time.monotonic() + deadline_s
         while not done():
             with suppress(subprocess.TimeoutExpired):
                 self._qemu.popen.wait(_LOOK_S)
-            ended = self._qemu.popen.returncode is not None  # before the output is read: none may come after that
+            ended = self._qemu.popen.returncode is not None  # read this before the output: no more comes after the end
             for output in self._outputs:
                 output.pump()
             if ended:
@@ -323,7 +320,7 @@ class _Guest:
 
 
 class _Follower:
-    """Passes on what is appended to a file."""
+    """Passes on what a process appends to a file."""
 
     def __init__(self, path: Path, stream: TextIO | None) -> None:
         self.path = path
@@ -345,31 +342,14 @@ class _Follower:
 
 
 # ``--nfv-virtual-time``: run the same pytest in the guest. Its results and the files that other options name appear on
-# this machine, its output appears at once, and its exit status becomes ours.
-
-DEADLINE_S = 7200.0
-"""Of the host. The guest is emulated: some ten times slower than this machine."""
-
-_PASSED_ON = ("HOME", "LANG", "XDG_CACHE_HOME", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "COLUMNS")
-_NOT_LOADED = ("-p", "no:cacheprovider")
-_HYPOTHESIS = ("-p", "no:hypothesispytest")
-"""At the end of every run this plugin imports all of hypothesis, which takes the guest 40 s. Tests do without it."""
-
-_REPORT_NOTE = "report"
-_NOT_THERE = (
-    ("--nfv-testbed", "nfv_testbed", "the testbed is the guest's own: a private OVS without DPDK"),
-    ("--nfv-record", "nfv_record", "its generator has no conversation to record"),
-    ("--nfv-resume", "nfv_resume", "what was counted in another guest is counted anew"),
-    ("--nfv-plan", "nfv_plan", "a plan tells how long trials take by the clock"),
-    ("-n", "numprocesses", "instructions are counted on one CPU, by one process"),
-)
+# this machine, its output appears at once, and its exit status becomes that of this process.
 
 
 def run_inside(config: pytest.Config) -> int | None:
-    """Run it in a guest; None in one, and where nothing is measured: there pytest goes on.
+    """Run pytest in a guest; None inside a guest, and where nothing is measured: there pytest continues.
 
     Raises:
-        pytest.UsageError: an option that has no meaning in virtual time, or what a guest needs is not here.
+        pytest.UsageError: an option that has no meaning in virtual time, or this machine lacks what a guest needs.
     """
     if is_virtual() or config.option.collectonly or config.option.help or config.option.version:
         return None
@@ -394,7 +374,7 @@ def _run(config: pytest.Config) -> int:
     reap()
     kernel = prepare_kernel()
     try:
-        build.build(portable=True)  # here, for the guest's CPU: the emulated one would take minutes
+        build.build(portable=True)  # for the guest's CPU; in the guest it would take minutes
     except TestbedError as error:  # only the datapath dpdk needs it
         print(f"virtual time: without the datapath dpdk: {error}", file=sys.stderr, flush=True)
     print(f"virtual time: a guest with Linux {kernel.release} runs the tests", flush=True)
@@ -406,7 +386,13 @@ def _run(config: pytest.Config) -> int:
 
 
 def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
-    folders = tuple(dict.fromkeys(_written(config)))
+    base = config.invocation_params.dir
+    written = [read_options(config)[0].results]
+    if junit := config.getoption("xmlpath", None):
+        written.append((base / junit).parent)
+    if allure := config.getoption("--alluredir", None):
+        written.append(base / allure)
+    folders = tuple(dict.fromkeys(written))
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=journal.directory) as shared:
@@ -425,19 +411,9 @@ def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
 
 def _command(config: pytest.Config) -> list[str]:
     """The same pytest with the same arguments, in the same directory, by this Python."""
-    kept = [f"{name}={os.environ[name]}" for name in _PASSED_ON if name in os.environ]
-    kept.append(f"{NOTE}={SHARED / _REPORT_NOTE}")
-    where = ["env", "-C", str(config.invocation_params.dir), "PYTHONUNBUFFERED=1", *kept]
-    given = [str(argument) for argument in config.invocation_params.args]
-    without = [*_NOT_LOADED, *(() if any(each.startswith("--hypothesis") for each in given) else _HYPOTHESIS)]
-    return [*where, sys.executable, "-m", "pytest", *without, *given]
-
-
-def _written(config: pytest.Config) -> Iterator[Path]:
-    """Folders that the run writes to."""
-    base = config.invocation_params.dir
-    yield read_options(config)[0].results
-    if junit := config.getoption("xmlpath", None):
-        yield (base / junit).parent
-    if allure := config.getoption("--alluredir", None):
-        yield base / allure
+    variables = [f"{name}={os.environ[name]}" for name in _PASSED_ON if name in os.environ]
+    variables.append(f"{NOTE}={SHARED / _REPORT_NOTE}")
+    env = ["env", "-C", str(config.invocation_params.dir), "PYTHONUNBUFFERED=1", *variables]
+    arguments = [str(argument) for argument in config.invocation_params.args]
+    without = [*_NOT_LOADED, *(() if any(each.startswith("--hypothesis") for each in arguments) else _HYPOTHESIS)]
+    return [*env, sys.executable, "-m", "pytest", *without, *arguments]
