@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn, locate_ovn
 from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
-from pytest_nfvperf.model.errors import DeadlineError, TestbedError
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
 VARIABLE = "NFVPERF_OVN_BGP_AGENT"
@@ -175,11 +175,8 @@ class OvnBgpAgent:
             self.check()
             return _STARTED in log.read_text(encoding="utf-8", errors="replace")
 
-        try:
+        with self._daemons.explaining():
             wait_until(started, "ovn-bgp-agent to have started", _START_DEADLINE_S, interval_s=0.1)
-        except DeadlineError as error:
-            error.evidence.update(self.logs())
-            raise
 
     def close(self) -> None:
         self._daemons.close()

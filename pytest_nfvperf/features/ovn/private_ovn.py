@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_un
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 Command = Sequence[str]
 
@@ -250,14 +251,12 @@ class PrivateOvn:
         self.directory: Path = self._daemons.directory
         self.northbound = f"unix:{self.directory / 'nb.sock'}"
         self.southbound = f"unix:{self.directory / 'sb.sock'}"
-        try:
-            self._serve(binaries)
-            self._start_daemons(instance)
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self._start(binaries, instance)
+            undo.pop_all()
 
-    def _serve(self, binaries: OvsBinaries) -> None:
+    def _start(self, binaries: OvsBinaries, instance: RunningOvs) -> None:
         for name, schema in (("nb", self.binaries.nb_schema), ("sb", self.binaries.sb_schema)):
             socket = self.directory / f"{name}.sock"
             serve_database(
@@ -269,7 +268,13 @@ class PrivateOvn:
                 self._starter(f"ovsdb-server-{name}", socket.name),
             )
         self.nbctl("init")
-        self.sbctl("init")
+        self._ctl(self.binaries.sbctl, self.southbound, ["init"])
+        databases = [f"--ovnnb-db={self.northbound}", f"--ovnsb-db={self.southbound}"]
+        start = self._starter("ovn-northd", "northd.ctl")
+        start([self.binaries.northd, *databases, f"--unixctl={self.directory / 'northd.ctl'}"])
+        self.chassis.register(self.southbound)
+        # Before OVN 24 it has no --unixctl: its control socket is named by its process id.
+        self._starter("ovn-controller")([self.binaries.controller, f"unix:{instance.database}"])
 
     def _starter(self, name: str, socket: str | None = None) -> Starter:
         log = self.directory / f"{name}.log"
@@ -280,29 +285,13 @@ class PrivateOvn:
 
         return start
 
-    def _start_daemons(self, instance: RunningOvs) -> None:
-        databases = [f"--ovnnb-db={self.northbound}", f"--ovnsb-db={self.southbound}"]
-        start = self._starter("ovn-northd", "northd.ctl")
-        start([self.binaries.northd, *databases, f"--unixctl={self.directory / 'northd.ctl'}"])
-        self.chassis.register(self.southbound)
-        # Before OVN 24 it has no --unixctl: its control socket is named by its process id.
-        self._starter("ovn-controller")([self.binaries.controller, f"unix:{instance.database}"])
-
     def nbctl(self, *arguments: str) -> str:
         """Run ovn-nbctl(8) on the northbound database; returns its output."""
         return self._ctl(self.binaries.nbctl, self.northbound, arguments)
 
-    def sbctl(self, *arguments: str) -> str:
-        """Run ovn-sbctl(8) on the southbound database; returns its output."""
-        return self._ctl(self.binaries.sbctl, self.southbound, arguments)
-
     def _ctl(self, program: Path, database: str, arguments: Sequence[str]) -> str:
-        try:
+        with self._daemons.explaining():
             return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
-        except TestbedError as error:
-            self.check()  # a dead daemon explains the error better
-            error.evidence.update(self.logs())
-            raise
 
     def add(self, switch: LogicalSwitch, deadline_s: float = _UP_DEADLINE_S) -> None:
         """Make a switch, bind its ports, and wait until br-int has flows for them.
@@ -313,11 +302,7 @@ class PrivateOvn:
         """
         self.chassis.bind(switch.ports)
         self.nbctl(*add_switch(switch))
-        self.await_up([port.name for port in switch.ports], deadline_s)
-        self.nbctl("--wait=hv", "sync")
-
-    def await_up(self, ports: Sequence[str], deadline_s: float = _UP_DEADLINE_S) -> None:
-        """Wait until logical ports are up: bound, and their flows on br-int."""
+        ports = [port.name for port in switch.ports]
         states: dict[str, str] = {}
 
         def all_up() -> bool:
@@ -325,7 +310,7 @@ class PrivateOvn:
             states.update({port: self.nbctl("lsp-get-up", port).strip() for port in ports})
             return set(states.values()) <= {"up"}
 
-        try:
+        with self._daemons.explaining():
             wait_until(
                 all_up,
                 f"logical ports {', '.join(ports)} to be up",
@@ -333,9 +318,7 @@ class PrivateOvn:
                 interval_s=_LOOK_S,
                 last_seen=lambda: ", ".join(f"{port} {state}" for port, state in states.items() if state != "up"),
             )
-        except DeadlineError as error:
-            error.evidence.update(self.logs())
-            raise
+        self.nbctl("--wait=hv", "sync")
 
     def remove_port(self, name: str) -> None:
         self.nbctl("--wait=hv", "lsp-del", name)

@@ -59,8 +59,8 @@ _REPORT_NOTE = "report"
 _NOT_THERE = (
     ("--nfv-testbed", "nfv_testbed", "the testbed is the guest's own: a private OVS without DPDK"),
     ("--nfv-record", "nfv_record", "its generator has no conversation to record"),
-    ("--nfv-resume", "nfv_resume", "what was counted in another guest is counted anew"),
-    ("--nfv-plan", "nfv_plan", "a plan tells how long trials take by the clock"),
+    ("--nfv-resume", "nfv_resume", "what was counted in another guest is counted again"),
+    ("--nfv-plan", "nfv_plan", "a plan shows how long trials take by the clock"),
     ("-n", "numprocesses", "instructions are counted on one CPU, by one process"),
 )
 
