@@ -39,9 +39,9 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("--nfv-plan", "a plan tells how long trials take by the clock"),
+        ("--nfv-plan", "a plan shows how long trials take by the clock"),
         ("--nfv-record=there", "its generator has no conversation to record"),
-        ("--nfv-resume=there", "what was counted in another guest is counted anew"),
+        ("--nfv-resume=there", "what was counted in another guest is counted again"),
         ("--nfv-testbed=lab.yaml", "the testbed is the guest's own: a private OVS without DPDK"),
         ("-n2", "instructions are counted on one CPU, by one process"),
     ],

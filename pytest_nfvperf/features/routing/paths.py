@@ -147,28 +147,22 @@ class LiveBgpPath:
     def __init__(self, session: NfvSession, live: LiveTopology, plan: BgpPathPlan) -> None:
         self.live = live
         self.plan = plan
+        self.path: BgpPath
+        self.started_s: float
         self._session = session
-        self._path: BgpPath | None = None
-        self.started_s = 0.0
         live.start_service(self._start)
 
     def _start(self, live: LiveTopology) -> BgpPath:
-        first = self._path is None
+        rebuilt = hasattr(self, "path")
         self.started_s = self.now_s()
-        self._path = BgpPath(self.plan, bgp_daemons(self._session).start(live.deployment.built, self.plan))
-        if not first:
-            self._path.await_ready()  # a measurement follows a rebuild at once
-        return self._path
+        self.path = BgpPath(self.plan, bgp_daemons(self._session).start(live.deployment.built, self.plan))
+        if rebuilt:
+            self.path.await_ready()  # a measurement follows at once
+        return self.path
 
     def now_s(self) -> float:
         """Seconds on the run's monotonic clock."""
         return self._session.backend.clock.monotonic()
-
-    @property
-    def path(self) -> BgpPath:
-        if self._path is None:
-            raise RuntimeError("not started")  # start_service() starts it in the constructor
-        return self._path
 
     @property
     def is_ready(self) -> bool:
