@@ -62,7 +62,7 @@ def test_it_connects_and_holds_its_ports(library: str) -> None:
             assert generator.info().version == "v3.08"
             assert "ports 0 net_af_packet, 1 net_af_packet" in generator.info().detail
             generator.attach(PORTS)
-            assert [(held.number, held.speed_bps, held.virtual) for held in generator.held.values()] == [
+            assert [(held.number, held.speed_bps, held.virtual) for held in generator.ports.values()] == [
                 (0, 10e9, True),
                 (1, 10e9, True),
             ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from changed_answers import CANNOT_BE, changed_at, leaves
 
-from pytest_nfvperf.adapters.generators.checks import readable
+from pytest_nfvperf.adapters.generators.checks import parsing_answer
 from pytest_nfvperf.adapters.generators.embedded.trial_results import ValidityPolicy, trial_result
 from pytest_nfvperf.measure.validity import generator_reasons
 from pytest_nfvperf.model.errors import GeneratorError
@@ -29,7 +29,7 @@ def documented() -> dict[str, Any]:
 
 
 def read(answer: dict[str, Any]) -> TrialResult:
-    with readable("nfvperf-gen", answer):
+    with parsing_answer("nfvperf-gen", answer):
         return trial_result(SPEC, answer, PORTS, {"p0": True}, ValidityPolicy())
 
 

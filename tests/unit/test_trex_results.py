@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from changed_answers import CANNOT_BE, changed_at, leaves
 
-from pytest_nfvperf.adapters.generators.checks import readable
+from pytest_nfvperf.adapters.generators.checks import parsing_answer
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.features.trex import child as owner
 from pytest_nfvperf.features.trex.child import explained, left_by_a_dead_run, own_name
@@ -367,7 +367,7 @@ def test_no_value_that_cannot_be_becomes_another_figure(path: tuple[Any, ...], v
     """
     told = ""
     try:
-        with readable("TRex server tgen1", WHOLE):
+        with parsing_answer("TRex server tgen1", WHOLE):
             result = trial_result(SPEC, changed_at(WHOLE, path, value), PLAN, PORTS, POLICY)
         reasons = (*result.invalid, *generator_reasons(result))
     except GeneratorError as error:

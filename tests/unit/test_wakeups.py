@@ -6,18 +6,18 @@ import os
 
 import pytest
 
-from pytest_nfvperf.adapters.process.wakeups import exchange_volleys
+from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
 from pytest_nfvperf.model.errors import TestbedError
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_each_wakes_the_other_again_and_again() -> None:
     one, other = sorted(os.sched_getaffinity(0))[:2]
-    assert exchange_volleys(one, other) > 100
+    assert exchange_wakeups(one, other) > 100
 
 
 @pytest.mark.parametrize("cpus", [(0, 4095), (4095, 0)])
-def test_a_cpu_that_is_not_there_is_told(cpus: tuple[int, int]) -> None:
+def test_a_cpu_that_is_not_there_is_reported(cpus: tuple[int, int]) -> None:
     with pytest.raises(TestbedError, match=f"{cpus[0]} {cpus[1]} 0.1 exited with status 1") as raised:
-        exchange_volleys(*cpus)
+        exchange_wakeups(*cpus)
     assert "Invalid argument" in raised.value.evidence["stderr"]

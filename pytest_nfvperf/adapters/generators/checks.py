@@ -1,15 +1,16 @@
-"""What every engine refuses before it touches a port: the user's mistakes, in the user's words."""
+"""What generators share: the ports that are attached, the mistakes of users that they refuse, waits for links."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 ETHERNET_HEADER_BYTES = 14
@@ -20,12 +21,38 @@ MAX_MTU = MAX_FRAME_SIZE - ETHERNET_HEADER_BYTES - FCS_BYTES
 _SHOWN = 4000
 
 
+class AttachedPorts(dict[str, GeneratorPort]):
+    """The ports of a generator by name, until the generator is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closed = False
+
+    def attach(self, ports: Sequence[GeneratorPort]) -> None:
+        self.check_open()
+        check_new_ports(self, ports)
+        self.update((port.name, port) for port in ports)
+
+    def detach(self, names: Sequence[str]) -> None:
+        self.check_open()
+        for name in names:
+            self.pop(name, None)
+
+    def close(self) -> None:
+        self._closed = True
+        self.clear()
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise GeneratorError("the generator is closed")
+
+
 @contextmanager
-def readable(who: str, answer: object) -> Iterator[None]:
-    """Parse another program's answer; a missing field or a text for a number is that program's fault.
+def parsing_answer(who: str, answer: object) -> Iterator[None]:
+    """While another program's answer is parsed, report a missing field or a wrong type as that program's fault.
 
     Args:
-        who: answered, such as "TRex server 192.0.2.1".
+        who: the program that answered, such as "TRex server 192.0.2.1".
         answer: all of it, as evidence.
 
     Raises:
@@ -92,9 +119,38 @@ def check_traffic(attached: Mapping[str, GeneratorPort], traffic: Traffic, direc
 
 
 def check_spec(attached: Mapping[str, GeneratorPort], spec: TrialSpec) -> None:
-    """Raise ConfigError for a trial that the attached ports cannot run."""
     check_directions(attached, spec.directions)
     check_traffic(attached, spec.traffic, spec.directions)
+
+
+def wait_for_links(
+    links_down: Callable[[], Sequence[str]],
+    awaited: str,
+    deadline_s: float,
+    *,
+    interval_s: float,
+    log_tail: Callable[[], str],
+) -> None:
+    """Wait until ``links_down`` names no port; DeadlineError with the ports that have no link, and the engine's log."""
+    down: Sequence[str] = ()
+
+    def all_up() -> bool:
+        nonlocal down
+        down = links_down()
+        return not down
+
+    try:
+        wait_until(
+            all_up, awaited, deadline_s, interval_s=interval_s, last_seen=lambda: f"no link on {', '.join(down)}"
+        )
+    except DeadlineError as error:
+        error.evidence["generator log"] = log_tail()
+        raise
+
+
+def link_reasons(down: Sequence[str]) -> list[InvalidReason]:
+    """The reason against a trial after which these ports had no link."""
+    return [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
 
 
 def _known(ports: Mapping[str, GeneratorPort]) -> str:

@@ -24,7 +24,7 @@ _SOFTNET_FIELDS = {1: "dropped", 2: "time_squeeze"}
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface as it is now. ``index`` and ``changes`` of its carrier tell whether it was replaced or pulled."""
+    """An interface now. A changed ``index`` means that it was replaced; ``changes`` counts those of its carrier."""
 
     index: int
     mtu: int
@@ -35,13 +35,13 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class EndState:
-    """What one end's namespace holds: its interfaces by name, its protocols' counters."""
+    """The interfaces of one end's namespace by name, and its protocols' counters."""
 
     interfaces: Mapping[str, Interface]
     protocols: Mapping[str, int]
 
     def snapshot(self, source: str, interface: str) -> CounterSnapshot:
-        """The protocols' counters and those of one interface, if it is there."""
+        """The protocols' counters, and the interface's if it exists."""
         found = self.interfaces.get(interface)
         counters = {**self.protocols, **({f"{interface}.{k}": v for k, v in found.counters.items()} if found else {})}
         return snapshot(source, counters)
@@ -49,17 +49,17 @@ class EndState:
 
 def read_end(namespace: str) -> EndState:
     """One namespace's state; TestbedError when it does not exist."""
-    return inside_named(namespace, lambda: EndState(_interfaces(), _protocols()))
+
+    def read() -> EndState:
+        with IPRoute() as links:
+            interfaces = {link.get_attr("IFLA_IFNAME"): _interface(link) for link in links.get_links()}
+        return EndState(interfaces, _protocols())
+
+    return inside_named(namespace, read)
 
 
 def snapshot(source: str, counters: Mapping[str, int]) -> CounterSnapshot:
-    """Counters of now."""
     return CounterSnapshot(source, time.monotonic_ns(), tuple(sorted(counters.items())))
-
-
-def _interfaces() -> dict[str, Interface]:
-    with IPRoute() as links:
-        return {link.get_attr("IFLA_IFNAME"): _interface(link) for link in links.get_links()}
 
 
 def _interface(link: Mapping[str, object]) -> Interface:
@@ -75,9 +75,14 @@ def _interface(link: Mapping[str, object]) -> Interface:
 
 
 def _protocols() -> dict[str, int]:
-    """The namespace's TCP and UDP counters (/proc/net/snmp and netstat: a line of names, a line of values)."""
-    counters = dict(_protocols_6())
-    for name in ("snmp", "netstat"):
+    counters: dict[str, int] = {}
+    # IPv6, where the kernel has it: a name and a value a line. TCP counts both versions together.
+    path = PROC_NET / "snmp6"
+    for name, value in map(str.split, path.read_text(encoding="ascii").splitlines() if path.exists() else ()):
+        protocol = next((one for one in _PROTOCOLS_6 if name.startswith(one)), None)
+        if protocol is not None:
+            counters[f"{protocol}.{name.removeprefix(protocol)}"] = int(value)
+    for name in ("snmp", "netstat"):  # a line of names, then a line of values
         lines = (PROC_NET / name).read_text(encoding="ascii").splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
             protocol, _, fields = names.partition(":")
@@ -87,17 +92,8 @@ def _protocols() -> dict[str, int]:
     return counters
 
 
-def _protocols_6() -> Iterator[tuple[str, int]]:
-    """Those of IPv6, where the kernel has it: a name and a value a line. TCP counts both versions together."""
-    path = PROC_NET / "snmp6"
-    for name, value in map(str.split, path.read_text(encoding="ascii").splitlines() if path.exists() else ()):
-        protocol = next((one for one in _PROTOCOLS_6 if name.startswith(one)), None)
-        if protocol is not None:
-            yield f"{protocol}.{name.removeprefix(protocol)}", int(value)
-
-
 def read_softirq(proc: Path = Path("/proc")) -> CounterSnapshot:
-    """NET_RX and NET_TX by CPU, and what the kernel's backlog dropped (softnet_stat)."""
+    """NET_RX and NET_TX by CPU, and the kernel's backlog: frames dropped, and budgets used up (softnet_stat)."""
     lines = (proc / "softirqs").read_text(encoding="ascii").splitlines()
     cpus = [name.lower() for name in lines[0].split()]
     counters: dict[str, int] = {}
@@ -106,30 +102,26 @@ def read_softirq(proc: Path = Path("/proc")) -> CounterSnapshot:
         if name.strip() in {"NET_RX", "NET_TX"}:
             rows = zip(cpus, map(int, values.split()), strict=False)
             counters |= {f"{name.strip()}.{cpu}": value for cpu, value in rows}
-    return snapshot("softirq", {**counters, **dict(_softnet(proc))})
-
-
-def _softnet(proc: Path) -> Iterator[tuple[str, int]]:
-    """The n-th line is the n-th online CPU; numbers are hexadecimal."""
+    # The n-th line is the n-th online CPU; numbers are hexadecimal.
     for number, line in enumerate((proc / "net" / "softnet_stat").read_text(encoding="ascii").splitlines()):
         fields = line.split()
-        for index, name in _SOFTNET_FIELDS.items():
-            yield f"softnet_{name}.{number}", int(fields[index], 16)
+        counters |= {f"softnet_{name}.{number}": int(fields[index], 16) for index, name in _SOFTNET_FIELDS.items()}
+    return snapshot("softirq", counters)
 
 
 def read_cpu(proc: Path = Path("/proc")) -> CounterSnapshot:
-    """Clock ticks of all CPUs together by kind: what the ends' processes do not show, and what a hypervisor stole."""
+    """Clock ticks of all CPUs together, by kind. They show softirqs and stolen time, which no process has."""
     first = (proc / "stat").read_text(encoding="ascii").splitlines()[0].split()
     return snapshot("cpu", dict(zip(_CPU_KINDS, map(int, first[1:]), strict=False)))
 
 
 def listening_ports(proc_net: Path = PROC_NET) -> frozenset[int]:
-    """TCP ports that are listened on, and UDP ports that are bound, in the namespace of the caller."""
+    """TCP ports on which somebody listens, and UDP ports that are bound, in the caller's namespace."""
     return frozenset(port for port, _ in _bound(proc_net))
 
 
 def listens(pid: int, port: int) -> bool:
-    """True once the process has a listening TCP socket on this port, in whichever namespace it is in."""
+    """True once the process has a listening TCP socket on this port, in its own namespace."""
     proc = Path("/proc") / str(pid)
     try:
         sockets = {inode for bound, inode in _bound(proc / "net", ("tcp", "tcp6")) if bound == port}
@@ -139,7 +131,7 @@ def listens(pid: int, port: int) -> bool:
 
 
 def _bound(proc_net: Path, tables: tuple[str, ...] = ("tcp", "tcp6", "udp", "udp6")) -> Iterator[tuple[int, str]]:
-    """Ports and socket names of what is bound: state 0A listens, 07 is a datagram socket (tcp_states.h)."""
+    """Ports and socket names that are bound: state 0A listens, 07 is a datagram socket (tcp_states.h)."""
     for table in tables:
         path = proc_net / table
         lines = path.read_text(encoding="ascii").splitlines()[1:] if path.exists() else []

@@ -1,19 +1,19 @@
 """The engine process: JSON lines over its pipes, a deadline on everything.
 
-An engine that died, or does not answer in time, raises GeneratorError with the end of its log,
-and is not used again: every later call names that first cause.
+An engine that died or does not answer in time raises GeneratorError with the end of its log, and is not used again:
+every later call names that first cause.
 
-A conversation with an engine can be kept as JSON lines, and played again without any hardware. Each line is one
-exchange: the command, its arguments, and the answer or the failure::
+A conversation with an engine can be recorded as JSON lines, and replayed without hardware. Each line is one exchange:
+the command, its arguments, and the answer or the failure::
 
     {"cmd": "links", "arguments": {}, "seconds": 0.0012, "answer": {"id": 3, "ok": true, "links": {"a": true}}}
     {"cmd": "trial", "arguments": {...}, "seconds": 3.01, "failure": "it was killed by SIGKILL during trial"}
     {"cmd": "trial", "arguments": {...}, "sent": 5}
     {"line": {"interval": {...}}}
 
-The first line says which engine it was. A refusal is an answer with ``"ok": false``. A command that is
-answered by several lines has its number under ``sent``, and the lines follow. Ceilings are
-recorded, too: a search below another ceiling asks for other loads.
+The first line names the engine. A refusal is an answer with ``"ok": false``. A command with an answer of several lines
+has its number under ``sent``, and the lines follow. Ceilings are recorded, too: a search below another ceiling asks for
+other loads.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _QUIT_DEADLINE_S = 3.0
 FORMAT = "nfvperf-engine-recording"
 VERSION = 1
 _WHERE = {"device", "path", "server", "user", "rpc_port", "event_port", "timeout_ms", "force"}
-"""Arguments that say where an engine and its ports are found, which differs from machine to machine."""
-_AGAIN = {"hello", "attach", "detach", "links", "learn", "stats", "forward", "ceiling"}
-"""Commands that ask for a state, and are asked as often as it takes: their last answer holds on."""
+"""Arguments that locate an engine and its ports, and so differ from machine to machine."""
+_REPEATABLE = {"hello", "attach", "detach", "links", "learn", "stats", "forward", "ceiling"}
+"""Commands that ask for a state, as often as it takes: their last recorded answer is repeated."""
 COMMAND = "ceiling"
 
 
 class EngineRefusedError(GeneratorError):
-    """The engine answered with an error; it goes on living.
+    """The engine answered with an error and can still be used.
 
-    ``code`` is its stable short name, ``answer`` the whole answer, ``error`` in it its own words.
+    ``code`` is the error's stable short name; ``answer`` is the whole answer, with the engine's words as ``error``.
     """
 
     def __init__(self, message: str, answer: Mapping[str, Any], *, log: str) -> None:
@@ -59,8 +59,14 @@ class EngineRefusedError(GeneratorError):
         self.code: str = answer["code"]
 
 
+def _checked(name: str, answer: dict[str, Any], log: str) -> dict[str, Any]:
+    if not answer["ok"]:
+        raise EngineRefusedError(f"the generator refused {name}: {answer['error']}", answer, log=log)
+    return answer
+
+
 class EngineLink(Protocol):
-    """A conversation with an engine: with a process, with one that is recorded, or with a recording."""
+    """A conversation with an engine process, with one that is recorded, or with a recording."""
 
     @property
     def pid(self) -> int:
@@ -75,7 +81,9 @@ class EngineLink(Protocol):
 
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]: ...
 
-    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]: ...
+    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer itself; EngineRefusedError if it is a refusal."""
+        ...
 
     def close(self) -> None: ...
 
@@ -92,8 +100,8 @@ class Engine:
 
     Args:
         argv: program and arguments.
-        log_path: file for its stderr (DPDK's log included); written anew.
-        env: added to this process's environment, such as the tag that a reaper knows it by.
+        log_path: file for its stderr (DPDK's log included); overwritten.
+        env: added to this process's environment, such as the tag by which a reaper finds it.
     """
 
     def __init__(self, argv: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:
@@ -157,8 +165,7 @@ class Engine:
         Raises:
             GeneratorError: it died, or did not take it in time.
         """
-        if self._failure is not None:
-            raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
+        self._check_usable()
         request = {"id": next(self._ids), "cmd": name, **arguments}
         until = time.monotonic() + deadline_s
         with self._ends_when_interrupted(name):
@@ -166,18 +173,21 @@ class Engine:
         return int(request["id"])
 
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
-        """The next line; GeneratorError when it died or says nothing for so long."""
-        if self._failure is not None:
-            raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
+        """Return the next line; GeneratorError when the engine died, or is silent for this long."""
+        self._check_usable()
         with self._ends_when_interrupted(f"the wait for {awaited}"):
             return self._answer(time.monotonic() + deadline_s, awaited, deadline_s)
 
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            raise GeneratorError(f"the generator is gone: {self._failure}", evidence={"generator log": self.log_tail()})
+
     @contextlib.contextmanager
     def _ends_when_interrupted(self, during: str) -> Iterator[None]:
-        """End an engine whose exchange a signal's handler broke off: Ctrl-C, or the time limit of pytest-timeout.
+        """End an engine if a signal's handler interrupts its exchange: Ctrl-C, or the time limit of pytest-timeout.
 
-        It would go on to the end of its trial, at a priority that leaves next to nothing for others. Its answer would
-        be read as that to the next command, and half a request or half an answer may be under way.
+        Otherwise it would finish its trial, at a priority that leaves next to nothing for others, and its answer would
+        be read as that to the next command. Half a request or half an answer may also be in the pipe.
         """
         try:
             yield
@@ -188,13 +198,10 @@ class Engine:
             raise
 
     def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """An answer that is no refusal; EngineRefusedError for one that is."""
-        if not answer["ok"]:
-            raise EngineRefusedError(f"the generator refused {name}: {answer['error']}", answer, log=self.log_tail())
-        return answer
+        return _checked(name, answer, self.log_tail() if not answer["ok"] else "")
 
     def close(self) -> None:
-        """End the process: by ``quit``, else by force. Can be called twice."""
+        """End the process by ``quit``, else by force. Can be called twice."""
         if self._process.poll() is None and self._failure is None:
             with contextlib.suppress(GeneratorError):
                 self.command("quit", _QUIT_DEADLINE_S)
@@ -256,7 +263,7 @@ class Engine:
 
 
 def recording(start: StartEngine, engine: str, path: Path) -> StartEngine:
-    """Starts engines as ``start`` does, and appends what is said to a file; each start begins a conversation."""
+    """Start engines as ``start`` does, and append each conversation to a file."""
 
     def begin(argv: Sequence[str], log: Path, env: Mapping[str, str]) -> EngineLink:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -267,12 +274,12 @@ def recording(start: StartEngine, engine: str, path: Path) -> StartEngine:
 
 
 def replaying(path: Path, engine: str, passed: Callable[[float], None] = lambda _: None) -> StartEngine:
-    """Instead of engines, conversations of a recording: each start takes the next, and the last one again.
+    """Replay conversations instead of starting engines: each start takes the next one, the last one repeatedly.
 
     Args:
         path: the recording.
         engine: which it must be of.
-        passed: told how many seconds each exchange took then.
+        passed: receives the recorded duration of each exchange, seconds.
     """
     conversations = deque(read(path, engine))
 
@@ -284,7 +291,7 @@ def replaying(path: Path, engine: str, passed: Callable[[float], None] = lambda 
 
 
 class RecordedLink:
-    """A conversation that is written down as it goes, without the places and the name of the machine it is on."""
+    """A conversation that is recorded, without the places and the name of this machine."""
 
     def __init__(self, link: EngineLink, path: Path, engine: str) -> None:
         self._link = link
@@ -299,7 +306,6 @@ class RecordedLink:
         return self._link.log_tail()
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
-        """Pass the command on, and keep it with what came of it."""
         exchange: dict[str, Any] = {"cmd": name, "arguments": arguments}
         began = time.monotonic()
         try:
@@ -332,7 +338,7 @@ class RecordedLink:
         self._link.close()
 
     def _keep(self, exchange: dict[str, Any]) -> None:
-        """A recording hides where the engine lies here and who asked it: other words replace both."""
+        """Append the exchange, with other words for the engine's path and the user: a recording hides both."""
         text = json.dumps(exchange)
         for word, replacement in self._places.items():
             said = exchange["arguments"].get(word)
@@ -342,7 +348,7 @@ class RecordedLink:
 
 
 class ReplayedLink:
-    """A conversation that has been: the same question gets the same answer, in the order of the recording."""
+    """A recorded conversation: the same question gets the same answer, in the order of the recording."""
 
     pid = 0
 
@@ -360,7 +366,7 @@ class ReplayedLink:
         return ""
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:  # noqa: ARG002 - at once
-        """Answer as it was answered; GeneratorError for what was never asked, or failed then."""
+        """Return the recorded answer; GeneratorError for a question without one, or that failed then."""
         exchange = self._found(name, _key(name, arguments))
         self._passed(exchange.get("seconds", 0.0))
         if "failure" in exchange:
@@ -376,9 +382,7 @@ class ReplayedLink:
         return self._lines.popleft()
 
     def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        if not answer["ok"]:
-            raise EngineRefusedError(f"the generator refused {name}: {answer['error']}", answer, log="")
-        return answer
+        return _checked(name, answer, "")
 
     def close(self) -> None:
         self._closed = True
@@ -388,11 +392,9 @@ class ReplayedLink:
             raise GeneratorError("the generator is gone: it was closed")
         if self._left[key]:
             self._last[key] = self._left[key].popleft()
-        elif name == "quit" or (name in _AGAIN and key in self._last):
-            return self._last.get(key, {"answer": {"ok": True}})
-        else:
+        elif name != "quit" and not (name in _REPEATABLE and key in self._last):
             raise GeneratorError(f"the recording {self._path} does not answer this: {self._difference(name, key)}")
-        return self._last[key]
+        return self._last.get(key, {"answer": {"ok": True}})
 
     def _difference(self, name: str, key: str) -> str:
         asked = json.loads(key)[1]
@@ -408,22 +410,29 @@ def read(path: Path, engine: str | None = None) -> list[list[Mapping[str, Any]]]
 
     Args:
         path: the file.
-        engine: that it must be of; None: of any.
+        engine: which it must be of; None: any.
 
     Raises:
-        ConfigError: it cannot be read, or is none, or of another engine.
+        ConfigError: it cannot be read, is no recording, or is of another engine.
     """
     conversations: list[list[Mapping[str, Any]]] = []
     for number, line in enumerate(_lines(path), 1):
+
+        def wrong(why: str, at: int = number) -> ConfigError:
+            return ConfigError(why, file=str(path), line=at)
+
         try:
             entry = json.loads(line)
         except ValueError as error:
-            raise ConfigError(f"is not a recording: {error}", file=str(path), line=number) from error
+            raise wrong(f"is not a recording: {error}") from error
         if "format" in entry:
-            _check_header(entry, engine, path, number)
+            if entry["format"] != FORMAT or entry.get("version") != VERSION:
+                raise wrong(f"is not a recording of version {VERSION}")
+            if engine is not None and entry["engine"] != engine:
+                raise wrong(f"is a recording of engine {entry['engine']!r}, not {engine!r}")
             conversations.append([])
         elif not conversations or not {"cmd", "line"} & set(entry):
-            raise ConfigError("is not a recording: it was not made by --nfv-record", file=str(path), line=number)
+            raise wrong("is not a recording: it was not made by --nfv-record")
         else:
             conversations[-1].append(entry)
     if not any(conversations):
@@ -432,7 +441,7 @@ def read(path: Path, engine: str | None = None) -> list[list[Mapping[str, Any]]]
 
 
 def engine_of(path: Path) -> str:
-    """Which engine a recording is of; ConfigError as :func:`read`."""
+    """Return the engine of a recording; ConfigError as :func:`read`."""
     read(path)
     engine: str = json.loads(_lines(path)[0])["engine"]
     return engine
@@ -443,13 +452,6 @@ def _lines(path: Path) -> list[str]:
         return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}", file=str(path)) from error
-
-
-def _check_header(header: Mapping[str, Any], engine: str | None, path: Path, line: int) -> None:
-    if header["format"] != FORMAT or header.get("version") != VERSION:
-        raise ConfigError(f"is not a recording of version {VERSION}", file=str(path), line=line)
-    if engine is not None and header["engine"] != engine:
-        raise ConfigError(f"is a recording of engine {header['engine']!r}, not {engine!r}", file=str(path), line=line)
 
 
 def _key(name: str, arguments: Mapping[str, Any]) -> str:
@@ -464,8 +466,6 @@ def _append(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 class RecordedCeilings:
-    """Ceilings that are written down as they are asked for."""
-
     def __init__(self, ceilings: Ceilings, path: Path) -> None:
         self._ceilings = ceilings
         self._path = path
@@ -483,12 +483,11 @@ class RecordedCeilings:
 
     def _note(self, traffic: Traffic, directions: int, fps: float | None) -> None:
         exchange = {"cmd": COMMAND, "arguments": _asked(traffic, directions), "answer": {"ok": True, "fps": fps}}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**exchange, "seconds": 0.0}) + "\n")
+        _append(self._path, {**exchange, "seconds": 0.0})
 
 
 class ReplayedCeilings:
-    """Ceilings as a recording has them; unknown where it has none."""
+    """The ceilings of a recording; None where it has none."""
 
     def __init__(self, exchanges: list[dict[str, Any]]) -> None:
         self._known = {

@@ -1,4 +1,4 @@
-"""A simulated generator and DUT, for packets and for streams: for the tests of searches, runners, suites and reports.
+"""A simulated generator and DUT, for packets and for streams. Tests of searches, runners, suites and reports use it.
 
 Time is virtual: a trial of an hour returns at once. The DUT forwards up to ``capacity_fps`` per direction and drops the
 rest, like a ring with a fast but finite server behind it. The same seed gives the same run.
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
+from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
@@ -41,11 +41,11 @@ _QUEUE_FRAMES = 1024
 
 
 class FakeTrial:
-    """Fulfils ports.running_trial.RunningTrial: the whole result, told in equal parts.
+    """Fulfils ports.running_trial.RunningTrial: reports the whole result in equal parts.
 
     Args:
-        simulate: what the simulated DUT does with a spec.
-        wait: lets seconds pass.
+        simulate: gives the simulated DUT's result of a spec.
+        wait: lets simulated seconds pass.
     """
 
     most_skipped = 0.005
@@ -78,8 +78,8 @@ class FakeTrial:
         self._wait(step_s)
         self._at_s += step_s
         share = self._at_s / self._spec.duration_s
-        parts = tuple(_part(counts, share) for counts in self._whole.counts)
-        return IntervalCounts(round(self._at_s * 1e9), parts, absent_ns=0, longest_poll_gap_ns=1_000)
+        so_far = tuple(_so_far(counts, share) for counts in self._whole.counts)
+        return IntervalCounts(round(self._at_s * 1e9), so_far, absent_ns=0, longest_poll_gap_ns=1_000)
 
     def stop(self) -> None:
         self._stopped = True
@@ -90,23 +90,19 @@ class FakeTrial:
         return self._whole
 
 
-def _part(counts: DirectionCounts, share: float) -> SoFar:
-    sent, received = round(counts.sent * share), round(counts.received * share)
+def _so_far(counts: DirectionCounts, share: float) -> SoFar:
+    histogram, latency = counts.latency, None
+    if histogram is not None:
+        p50, p90, p99, p999 = (histogram.percentile_ns(each) or 0 for each in (50, 90, 99, 99.9))
+        latency = IntervalLatency(histogram.total, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns)
     return SoFar(
-        sent=sent,
+        sent=round(counts.sent * share),
         refused=round(counts.refused * share),
         skipped=round(counts.skipped * share),
-        received=received,
-        highest_seq=sent,
-        latency=_latency(counts.latency),
+        received=round(counts.received * share),
+        highest_seq=round(counts.sent * share),
+        latency=latency,
     )
-
-
-def _latency(histogram: Histogram | None) -> IntervalLatency | None:
-    if histogram is None:
-        return None
-    p50, p90, p99, p999 = (histogram.percentile_ns(each) or 0 for each in (50, 90, 99, 99.9))
-    return IntervalLatency(histogram.total, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns)
 
 
 @dataclass
@@ -121,7 +117,7 @@ class FakeGenerator:
             and not sent; False loses them behind the ring, as a NIC does.
         ceiling_fps: what the rig itself can send; a higher load is invalid (fell_behind). None: no bound.
         invalid_every: every n-th trial is invalid (skipped_frames), counted from 1. None: none is.
-        fail_at: the trial of this number, from 1, raises GeneratorError, and so does all after it.
+        fail_at: the trial of this number, from 1, and all later ones raise GeneratorError.
         latency_ns: latency without a queue.
         buffer_frames: frames per direction that the simulated DUT holds beyond what it forwards, once a trial.
         clock: ``sleep`` is called with each trial's duration; None: nothing waits.
@@ -143,37 +139,29 @@ class FakeGenerator:
     virtual_s: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self._ports: dict[str, GeneratorPort] = {}
+        self._ports = AttachedPorts()
         self._random = random.Random(self.seed)  # noqa: S311 - simulation, not cryptography
-        self._closed = False
 
     def info(self) -> GeneratorInfo:
         return GeneratorInfo(engine="fake", version="1", detail=f"simulated DUT of {self.capacity_fps:g} pps", cpus=())
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        self._check_open()
-        check_new_ports(self._ports, ports)
-        self._ports.update((port.name, port) for port in ports)
+        self._ports.attach(ports)
 
     def detach(self, names: Sequence[str]) -> None:
-        self._check_open()
-        for name in names:
-            self._ports.pop(name, None)
+        self._ports.detach(names)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        self._check_open()
+        self._ports.check_open()
         if deadline_s <= 0:
             raise ConfigError(f"the deadline must be above 0 s, not {deadline_s}")
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:  # noqa: ARG002 - nothing to learn
-        """Check the directions as a real engine would."""
-        self._check_open()
+        self._ports.check_open()
         check_directions(self._ports, directions)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        self._check_open()
-        check_spec(self._ports, spec)
-        self.specs.append(spec)
+        self._accept(spec)
         if self.fail_at is not None and len(self.specs) >= self.fail_at:
             raise GeneratorError("the simulated generator died", evidence={"generator log": "killed by fail_at"})
         self._wait(spec.duration_s + spec.residual_s)
@@ -182,21 +170,27 @@ class FakeGenerator:
     def _simulated(self, spec: TrialSpec) -> TrialResult:
         skipping = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
         counts = tuple(self._direction(spec, direction, skipping=skipping) for direction in spec.directions)
-        return TrialResult(spec=spec, counts=counts, health=self._health(), invalid=self._reasons(counts))
+        health = RigHealth(
+            longest_poll_gap_ns=1_000,
+            longest_lateness_ns=1_000,
+            largest_burst=1,
+            preemptions=0,
+            run_delay_ns=0,
+            busy_ratio=0.5,
+        )
+        return TrialResult(spec=spec, counts=counts, health=health, invalid=self._reasons(counts))
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> FakeTrial:
-        self._check_open()
-        check_spec(self._ports, spec)
-        self.specs.append(spec)
+        self._accept(spec)
         return FakeTrial(spec, interval_s, self._simulated, self._wait)
 
     def close(self) -> None:
-        self._closed = True
-        self._ports.clear()
+        self._ports.close()
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise GeneratorError("the generator is closed")
+    def _accept(self, spec: TrialSpec) -> None:
+        self._ports.check_open()
+        check_spec(self._ports, spec)
+        self.specs.append(spec)
 
     def _wait(self, seconds: float) -> None:
         self.virtual_s += seconds
@@ -205,7 +199,8 @@ class FakeGenerator:
 
     def _direction(self, spec: TrialSpec, direction: Direction, *, skipping: bool) -> DirectionCounts:
         intended = int(spec.load_fps * spec.duration_s)
-        skipped = intended // 10 if skipping else self._beyond_ceiling(spec, intended)
+        sendable = intended if self.ceiling_fps is None else int(self.ceiling_fps * spec.duration_s)
+        skipped = intended // 10 if skipping else max(0, intended - sendable)
         offered = intended - skipped
         capacity = int(max(0.0, self.capacity_fps * (1 + self._random.gauss(0, self.noise))) * spec.duration_s)
         capacity += self.buffer_frames
@@ -232,11 +227,6 @@ class FakeGenerator:
             latency_raw=latency,
         )
 
-    def _beyond_ceiling(self, spec: TrialSpec, intended: int) -> int:
-        if self.ceiling_fps is None:
-            return 0
-        return max(0, intended - int(self.ceiling_fps * spec.duration_s))
-
     def _latency(self, spec: TrialSpec, received: int, *, overloaded: bool) -> Histogram | None:
         if not spec.latency:
             return None
@@ -245,16 +235,6 @@ class FakeGenerator:
         queue_ns = round(_QUEUE_FRAMES / self.capacity_fps * 1e9) if overloaded else 0
         value = self.latency_ns + queue_ns
         return Histogram(counts=((value, received),), min_ns=value, max_ns=value)
-
-    def _health(self) -> RigHealth:
-        return RigHealth(
-            longest_poll_gap_ns=1_000,
-            longest_lateness_ns=1_000,
-            largest_burst=1,
-            preemptions=0,
-            run_delay_ns=0,
-            busy_ratio=0.5,
-        )
 
     def _reasons(self, counts: tuple[DirectionCounts, ...]) -> tuple[InvalidReason, ...]:
         skipped = sum(count.skipped for count in counts)
@@ -297,14 +277,19 @@ class FakeStreams:
         self.ends.append((client, server))
         if self.clock is not None:
             self.clock.sleep(spec.run_s)
-        spoiled = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
+        invalid = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
         reason = InvalidReason(Reason.STRETCHED_TIME, "the simulated machine paused")
+        run_ns = round(spec.run_s * 1e9)
+        client_cpu, server_cpu = (
+            SideCpu(0, round(cores * spec.run_s * 1e9), run_ns, cores * 100)
+            for cores in (self.client_cores, self.server_cores)
+        )
         return StreamResult(
             spec=spec,
             ways=tuple(self._way(spec, way) for way in spec.ways),
-            client_cpu=_cpu(spec, self.client_cores),
-            server_cpu=_cpu(spec, self.server_cores),
-            invalid=(reason,) if spoiled else (),
+            client_cpu=client_cpu,
+            server_cpu=server_cpu,
+            invalid=(reason,) if invalid else (),
         )
 
     def close(self) -> None:
@@ -312,8 +297,8 @@ class FakeStreams:
 
     def _way(self, spec: StreamSpec, way: Way) -> WayCounts:
         share = self.capacity_bps / len(spec.ways) / spec.streams
-        asked = share if spec.bitrate_bps is None else float(spec.bitrate_bps)
-        stream = _stream(spec, min(asked, share), asked if spec.protocol == "udp" else share)
+        requested = share if spec.bitrate_bps is None else float(spec.bitrate_bps)
+        stream = _stream(spec, min(requested, share), requested if spec.protocol == "udp" else share)
         elapsed_ns = round(spec.duration_s * 1e9)
         return WayCounts(way, elapsed_ns, (stream,) * spec.streams, elapsed_ns)
 
@@ -324,7 +309,3 @@ def _stream(spec: StreamSpec, received_bps: float, sent_bps: float) -> StreamCou
         return StreamCounts(received, sent, retransmits=0)
     size = spec.buffer_bytes or 1448
     return StreamCounts(received, sent, datagrams=sent // size, lost_datagrams=(sent - received) // size)
-
-
-def _cpu(spec: StreamSpec, cores: float) -> SideCpu:
-    return SideCpu(0, round(cores * spec.run_s * 1e9), round(spec.run_s * 1e9), cores * 100)

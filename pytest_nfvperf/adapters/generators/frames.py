@@ -1,4 +1,4 @@
-"""Frame templates and streams for the embedded engine, built by scapy, and checks of captured copies of them.
+"""Frame templates and streams for the embedded engine, built by scapy, and checks of their captured copies.
 
 Every frame is Ethernet, an optional 802.1Q tag, IPv4 or IPv6, and UDP (RFC 2544 appendix C.2.2), or such a frame in a
 VXLAN; then the engine's 14-byte signature, then a pattern (byte n of the frame is n modulo 256) that lets the engine
@@ -49,6 +49,16 @@ def intended_frames(load_fps: int, duration_s: float) -> int:
     return int(Decimal(load_fps) * Decimal(repr(duration_s)))
 
 
+def frames_of(spec: TrialSpec) -> int:
+    """Frames due per direction; ConfigError for a load that makes none."""
+    frames = intended_frames(spec.load_fps, spec.duration_s)
+    if frames < 1:
+        raise ConfigError(
+            f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame; use a higher load or a longer duration"
+        )
+    return frames
+
+
 def mix_order(recipe: Sequence[tuple[int, int]]) -> list[int]:
     """The order in which a mix's sizes are sent: each as evenly spread as its weight allows.
 
@@ -73,7 +83,7 @@ def mix_order(recipe: Sequence[tuple[int, int]]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Of one direction's frames: ``vxlan``'s are outside, and MAC addresses are those on the DUT's link."""
+    """One direction's addresses. MAC addresses are those on the DUT's link; a ``vxlan``'s own are the outer ones."""
 
     src_mac: str
     dst_mac: str
@@ -85,44 +95,32 @@ class Addresses:
 
 @lru_cache(maxsize=256)
 def build_frame(size: int, addresses: Addresses) -> bytes:
-    """One template of ``size`` bytes with FCS, without the FCS; checksums filled in, UDP's over IPv4 0 (RFC 768: none).
+    """One template of ``size`` bytes with FCS, without the FCS.
 
-    Over IPv6 UDP has one (RFC 8200 section 8.1), with the engine's signature taken as zeros.
+    UDP's checksum over IPv4 is 0 (RFC 768: none). Over IPv6 it is required (RFC 8200 section 8.1) and computed with
+    the engine's signature as zeros.
     """
-    # scapy takes half a second to import: only who sends pays for it.
-    from scapy.layers.inet import UDP  # noqa: PLC0415
-    from scapy.packet import Raw  # noqa: PLC0415
-
-    headers = _around(addresses)
-    inside, checksum = _ip(addresses.src_ip, addresses.dst_ip)
-    headers /= inside / UDP(sport=UDP_SOURCE_PORT, dport=UDP_DESTINATION_PORT, chksum=checksum)
-    length = len(headers)
-    payload = bytes(SIGNATURE_BYTES) + bytes(at % 256 for at in range(length + SIGNATURE_BYTES, size - FCS_BYTES))
-    return bytes(headers / Raw(payload))
-
-
-def _around(addresses: Addresses) -> Any:
-    """Ethernet, its tag, and what a VXLAN has in front of the inner packet."""
-    from scapy.layers.inet import UDP  # noqa: PLC0415
+    # scapy takes half a second to import: only senders pay for it.
+    from scapy.layers.inet import IP, UDP  # noqa: PLC0415
+    from scapy.layers.inet6 import IPv6  # noqa: PLC0415
     from scapy.layers.l2 import Dot1Q, Ether  # noqa: PLC0415
     from scapy.layers.vxlan import VXLAN  # noqa: PLC0415
+    from scapy.packet import Raw  # noqa: PLC0415
+
+    def ip(src: str, dst: str) -> Any:
+        return IP(src=src, dst=dst, ttl=64, id=0) if ip_version(src) == 4 else IPv6(src=src, dst=dst, hlim=64)
 
     headers = Ether(src=addresses.src_mac, dst=addresses.dst_mac)
     if addresses.vlan is not None:
         headers /= Dot1Q(vlan=addresses.vlan)
-    vxlan = addresses.vxlan
-    if vxlan is None:
-        return headers
-    headers /= _ip(vxlan.src_ip, vxlan.dst_ip)[0] / UDP(sport=VXLAN_SOURCE_PORTS[0], dport=VXLAN_PORT, chksum=0)
-    return headers / VXLAN(vni=vxlan.vni, flags="Instance") / Ether(src=vxlan.inner_src_mac, dst=vxlan.inner_dst_mac)
-
-
-def _ip(src: str, dst: str) -> tuple[Any, int | None]:
-    """The IP header, and the UDP checksum behind it: 0, or None for scapy to work it out."""
-    from scapy.layers.inet import IP  # noqa: PLC0415
-    from scapy.layers.inet6 import IPv6  # noqa: PLC0415
-
-    return (IP(src=src, dst=dst, ttl=64, id=0), 0) if ip_version(src) == 4 else (IPv6(src=src, dst=dst, hlim=64), None)
+    if (vxlan := addresses.vxlan) is not None:
+        headers /= ip(vxlan.src_ip, vxlan.dst_ip) / UDP(sport=VXLAN_SOURCE_PORTS[0], dport=VXLAN_PORT, chksum=0)
+        headers /= VXLAN(vni=vxlan.vni, flags="Instance") / Ether(src=vxlan.inner_src_mac, dst=vxlan.inner_dst_mac)
+    checksum = 0 if ip_version(addresses.src_ip) == 4 else None  # None: scapy computes it
+    headers /= ip(addresses.src_ip, addresses.dst_ip)
+    headers /= UDP(sport=UDP_SOURCE_PORT, dport=UDP_DESTINATION_PORT, chksum=checksum)
+    pattern = bytes(at % 256 for at in range(len(headers) + SIGNATURE_BYTES, size - FCS_BYTES))
+    return bytes(headers / Raw(bytes(SIGNATURE_BYTES) + pattern))
 
 
 def recipe_of(traffic: Traffic) -> tuple[tuple[int, int], ...]:
@@ -133,7 +131,7 @@ def recipe_of(traffic: Traffic) -> tuple[tuple[int, int], ...]:
 def flow_ranges(traffic: Traffic, src_ip: str) -> dict[str, int]:
     """Flow ranges: addresses up to the end of the first one's /16, less broadcast, then UDP source ports.
 
-    Of an IPv6 address it is the lowest four bytes that are meant, and the /112.
+    Of IPv6 addresses the lowest four bytes count, up to the end of the /112.
     """
     first = int(ipaddress.ip_address(src_ip)) & 0xFFFFFFFF
     addresses = max(1, min(traffic.flows, 0xFFFE - (first & 0xFFFF) + 1))
@@ -145,8 +143,8 @@ def directed_addresses(
 ) -> Addresses:
     """The addresses of one direction's frames.
 
-    Where the traffic gives no MACs they are the sender's own, and the one it was told to send to or else the
-    receiver's; on the way back what the traffic gives changes sides.
+    Where the traffic gives no MACs, frames go from the sender's own to the sender's ``eth_peer``, or else to the
+    receiver's. In the reverse direction the addresses that the traffic gives change sides.
     """
     macs = (traffic.dst_mac, traffic.src_mac) if reverse else (traffic.src_mac, traffic.dst_mac)
     ips = (traffic.dst_ip, traffic.src_ip) if reverse else (traffic.src_ip, traffic.dst_ip)
@@ -171,7 +169,7 @@ def stream(
         traffic: the profile.
         direction: who sends to whom.
         ports: attached ports by name, for their MACs.
-        reverse: this is the way back: addresses given by the traffic change sides.
+        reverse: this is the opposite direction: addresses given by the traffic change sides.
         load_fps: frames/s.
         frames: how many are due.
     """
@@ -191,15 +189,14 @@ def stream(
 
 
 def reversals(directions: Sequence[Direction]) -> list[bool]:
-    """Which directions go back where an earlier one came from."""
-    ways = [(direction.tx, direction.rx) for direction in directions]
-    return [(rx, tx) in ways[:at] for at, (tx, rx) in enumerate(ways)]
+    """Whether each direction is the opposite of an earlier one."""
+    pairs = [(direction.tx, direction.rx) for direction in directions]
+    return [(rx, tx) in pairs[:at] for at, (tx, rx) in enumerate(pairs)]
 
 
 def streams(
     traffic: Traffic, directions: Sequence[Direction], ports: Mapping[str, GeneratorPort], load_fps: int, frames: int
 ) -> list[dict[str, Any]]:
-    """All directions; one that goes back where an earlier one came from has the addresses swapped."""
     return [
         stream(traffic, direction, ports, reverse=reverse, load_fps=load_fps, frames=frames)
         for direction, reverse in zip(directions, reversals(directions), strict=True)
@@ -208,11 +205,7 @@ def streams(
 
 def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[str, Any]:
     """The arguments of the engine's ``trial`` command. ConfigError for a load that makes no frame."""
-    frames = intended_frames(spec.load_fps, spec.duration_s)
-    if frames < 1:
-        raise ConfigError(
-            f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame; use a higher load or a longer duration"
-        )
+    frames = frames_of(spec)
     request = {
         "streams": streams(spec.traffic, spec.directions, ports, spec.load_fps, frames),
         "residual_ns": round(spec.residual_s * 1e9),
@@ -249,12 +242,12 @@ class LegCopies:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFrames:
-    """What a capture of a mirror holds of the last trial in it.
+    """Frames of the last trial in a mirror's capture.
 
     Attributes:
         legs: copies of each crossing's frames.
-        others: frames that are not of the trial, or have other addresses: those of other trials, the bridge's own.
-        wrong: what differs in frames that are not as they were sent, the first few.
+        others: frames of other trials, of the bridge, or with other addresses.
+        wrong: how the first few frames differ that are not as they were sent.
     """
 
     legs: tuple[LegCopies, ...]
@@ -286,7 +279,7 @@ def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple
 def check_frames(
     frames: Iterable[bytes], topology: Topology, direction: Direction, traffic: Traffic, *, snaplen: int | None = None
 ) -> CopiedFrames:
-    """Compare captured frames with those that the generator sent. Their addresses tell at which crossing.
+    """Compare captured frames with those that the generator sent. Their addresses say at which crossing.
 
     It compares all bytes except the signature, which holds the sequence number and the send time.
 
@@ -300,7 +293,7 @@ def check_frames(
     legs = legs_of(topology, direction, traffic)
     expected = {leg.destination: _expected(traffic, leg)[:snaplen] for leg in legs}
     by_destination = {leg.destination: leg for leg in legs}
-    start = traffic.header_bytes
+    start, end = traffic.header_bytes, traffic.header_bytes + SIGNATURE_BYTES
     signed = [(frame, _trial_and_number(frame, start)) for frame in frames]
     last = next((known[0] for _, known in reversed(signed) if known is not None), None)
     others, wrong = 0, list[str]()
@@ -310,13 +303,14 @@ def check_frames(
             others += 1
             continue
         by_destination[destination].seen[known[1]] += 1
-        if not _same(frame, expected[destination], start) and len(wrong) < _MOST_SHOWN:
-            wrong.append(_difference(frame, expected[destination], start))
+        sent = expected[destination]
+        if (frame[:start], frame[end:]) != (sent[:start], sent[end:]) and len(wrong) < _MOST_SHOWN:
+            wrong.append(_difference(frame, sent, start))
     return CopiedFrames(legs, others, tuple(wrong))
 
 
 def _trial_and_number(frame: bytes, start: int) -> tuple[int, int] | None:
-    """Of a frame with a signature; None for any other."""
+    """Trial and sequence number of a frame with our signature; None for any other."""
     if len(frame) < start + SIGNATURE_BYTES:
         return None
     magic, trial, _, number = _SIGNATURE.unpack_from(frame, start)
@@ -332,14 +326,8 @@ def _expected(traffic: Traffic, leg: LegCopies) -> bytes:
     return build_frame(traffic.frame_size, addresses)
 
 
-def _same(frame: bytes, expected: bytes, start: int) -> bool:
-    end = start + SIGNATURE_BYTES
-    return frame[:start] == expected[:start] and frame[end:] == expected[end:]
-
-
 def _difference(frame: bytes, expected: bytes, start: int) -> str:
-    """In scapy's words where headers differ, else by the byte."""
-    from scapy.layers.l2 import Ether  # noqa: PLC0415 - takes half a second; only who finds a wrong frame pays for it
+    from scapy.layers.l2 import Ether  # noqa: PLC0415 - takes half a second, spent only where a frame is wrong
 
     if len(frame) != len(expected):
         return f"{len(frame) + FCS_BYTES} bytes with FCS in place of {len(expected) + FCS_BYTES}"

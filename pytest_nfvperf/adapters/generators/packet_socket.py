@@ -1,8 +1,8 @@
 """Frames by packet sockets (packet(7)), many by one system call (sendmmsg(2)): the generator of virtual time.
 
-In virtual time there are no rates. A trial's load and duration only say how many frames it has. They go in bursts of as
-many as a packet socket holds, up to MOST_IN_A_BURST. Each burst begins when the one before it was forwarded, so frames
-meet the DUT in the same way in every run.
+In virtual time there are no rates. A trial's load and duration only say how many frames it has. It sends bursts of as
+many as a packet socket holds, up to MOST_IN_A_BURST. Each burst begins when the previous one was forwarded, so frames
+reach the DUT in the same way in every run.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.checks import check_directions, check_new_ports, check_spec
+from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
 from pytest_nfvperf.adapters.generators.frames import (
     build_frame,
     directed_addresses,
     flow_ranges,
-    intended_frames,
+    frames_of,
     mix_order,
     recipe_of,
     reversals,
@@ -45,33 +45,28 @@ from pytest_nfvperf.ports.generator import Burst, GeneratorPort
 
 MOST_AT_ONCE = 1024
 """UIO_MAXIOV: what sendmmsg(2) takes in one call."""
-
 _PRIORITY = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 ENGINE = "packet-socket"
 MOST_IN_A_BURST = 32
 """What OVS reads at once from such a port (NETDEV_MAX_BURST). With 128 some readings of the kernel's datapath were 12 %
 below the others, as if it had left a part to ksoftirqd, which is not counted."""
-_SOCKET_BYTES, _BESIDE_A_FRAME = 140_000, 800
-"""What fits into OVS's socket (net.core.rmem_default: 212,992) for certain, and what the kernel keeps with a frame."""
+_SOCKET_BYTES, _FRAME_OVERHEAD_BYTES = 140_000, 800
+"""What surely fits into OVS's socket (net.core.rmem_default: 212,992), and what the kernel adds to each frame."""
 MOST_FLOWS = 256
 _DEVICE = "net_af_packet,iface="
 _LEARN_FRAMES = 4
 _FORWARDED_S, _LOOK_S = 0.005, 0.002
-"""Virtual time before the first look at a burst, and between looks. Who looks earlier interrupts the thread that
-forwards, and costs it instructions; the work itself takes 1 to 3 ms."""
+"""Virtual time before the first look at a burst, and between looks. An earlier look would interrupt the thread that
+forwards and cost it instructions; the work itself takes 1 to 3 ms."""
 _INTERFACES = Path("/sys/class/net")
 
 
-class _Vector(ctypes.Structure):
-    """struct iovec."""
-
+class _Vector(ctypes.Structure):  # struct iovec
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
-class _Header(ctypes.Structure):
-    """struct msghdr."""
-
+class _Header(ctypes.Structure):  # struct msghdr
     _fields_ = (
         ("name", ctypes.c_void_p),
         ("name_length", ctypes.c_uint),
@@ -83,9 +78,7 @@ class _Header(ctypes.Structure):
     )
 
 
-class _Message(ctypes.Structure):
-    """struct mmsghdr."""
-
+class _Message(ctypes.Structure):  # struct mmsghdr
     _fields_ = (("header", _Header), ("sent_bytes", ctypes.c_uint))
 
 
@@ -115,7 +108,7 @@ class PreparedFrames:
         Raises:
             GeneratorError: the kernel took none.
         """
-        with _alone():
+        with _uninterrupted():
             began = time.monotonic_ns()
             sent: int = _LIBC.sendmmsg(to.fileno(), self._messages, len(self._messages), 0)
             took = time.monotonic_ns() - began
@@ -125,8 +118,8 @@ class PreparedFrames:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Nobody else runs until the frames are sent: whoever reads them finds them all, and always as many."""
+def _uninterrupted() -> Iterator[None]:
+    """Let nothing else run until the frames are sent, so that their reader always finds all of them."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     except PermissionError as error:
@@ -148,8 +141,7 @@ class PacketSocketGenerator:
 
     def __init__(self, instruction_ns: int) -> None:
         self._instruction_ns = instruction_ns
-        self._ports: dict[str, GeneratorPort] = {}
-        self._closed = False
+        self._ports = AttachedPorts()
 
     @property
     def instruction_ns(self) -> int:
@@ -160,30 +152,28 @@ class PacketSocketGenerator:
         return GeneratorInfo(ENGINE, platform.release(), detail, (0,))
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        """Take the ports: interfaces that are there. ConfigError for a port that is no endpoint on one."""
-        self._check_open()
-        check_new_ports(self._ports, ports)
+        """Take the ports. ConfigError for one that is no endpoint, or whose interface does not exist."""
         for port in ports:
             if port.role is not PortRole.ENDPOINT:
                 raise ConfigError(f"port {port.name!r} is a {port.role}: in virtual time there are endpoints only")
             if not (_INTERFACES / _interface(port)).exists():
                 raise ConfigError(f"port {port.name!r}: there is no interface {_interface(port)!r} here")
-        self._ports.update((port.name, port) for port in ports)
+        self._ports.attach(ports)
 
     def detach(self, names: Sequence[str]) -> None:
-        self._check_open()
-        for name in names:
-            self._ports.pop(name, None)
+        self._ports.detach(names)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        self._check_open()
-        wait_until(
-            lambda: not self._down(), "all links", deadline_s, last_seen=lambda: f"down: {', '.join(self._down())}"
-        )
+        self._ports.check_open()
+
+        def down() -> str:
+            return ", ".join(name for name, port in self._ports.items() if not _has_carrier(_interface(port)))
+
+        wait_until(lambda: not down(), "all links", deadline_s, last_seen=lambda: f"down: {down()}")
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send a few frames each way: bridges learn the MACs, and flows are set up."""
-        self._check_open()
+        """Send a few frames in each direction: bridges learn the MACs, and flows are set up."""
+        self._ports.check_open()
         check_directions(self._ports, directions)
         spec = TrialSpec(replace(traffic, flows=1), _LEARN_FRAMES, 1.0, tuple(directions), purpose="learn")
         for _ in range(2):  # until all have sent once, frames are flooded
@@ -195,47 +185,44 @@ class PacketSocketGenerator:
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """The same, and what each burst cost.
+        """The same, and the cost of each burst.
 
         Raises:
             ConfigError: frames that it cannot make; the port that is not attached.
             GeneratorError: the kernel took no frame.
         """
-        self._check_open()
+        self._ports.check_open()
         check_spec(self._ports, spec)
         _check_flows(spec.traffic)
-        frames = intended_frames(spec.load_fps, spec.duration_s)
-        if frames < 1:
-            raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
+        frames = frames_of(spec)
         at_once = burst_of(spec.traffic.largest_frame_size)
         with ExitStack() as stack:
-            ways = [
-                _Way.of(spec.traffic, direction, self._ports, reverse, stack)
+            senders = [
+                _Sender.of(spec.traffic, direction, self._ports, reverse, stack)
                 for direction, reverse in zip(spec.directions, reversals(spec.directions), strict=True)
             ]
             bursts = [
-                way.burst(min(at_once, frames - done), forwarding_ns, spec.residual_s)
+                sender.burst(min(at_once, frames - done), forwarding_ns, spec.residual_s)
                 for done in range(0, frames, at_once)
-                for way in ways
+                for sender in senders
             ]
-            counts = tuple(way.counts(frames) for way in ways)
-        return TrialResult(spec, counts, RigHealth(), tuple(filter(None, map(_more, counts)))), tuple(bursts)
+            counts = tuple(sender.counts(frames) for sender in senders)
+        invalid = tuple(
+            InvalidReason(
+                Reason.FOREIGN_FRAMES, f"{count.direction}: {count.foreign} frames more arrived than were sent"
+            )
+            for count in counts
+            if count.foreign
+        )
+        return TrialResult(spec, counts, RigHealth(), invalid), tuple(bursts)
 
     def close(self) -> None:
-        self._closed = True
-        self._ports.clear()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise GeneratorError("the generator is closed")
-
-    def _down(self) -> list[str]:
-        return [name for name, port in self._ports.items() if not _has_carrier(_interface(port))]
+        self._ports.close()
 
 
 @dataclass(slots=True)
-class _Way:
-    """One direction of a trial under way. ``before``: frames that the receiving interface had counted."""
+class _Sender:
+    """One direction of a running trial. ``before``: what the receiving interface had counted when it began."""
 
     direction: Direction
     sizes: tuple[int, ...]
@@ -249,7 +236,7 @@ class _Way:
     @staticmethod
     def of(
         traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], reverse: bool, stack: ExitStack
-    ) -> _Way:
+    ) -> _Sender:
         addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
         recipe = recipe_of(traffic)
         order = mix_order(recipe)
@@ -258,17 +245,19 @@ class _Way:
             addresses.src_ip,
             *(socket.inet_ntoa(((first + flow) & 0xFFFFFFFF).to_bytes(4, "big")) for flow in range(1, traffic.flows)),
         ]
-        sizes = tuple(recipe[order[at % len(order)]][0] for at in range(_round(len(order), traffic.flows)))
+        # As many frames as it takes until sizes and flows both start over.
+        period = max(len(order), traffic.flows) if 1 in {len(order), traffic.flows} else len(order) * traffic.flows
+        sizes = tuple(recipe[order[at % len(order)]][0] for at in range(period))
         frames = tuple(
             build_frame(size, replace(addresses, src_ip=sources[at % traffic.flows])) for at, size in enumerate(sizes)
         )
         link = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         link.bind((_interface(ports[direction.tx]), 0))
         receiver = _interface(ports[direction.rx])
-        return _Way(direction, sizes, frames, link, receiver, _received(receiver))
+        return _Sender(direction, sizes, frames, link, receiver, _received(receiver))
 
     def burst(self, frames: int, forwarding_ns: Callable[[], int] | None, residual_s: float) -> Burst:
-        """Send so many, wait until they arrived or the wait is over, and tell what they cost."""
+        """Send so many frames and wait until they arrived, for at most the residual wait; returns their cost."""
         at = [(self.sent + number) % len(self.frames) for number in range(frames)]
         prepared = PreparedFrames([self.frames[number] for number in at])
         ran = forwarding_ns() if forwarding_ns is not None else 0
@@ -279,7 +268,7 @@ class _Way:
         return Burst(sent, took_ns if forwarding_ns is None else forwarding_ns() - ran)
 
     def _settle(self, residual_s: float, forwarding_ns: Callable[[], int] | None) -> None:
-        """Until all frames arrived, or nobody works on them any more, for at most the residual wait."""
+        """Wait until all frames arrived and the DUT stopped working, for at most the residual wait."""
         until = time.monotonic() + residual_s
         time.sleep(_FORWARDED_S)
         ran, calm = -1, False
@@ -291,7 +280,6 @@ class _Way:
                 time.sleep(_LOOK_S)
 
     def counts(self, intended: int) -> DirectionCounts:
-        """What the interfaces counted since the trial began."""
         received = _received(self.receiver) - self.before
         mean = sum(self.sizes) / len(self.sizes)
         return DirectionCounts(
@@ -312,16 +300,8 @@ class _Way:
 
 
 def burst_of(frame_size: int) -> int:
-    """How many frames of this size, bytes with FCS, go at once."""
-    return max(1, min(MOST_IN_A_BURST, _SOCKET_BYTES // (frame_size + _BESIDE_A_FRAME)))
-
-
-def _more(counts: DirectionCounts) -> InvalidReason | None:
-    if not counts.foreign:
-        return None
-    return InvalidReason(
-        Reason.FOREIGN_FRAMES, f"{counts.direction}: {counts.foreign} frames more arrived than were sent"
-    )
+    """How many frames of this size, in bytes with FCS, go at once."""
+    return max(1, min(MOST_IN_A_BURST, _SOCKET_BYTES // (frame_size + _FRAME_OVERHEAD_BYTES)))
 
 
 def _check_flows(traffic: Traffic) -> None:
@@ -329,11 +309,6 @@ def _check_flows(traffic: Traffic) -> None:
         raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {traffic.flows}")
     if traffic.flows > 1 and traffic.ip_version != 4:
         raise ConfigError("in virtual time several flows are of IPv4 only")
-
-
-def _round(sizes: int, flows: int) -> int:
-    """Frames until sizes and flows both begin anew."""
-    return sizes if flows == 1 else flows if sizes == 1 else sizes * flows
 
 
 def _interface(port: GeneratorPort) -> str:

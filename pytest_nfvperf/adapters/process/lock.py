@@ -35,7 +35,7 @@ WORKER = "PYTEST_XDIST_WORKER"
 
 
 class Lease:
-    """Holds a file or directory for this process until ``close()`` or the end of the process."""
+    """Holds a file or directory until ``close()`` or the end of the process."""
 
     def __init__(self, handle: int) -> None:
         self._handle: int | None = handle
@@ -78,7 +78,7 @@ def try_lease(place: Path, *, shared: bool = False) -> Lease | None:
 
 
 def holder_text(place: Path) -> str:
-    """Who holds it, for a person: pid and command, as far as this user may see them."""
+    """The holder's pid and command, as far as this user may see them."""
     status = place.stat()
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in _LOCKS.read_text(encoding="ascii").splitlines():
@@ -97,7 +97,7 @@ def _command(pid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """While another run measures: wait so long for one's turn, s, and say so. 0 s: do not wait."""
+    """How long to wait, in s, while another run measures (0: not at all), and how to report the wait."""
 
     wait_s: float = 0.0
     say: Callable[[str], None] | None = None
@@ -108,7 +108,7 @@ AT_ONCE = Turn()
 
 
 class MeasurementLock:
-    """Holds the CPUs of one run, alone unless it shares them, until ``close()`` or the end of the process."""
+    """Holds CPUs, exclusively or shared, until ``close()`` or the end of the process."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ def _try_lock(handle: int, mode: int) -> bool:
 
 
 def _write_holder(handle: int, tag: str, *, shared: bool) -> None:
-    """Of several that share it the last one stands there."""
+    """Among several that share it, the last one is recorded."""
     holder = {
         "pid": os.getpid(),
         "tag": tag,
@@ -232,12 +232,12 @@ def _write_holder(handle: int, tag: str, *, shared: bool) -> None:
 
 
 def _worker() -> str:
-    """The name of this worker of pytest-xdist; "" in a process that is none."""
+    """Name of this pytest-xdist worker; "" in other processes."""
     return os.environ.get(WORKER, "")
 
 
 def _holder(path: Path) -> dict[str, Any]:
-    """What the holder wrote of itself; empty as long as it has not."""
+    """What the holder wrote about itself; empty as long as it has not."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -245,7 +245,7 @@ def _holder(path: Path) -> dict[str, Any]:
 
 
 def _sibling(path: Path) -> str:
-    """The name of the holder, if it is a worker of the run that this worker is of; else ""."""
+    """Name of the holder if it is a worker of the same run as this worker; else ""."""
     holder = _holder(path)
     ours = bool(_worker()) and holder.get("parent") == os.getppid()
     return str(holder.get("worker", "")) if ours else ""

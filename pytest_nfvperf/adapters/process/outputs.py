@@ -83,7 +83,6 @@ class SteadyOutput:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Take it; returns its length."""
         if self.failed is None:
             shown = visible(text, colors=self.isatty()) if self._plain else text
             try:
@@ -97,7 +96,6 @@ class SteadyOutput:
             self.write(line)
 
     def flush(self) -> None:
-        """Hand over what was written so far."""
         if self.failed is None:
             try:
                 self._stream.flush()
@@ -110,7 +108,7 @@ class SteadyOutput:
         return False
 
     def _give_up(self, error: Exception) -> None:
-        """Whatever is still in a buffer goes nowhere: else Python would end by status 120 when it flushes it."""
+        """Redirect the stream to /dev/null: otherwise Python exits by status 120 when it flushes its buffer."""
         self.failed = error
         with suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -123,7 +121,7 @@ class SteadyOutput:
 
 @contextmanager
 def steady_standard_streams() -> Iterator[SteadyOutput]:
-    """Within it ``print`` writes to standard output and error as ``SteadyOutput`` does; also where they are closed."""
+    """Make ``print`` write as ``SteadyOutput`` does, even where standard output or error is closed."""
     before = sys.stdout, sys.stderr
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         streams = [SteadyOutput(stream if stream is not None else nowhere, plain=True) for stream in before]
@@ -149,11 +147,10 @@ class KeptFile:
         self._fingerprint = fingerprint
 
     def read(self) -> object:
-        """The value; None where there is none."""
         return self._all().get(self._fingerprint)
 
     def write(self, value: object) -> None:
-        """Put it in place of the last one. A full disk costs the memory, and nothing else."""
+        """Replace the last value. A full disk loses only the stored value."""
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._path, json.dumps(self._all() | {self._fingerprint: value}, sort_keys=True))

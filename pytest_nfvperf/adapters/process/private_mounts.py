@@ -40,7 +40,7 @@ def in_root(root: Path, argv: Sequence[str | Path], visible: Sequence[Path] = ()
 
 
 def with_binds(binds: Mapping[str, str], argv: Sequence[str]) -> tuple[str, ...]:
-    """What starts ``argv`` with each target of ``binds`` replaced by its source; ``binds``: target by source."""
+    """The command that runs ``argv`` with other files at some paths; ``binds``: target by source."""
     words = [word for source, target in binds.items() for word in (source, target)]
     return (sys.executable, "-I", "-S", __file__, _VIEW, *words, _END, *argv)
 
@@ -67,7 +67,6 @@ def main(kind: str, words: Sequence[str]) -> None:
 
 
 def _own_mounts() -> ctypes.CDLL:
-    """Enter a mount namespace of our own; returns the C library that mounts in it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "a mount namespace of its own")
@@ -95,7 +94,7 @@ def _enter(root: Path, visible: Sequence[Path]) -> None:
 
 
 def _environment(program: Path) -> dict[str, str]:
-    """Debian 11 has Open vSwitch's libraries in directories that only an installation makes known."""
+    """Debian 11 has Open vSwitch's libraries in directories that only an installation configures."""
     beside = [str(program.parent)] if program.is_relative_to("/usr/lib") else []
     return {**os.environ, "LD_LIBRARY_PATH": ":".join([*beside, _DEBIAN_11])}
 

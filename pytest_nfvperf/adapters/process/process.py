@@ -80,7 +80,7 @@ def wait_until(
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Signals that may interrupt wait until its end: for what is short, and would be lost half done."""
+    """Defer signals that could interrupt a short step, which would be lost half done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -128,7 +128,7 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give them back. A terminal that is gone stays gone: its signal is ignored from now on."""
+        """Restore the handlers. A terminal that hung up stays gone: SIGHUP is ignored from now on."""
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_IGN if number is signal.SIGHUP and self.hung_up else handler)
         self._before.clear()
@@ -174,7 +174,6 @@ class Child(subprocess.Popen[bytes]):
     """
 
     def __del__(self) -> None:
-        """End it, if it runs, and reap it."""
         started = getattr(self, "pid", None) is not None  # not where the program could not be executed
         if started and self.returncode is None:
             for stream in (self.stdin, self.stdout, self.stderr):
@@ -250,11 +249,10 @@ class ManagedProcess:
         return tail(self.log, lines)
 
     def state(self) -> str:
-        """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" when it is."""
         return process_state(self.pid)
 
     def check(self) -> None:
-        """TestbedError with the exit status and the end of the log when it has ended."""
+        """TestbedError with the exit status and the end of the log if it has ended."""
         status = self.popen.poll()
         if status is not None:
             raise TestbedError(
@@ -278,11 +276,11 @@ class ManagedProcess:
         )
 
     def thaw(self) -> None:
-        """SIGCONT; nothing happens where it is not frozen, or has ended."""
+        """SIGCONT; has no effect on a process that is not frozen, or has ended."""
         self.popen.send_signal(signal.SIGCONT)
 
     def stop(self, deadline_s: float = 5.0) -> None:
-        """SIGTERM, then SIGKILL after the deadline; reaped and forgotten. Can be called twice."""
+        """SIGTERM, then SIGKILL after the deadline; reap and forget it. Can be called twice."""
         for stream in (self.popen.stdin, self.popen.stdout):
             if stream is not None:
                 stream.close()
@@ -297,7 +295,6 @@ class ManagedProcess:
         self._journal.forget(self._entry)
 
     def kill(self) -> None:
-        """SIGKILL at once; reaped and forgotten."""
         self.popen.kill()
         self.stop()
 
@@ -416,7 +413,7 @@ def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, std
 
 
 def process_state(pid: int) -> str:
-    """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" when there is none."""
+    """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" if there is none."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("State:"):
@@ -425,14 +422,13 @@ def process_state(pid: int) -> str:
 
 
 def describe_exit(status: int) -> str:
-    """A subprocess return code in words: "exited with status 1", "was killed by SIGKILL"."""
+    """A return code in words: "exited with status 1", "was killed by SIGKILL"."""
     if status < 0:
         return f"was killed by {signal.Signals(-status).name}"
     return f"exited with status {status}"
 
 
 def tail(path: Path, lines: int = _LOG_TAIL_LINES) -> str:
-    """The last lines of a file; says so when it cannot be read."""
     try:
         return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
     except OSError as error:

@@ -17,7 +17,7 @@ DEBIAN_12, DEBIAN_13, UBUNTU_24_04 = "debian 12", "debian 13", "ubuntu 24.04"
 
 
 class Use(StrEnum):
-    """What calls a program, which decides who installs it."""
+    """Who calls a program, which decides who installs it."""
 
     RUN = "make setup: to build the generator and to measure"
     TESTS = "make setup: only the project's own tests and CI call it"
@@ -222,18 +222,18 @@ def install_hint(*names: str) -> str:
 
 
 def not_installed(name: str) -> str:
-    """For errors: "ethtool is not installed: apt-get install ethtool"; of a foreign program only the first half."""
+    """For errors: "ethtool is not installed: apt-get install ethtool"; without advice for unknown programs."""
     hint = f": {install_hint(name)}" if name in PROGRAMS else ""
     return f"{name} is not installed{hint}"
 
 
 def find(name: str) -> str | None:
-    """The path of a program of the table: on PATH, or where its package puts it; None when it is not installed."""
+    """The path of a known program: on PATH, or where its package puts it; None if it is not installed."""
     return shutil.which(name) or next(filter(None, (shutil.which(name, path=d) for d in _row(name).directories)), None)
 
 
 def absent(argv: Sequence[str]) -> str | None:
-    """The first program of a command, wrapped ones too, that this machine lacks; None when it has those we know."""
+    """The first known program of a command, also a wrapped one, that is not installed; None if all are."""
     known = (word for place, word in enumerate(argv) if word in PROGRAMS or place == 0)
     return next((word for word in known if shutil.which(word) is None), None)
 

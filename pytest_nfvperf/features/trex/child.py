@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,13 +27,25 @@ VARIABLE = "NFV_TREX_DIR"
 
 PYPI = ""
 """Stands for PyPI's trex-stl-lib, which speaks STL 4.1, the language of servers of 2019."""
-
 USUAL_PLACES = (Path("/opt/trex"),)
-_NUMBERS = re.compile(r"\d+")
+MODULE = "pytest_nfvperf.features.trex.child_process"
+PROTOCOL = 1
+_NAME = re.compile(r"nfvperf-(?P<host>.+)-(?P<boot>[0-9a-f]{8})-(?P<pid>\d+)-(?P<ticks>\d+)")
+"""The user name that owns our ports on a server. After a SIGKILL the client's traffic continues and its ports stay
+taken. The name identifies the process that took them. If that process is gone, a later run may take its ports."""
+_MACHINE_ID = Path("/etc/machine-id")
+_HELLO_DEADLINE_S = 40.0
+"""Importing the library takes some seconds, and the child gives up a frozen server after ten."""
+_WRONG_CLIENT = {"version_mismatch", "no_client"}
+_USER_MISTAKES = {
+    "exceeds port line rate": "lower the load, or write the port's line_rate into the testbed file",
+    "Failed allocating statistic counter": "it has no more counters: use fewer directions or a mix of fewer sizes",
+    "enforces a minimum rate": "raise the load, or measure without latency",
+}
 
 
 def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Directories to try, best first; :data:`PYPI` last, if it is installed. Only the one that is given, if one is."""
+    """Directories to try, best first, then :data:`PYPI` if it is installed; only the one in the file, if any."""
     if spec.client:
         return [spec.client]
     named = [spec.trex.start.path] if spec.trex.start else []
@@ -41,28 +53,21 @@ def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> 
     found = [
         path for place in USUAL_PLACES if place.is_dir() for path in (place, *place.iterdir()) if holds_client(path)
     ]
-    found.sort(key=lambda path: tuple(int(number) for number in _NUMBERS.findall(path.name)), reverse=True)
+    found.sort(key=lambda path: tuple(int(number) for number in re.findall(r"\d+", path.name)), reverse=True)
     pypi = [PYPI] if find_spec("trex_stl_lib") is not None else []
     return [*named, *map(str, found), *pypi]
 
 
 def holds_client(path: Path) -> bool:
-    """True for a directory of TRex, and for that of its client alone."""
+    """True for a directory of TRex, and for one of its client alone."""
     places = ("automation/trex_control_plane", "trex/stl", "trex_client", "trex_stl_lib", "interactive/trex")
     return any((path / place).is_dir() for place in places)
 
 
-_NAME = re.compile(r"nfvperf-(?P<host>.+)-(?P<boot>[0-9a-f]{8})-(?P<pid>\d+)-(?P<ticks>\d+)")
-"""The name under which we hold ports. After a SIGKILL the client's traffic goes on and its ports stay taken; the name
-tells which process took them. If that process is gone, a later run may take its ports."""
-
-_MACHINE_ID = Path("/etc/machine-id")
-
-
 def _here() -> str:
-    """Where our pids mean something: the host's name, for people, and a digest of what no other place has.
+    """The scope of our pids: the host's name, for people, and a digest that no other machine or container has.
 
-    Two machines may have one name, and so may a host and a container; a name that is not ASCII is no user name.
+    Two machines may have one name, and so may a host and a container. User names must be ASCII.
     """
     host = "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in socket.gethostname())
     machine = _MACHINE_ID.read_text(encoding="ascii").strip() if _MACHINE_ID.is_file() else ""
@@ -76,7 +81,7 @@ def own_name() -> str:
 
 
 def left_by_a_dead_run(owner: str) -> bool:
-    """True for the name of a process of this machine that does not run any more."""
+    """True for the name of a process of this machine that has ended."""
     match = _NAME.fullmatch(owner)
     if match is None or match["host"] != _here():
         return False
@@ -85,99 +90,75 @@ def left_by_a_dead_run(owner: str) -> bool:
     return not ProcessId(int(match["pid"]), int(match["ticks"])).alive()
 
 
-_USER_MISTAKES = {
-    "exceeds port line rate": "lower the load, or write the port's line_rate into the testbed file",
-    "Failed allocating statistic counter": "it has no more counters: use fewer directions or a mix of fewer sizes",
-    "enforces a minimum rate": "raise the load, or measure without latency",
-}
+def no_client_library() -> ConfigError:
+    return ConfigError(
+        "no TRex client library was found: write 'client: DIRECTORY' of the server's own TRex distribution",
+        key="generator.client",
+    )
 
 
 def explained(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
     """The child's refusal as an error of ours: the server's words, and what to do.
 
-    Args:
-        error: the refusal.
-        spec: of the generator.
-        started: the server, where we started it; its log is evidence when it answers no more.
+    ``started``: the server, if we started it; its log is evidence when it does not answer any more.
     """
     answer = error.answer
-    text = answer["error"]
+    code, text = answer["code"], answer["error"]
     server = f"TRex server {spec.server}"
-    if answer["code"] in {"bad_port", "no_client", "version_mismatch"}:
-        key, message = _config_mistake(answer, server)
-        return ConfigError(message, key=key)
+    if code == "bad_port":
+        return ConfigError(f"{server}: {text}; write numbers that it has", key="generator.ports")
+    if code == "no_client":
+        return ConfigError(
+            f"{text}; write 'client: DIRECTORY' of the server's own TRex distribution (the one with t-rex-64), "
+            "or for servers of 2019: pip install 'pytest-nfvperf[trex]'",
+            key="generator.client",
+        )
+    if code == "version_mismatch":
+        return ConfigError(
+            f"{server} and the client library do not fit: {text}; write 'client: DIRECTORY' of the server's own "
+            "TRex distribution",
+            key="generator.client",
+        )
     for part, advice in _USER_MISTAKES.items():
         if part in text:
             return ConfigError(f"{server} refuses the trial: {text}; {advice}")
-    if started is not None and (answer["code"] == "server_lost" or not started.running()):
+    if started is not None and (code == "server_lost" or not started.running()):
         return GeneratorError(
             f"{server} stopped answering: its process (pid {started.pid}) {started.fate()}; look at its last output",
             evidence=started.evidence(),
         )
-    # A refusal that is understood needs no trace of the client library's.
-    return GeneratorError(
-        _broken(answer, server, spec), evidence=error.evidence if answer["code"] == "refused" else None
-    )
-
-
-def _config_mistake(answer: Mapping[str, Any], server: str) -> tuple[str, str]:
-    text = answer["error"]
-    if answer["code"] == "bad_port":
-        return "generator.ports", f"{server}: {text}; write numbers that it has"
-    if answer["code"] == "no_client":
-        return "generator.client", (
-            f"{text}; write 'client: DIRECTORY' of the server's own TRex distribution (the one with t-rex-64), "
-            "or for servers of 2019: pip install 'pytest-nfvperf[trex]'"
-        )
-    return "generator.client", (
-        f"{server} and the client library do not fit: {text}; write 'client: DIRECTORY' of the server's own "
-        "TRex distribution"
-    )
-
-
-def _broken(answer: Mapping[str, Any], server: str, spec: GeneratorSpec) -> str:
-    text, code = answer["error"], answer["code"]
-    if code == "unreachable":
-        return (
+    messages = {
+        "unreachable": (
             f"{server} is not there: {text}; start it (./t-rex-64 -i in its directory), or correct generator.server "
             "and generator.trex.rpc_port in the testbed file"
-        )
-    if code == "port_taken":
-        return (
+        ),
+        "port_taken": (
             f"{server}: {text}; release it there (trex-console, 'release'), wait for its owner, or write "
             "'force: true' in the generator section to take it all the same: their traffic is stopped then"
-        )
-    if code == "server_lost":
-        return (
+        ),
+        "server_lost": (
             f"{server} stopped answering: {text}; look whether it still runs, and at its last output. Its ports may "
             "still be ours there: they are taken back at the next start"
-        )
-    if code == "unresolved":
-        return (
+        ),
+        "unresolved": (
             f"{server}: {text}; nobody answered ARP: look at generator.trex.routes and at the DUT's address on that "
             "link, or leave the route out and give the traffic's MAC addresses"
-        )
-    ports = ", ".join(map(str, spec.ports))
-    return f"{server} refused (ports {ports}): {text}"
-
-
-MODULE = "pytest_nfvperf.features.trex.child_process"
-PROTOCOL = 1
-_HELLO_DEADLINE_S = 40.0
-"""Importing the library takes some seconds, and a frozen server is given up after ten."""
-
-_WRONG_CLIENT = {"version_mismatch", "no_client"}
+        ),
+    }
+    unknown = f"{server} refused (ports {', '.join(map(str, spec.ports))}): {text}"
+    # Only an unknown refusal needs the trace of the client library.
+    return GeneratorError(messages.get(code, unknown), evidence=error.evidence if code == "refused" else None)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildOptions:
-    """What seldom needs to be set.
+    """Rarely changed settings.
 
     Attributes:
-        env: variables added to the child's environment, such as the tag that a reaper knows it by.
+        env: variables added to the child's environment, such as the tag by which a reaper finds it.
         netns: network namespace to connect from; None: ours.
-        start: may also record the conversation, or play a recorded one.
-        on_spawn: called with each child's process id.
+        start: may also record the conversation, or replay one.
+        on_spawn: receives each child's process id.
         server: the server, if we started it; its state explains a missing answer.
     """
 
@@ -189,7 +170,7 @@ class ChildOptions:
 
 
 def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[EngineLink, dict[str, Any]]:
-    """Start a child with each client library in turn until one is understood by the server.
+    """Start a child with each client library in turn until the server understands one.
 
     Returns:
         The child, and its answer to ``hello``.
@@ -201,10 +182,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
     tried: list[str] = []
     libraries = candidates(spec)
     if not libraries:
-        raise ConfigError(
-            "no TRex client library was found: write 'client: DIRECTORY' of the server's own TRex distribution",
-            key="generator.client",
-        )
+        raise no_client_library()
     for library in libraries:
         link = _started(log, options)
         try:
@@ -225,14 +203,9 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
 
 
 def stl_version(library: str, log: Path) -> str:
-    """Which version of TRex's protocol a client library speaks, such as "5.1"; asks no server.
+    """The version of TRex's protocol that a client library speaks, such as "5.1"; needs no server.
 
-    Args:
-        library: its directory; "" for PyPI's.
-        log: file for what it prints; written anew.
-
-    Raises:
-        ConfigError: there is none, or it cannot be imported.
+    ConfigError if the directory ("" for PyPI's) has no library that can be imported. Its output goes to ``log``.
     """
     link = _started(log, ChildOptions())
     try:
@@ -245,7 +218,7 @@ def stl_version(library: str, log: Path) -> str:
 
 
 def _started(log: Path, options: ChildOptions) -> EngineLink:
-    inside: Sequence[str] = ["nsenter", f"--net=/run/netns/{options.netns}"] if options.netns else []
+    inside = ["nsenter", f"--net=/run/netns/{options.netns}"] if options.netns else []
     package = Path(pytest_nfvperf.__file__).parents[1]
     path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
     with held():

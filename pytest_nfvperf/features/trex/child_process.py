@@ -21,19 +21,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
-# Errors in an answer: a stable code, and a text for a person.
-
+PROTOCOL = 1
+RELEASE_DEADLINE_S = 12.0
+"""How long a worker may take to stop its traffic and release its ports; then it ends anyway."""
+_CONNECT_S = 3.0
+_POLL_S = 0.01
+_RPC_TIMEOUT_S = 2
+"""Of one request. The library tries four times, so a server counts as lost after four times this."""
+_MAC_OF_PACKET = 1
+"""STLStreamDstMAC_PKT: frames keep their own MAC addresses, whatever the port has learnt."""
+_PORT_COUNTERS = ("opackets", "ipackets", "obytes", "ibytes", "oerrors", "ierrors")
+_PLACES = ("", "automation/trex_control_plane/interactive", "interactive", "trex_client/interactive")
+_OLD_PLACES = ("automation/trex_control_plane/stl", "stl", "trex_client/stl")
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_CODE_GIVEN_UP = 3
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TAKEN = re.compile(r"already (?:taken by|owned by another session of) '(?P<owner>[^']*)'")
 _LOST = ("connection to the server had been lost", "Failed to get server response", "Failed to send message")
 _LOST_TOO = ("Not connected to server", "not valid while disconnected", "no data flow from server", "reconnect")
 _MISMATCH = ("version mismatch", "configuration mismatch", "Mismatch between client and server versions")
 
+# Errors in an answer: a stable code, and a text for people.
+
 
 class Failure(Exception):  # noqa: N818 - an answer, not an accident
-    """A request that is refused. ``code`` is what the parent decides by."""
+    """A refused request. ``code`` is for the parent's decisions."""
 
     def __init__(self, code: str, message: str, **facts: object) -> None:
         super().__init__(message)
@@ -43,11 +57,11 @@ class Failure(Exception):  # noqa: N818 - an answer, not an accident
 
 
 class Stopped(BaseException):
-    """The parent is gone, or wants us to end: release everything and go."""
+    """The parent is gone, or wants this process to end."""
 
 
 def text_of(error: BaseException) -> str:
-    """What a client library's exception says; some of them raise when they are asked by ``str``."""
+    """The text of a client library's exception; some raise when they are converted by ``str``."""
     message = getattr(error, "msg", None)
     if message is None:
         message = ": ".join(str(argument) for argument in error.args) or type(error).__name__
@@ -55,7 +69,6 @@ def text_of(error: BaseException) -> str:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The library's exception as a failure with a code."""
     if isinstance(error, Failure):
         return error
     text = text_of(error)
@@ -72,9 +85,6 @@ def failure_of(error: BaseException) -> Failure:
 
 
 # Streams from the parent's plan, and plain JSON from the library's statistics (their keys are numbers or texts).
-
-MAC_OF_PACKET = 1
-"""STLStreamDstMAC_PKT: the frame's own MAC addresses are sent, whatever the port has learnt."""
 
 
 def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
@@ -94,12 +104,11 @@ def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
         isg=plan["start_after_us"],
         flow_stats=count(pg_id=plan["id"]) if plan["id"] is not None else None,
         mac_src_override_by_pkt=True,
-        mac_dst_override_mode=MAC_OF_PACKET,
+        mac_dst_override_mode=_MAC_OF_PACKET,
     )
 
 
 def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
-    """What changes from frame to frame."""
     if not fields:
         return []
     made: list[Any] = []
@@ -126,7 +135,7 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
 
 
 def _address_and_port(api: Any, pairs: Mapping[str, Any]) -> list[Any]:
-    """The address counts up; each time it comes round, so does the port."""
+    """The address counts up; when it starts over, the port counts up."""
     return [
         api.STLVmTupleGen(
             name="flow",
@@ -141,11 +150,8 @@ def _address_and_port(api: Any, pairs: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-_PORT = ("opackets", "ipackets", "obytes", "ibytes", "oerrors", "ierrors")
-
-
 def stream_counts(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
-    """What one stream's own counters say; ``elsewhere`` arrived at a port that it was not sent to."""
+    """One stream's own counters. ``elsewhere``: frames that arrived at a port they were not sent to."""
     found = _of(stats.get("flow_stats") or {}, plan["id"])
     if found is None:
         raise ValueError(f"the server has no counters of stream {plan['id']}")
@@ -163,12 +169,11 @@ def stream_counts(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str
 
 
 def port_counts(stats: Mapping[Any, Any], ports: Iterable[int]) -> dict[str, dict[str, int]]:
-    """The ports' own counters."""
-    return {str(port): {key: int(_of(stats, port)[key]) for key in _PORT} for port in ports}
+    return {str(port): {key: int(_of(stats, port)[key]) for key in _PORT_COUNTERS} for port in ports}
 
 
 def settled(stats: Mapping[Any, Any], plans: Iterable[Mapping[str, Any]]) -> bool:
-    """True when nothing that was sent is still missing."""
+    """True when no sent frame is missing."""
     return all(count["received"] >= count["sent"] > 0 for count in (stream_counts(stats, plan) for plan in plans))
 
 
@@ -198,21 +203,16 @@ def _by_port(counter: Mapping[Any, int]) -> dict[int, int]:
 # Importing a client library of TRex puts old copies of yaml, scapy and zmq at the front of ``sys.path``. So a process
 # can hold only one such library, and nothing else that needs those. The parent names the library.
 
-_PLACES = ("", "automation/trex_control_plane/interactive", "interactive", "trex_client/interactive")
-_OLD_PLACES = ("automation/trex_control_plane/stl", "stl", "trex_client/stl")
-
 
 @dataclass(frozen=True)
 class Library:
-    """An imported client library. ``api``: the module with STLClient and the classes of streams."""
-
     api: Any
     module: str
     where: str
 
 
 def load(path: str) -> Library:
-    """Import the library found under ``path``; "" means PyPI's, from the environment."""
+    """Import the library under ``path``; "" means PyPI's."""
     warnings.simplefilter("ignore")  # they are the library's own, of its age
     if not path:
         return _imported("trex_stl_lib.api", "PyPI trex-stl-lib")
@@ -228,14 +228,6 @@ def load(path: str) -> Library:
     raise Failure("no_client", f"there is no TRex client library under {path}")
 
 
-def protocol_version(library: Library) -> str:
-    """The version of the protocol that it tells servers, as its client object has it."""
-    client = library.api.STLClient()
-    # Where it is since v2.31, and where it was in 2019.
-    version = client.ctx.api_ver if hasattr(client, "ctx") else client.conn.api_vers[0]
-    return f"{version['major']}.{version['minor']}"
-
-
 def _imported(module: str, where: str) -> Library:
     try:
         return Library(importlib.import_module(module), module, where)
@@ -243,16 +235,7 @@ def _imported(module: str, where: str) -> Library:
         raise Failure("no_client", f"{where} cannot be imported: {error}") from error
 
 
-PROTOCOL = 1
-_CONNECT_S = 3.0
-_POLL_S = 0.01
-_RPC_TIMEOUT_S = 2
-"""Of one request; the library tries four times, so that a server is lost after four times this."""
-
-
 class TrexSession:
-    """One server, and the ports of it that are ours."""
-
     def __init__(self) -> None:
         self._library: Library | None = None
         self._client: Any = None
@@ -260,12 +243,16 @@ class TrexSession:
         self._made_promiscuous: set[int] = set()
 
     def hello(self, *, path: str, server: str, rpc_port: int, event_port: int, user: str) -> dict[str, Any]:
-        try:  # the library would not tell a server that is not there from one that does not answer
+        try:  # the library does not distinguish an absent server from one that does not answer
             socket.create_connection((server, rpc_port), _CONNECT_S).close()
         except OSError as error:
             raise Failure("unreachable", f"nothing listens on {server}:{rpc_port}: {error}") from error
         self._library = load(path)
-        self._client = _client(self._library, server, rpc_port, event_port, user)
+        where = {"username": user, "server": server, "sync_port": rpc_port, "async_port": event_port}
+        try:
+            self._client = self._library.api.STLClient(**where, sync_timeout=_RPC_TIMEOUT_S)
+        except TypeError:  # libraries of 2019 have no such setting
+            self._client = self._library.api.STLClient(**where)
         self._client.connect()
         version = self._client.get_server_version()
         system = self._client.get_server_system_info()
@@ -278,7 +265,7 @@ class TrexSession:
         }
 
     def attach(self, *, name: str, port: int, force: bool, route: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Take a port, quiet it and make it receive everything."""
+        """Take a port, stop what it does, and make it receive everything."""
         client = self._connected()
         known = client.get_all_ports()
         if port not in known:
@@ -288,14 +275,22 @@ class TrexSession:
         try:
             self._quiet([port])
             gateway = self._resolve(port, route) if route else None
-            # After all else: taking a port anew turns promiscuous mode off.
+            # Last: taking a port again turns promiscuous mode off.
             if client.get_port_attr(port).get("prom") == "off":
                 self._made_promiscuous.add(port)
             client.set_port_attr([port], promiscuous=True)
         except BaseException:
             self.detach(name=name)
             raise
-        return {**_port_facts(client.get_port_attr(port)), "gateway_mac": gateway}
+        info = client.get_port_attr(port)
+        return {
+            "driver": info.get("driver", "?"),
+            "mac": info.get("hw_mac"),
+            "virtual": info.get("is_virtual") in {"yes", True},
+            "speed_gbps": info.get("speed"),
+            "counters": (info.get("rx") or {}).get("counters"),
+            "gateway_mac": gateway,
+        }
 
     def detach(self, *, name: str) -> dict[str, Any]:
         port = self._ours.pop(name, None)
@@ -314,13 +309,13 @@ class TrexSession:
     def trial(
         self, *, streams: Sequence[Mapping[str, Any]], duration_s: float, longest_s: float, rx_delay_s: float
     ) -> dict[str, Any]:
-        """Send every stream's frames and count what comes back.
+        """Send every stream's frames and count those that come back.
 
         Args:
             streams: as :func:`stream_of` takes them.
             duration_s: how long they are due.
-            longest_s: when to stop a server that is slower than that.
-            rx_delay_s: how long the last frames may be under way.
+            longest_s: when to stop a server that is slower.
+            rx_delay_s: how long the last frames may take to arrive.
         """
         client, ports = self._connected(), sorted(self._ours.values())
         senders = sorted({plan["port"] for plan in streams})
@@ -340,7 +335,6 @@ class TrexSession:
         }
 
     def close(self) -> None:
-        """Stop, release, disconnect. A server that is gone has nothing of ours any more."""
         client, self._client = self._client, None
         if client is None:
             return
@@ -367,14 +361,14 @@ class TrexSession:
             client.set_service_mode(ports, False)
 
     def _end_promiscuous(self, client: Any, ports: list[int]) -> None:
-        """Turn promiscuous mode off again where we turned it on."""
+        """Turn promiscuous mode off where we turned it on."""
         ours = sorted(self._made_promiscuous & set(ports))
         if ours:
             client.set_port_attr(ours, promiscuous=False)
         self._made_promiscuous -= set(ours)
 
     def _resolve(self, port: int, route: Mapping[str, Any]) -> str:
-        """Ask for the gateway's MAC; ARP is answered in service mode only, which would disturb a trial."""
+        """The gateway's MAC. ARP works in service mode only, which would disturb a trial."""
         client = self._connected()
         client.set_service_mode([port], True)
         try:
@@ -394,7 +388,7 @@ class TrexSession:
         client.clear_stats(ports, clear_xstats=False)
 
     def _send(self, senders: list[int], longest_s: float) -> dict[str, float]:
-        """Start, and wait for the end; returns how long it took, at least and at most."""
+        """Start, and wait for the end; returns the shortest and longest possible duration."""
         client = self._connected()
         began = time.monotonic()
         client.start(ports=senders, mult="1")
@@ -408,56 +402,33 @@ class TrexSession:
         return {"shortest_s": max(0.0, seen - started), "longest_s": time.monotonic() - began}
 
     def _settled(self, ports: list[int], streams: Sequence[Mapping[str, Any]], rx_delay_s: float) -> Any:
-        """The statistics, as soon as everything arrived, or after the delay."""
+        """The statistics once everything arrived, or after the delay."""
         client = self._connected()
         until = time.monotonic() + rx_delay_s
         while True:
             if settled(client.get_stats(ports), streams) or time.monotonic() > until:
-                # Anew: those may be of a moment when the last frame was counted, and was in no histogram yet.
+                # Once more: the last frame may have been counted then, and been in no histogram yet.
                 return client.get_stats(ports)
             time.sleep(_POLL_S)
 
 
 def about(*, path: str) -> dict[str, Any]:
-    """Import the library, connect to nothing."""
     library = load(path)
-    return {"library": library.where, "stl": protocol_version(library)}
-
-
-def _client(library: Library, server: str, rpc_port: int, event_port: int, user: str) -> Any:
-    made = {"username": user, "server": server, "sync_port": rpc_port, "async_port": event_port}
-    try:
-        return library.api.STLClient(**made, sync_timeout=_RPC_TIMEOUT_S)
-    except TypeError:  # those of 2019 have no such setting
-        return library.api.STLClient(**made)
-
-
-def _port_facts(info: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "driver": info.get("driver", "?"),
-        "mac": info.get("hw_mac"),
-        "virtual": info.get("is_virtual") in {"yes", True},
-        "speed_gbps": info.get("speed"),
-        "counters": (info.get("rx") or {}).get("counters"),
-    }
+    client = library.api.STLClient()
+    # Where the protocol's version is since v2.31, and where it was in 2019.
+    version = client.ctx.api_ver if hasattr(client, "ctx") else client.conn.api_vers[0]
+    return {"library": library.where, "stl": f"{version['major']}.{version['minor']}"}
 
 
 def refused(error: BaseException) -> dict[str, Any]:
-    """An error as the protocol tells it."""
     failure = failure_of(error)
     return {"ok": False, "code": failure.code, "error": failure.message, **failure.facts}
 
 
 # The entry point. It releases the ports and ends when the parent is gone.
 #
-# The process that the parent starts only waits, and a worker below it does the work: PyPI's client library answers a
+# The process that the parent starts only waits, and a worker below it does the work: PyPI's client library reacts to a
 # fault of its subscriber with SIGTERM to its parent's process group, which must not be pytest's.
-
-RELEASE_DEADLINE_S = 12.0
-"""How long a worker may try to stop its traffic and release its ports before it ends all the same."""
-
-_PR_SET_PDEATHSIG = 1  # prctl(2)
-_CODE_GIVEN_UP = 3
 
 
 def split() -> None:
@@ -466,7 +437,12 @@ def split() -> None:
     die_with_parent(signal.SIGKILL)
     worker = os.fork()
     if worker:
-        _wait_for(worker)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for stream in (sys.stdin, sys.stdout):
+            os.close(stream.fileno())  # otherwise nobody would notice that the worker closes its own
+        _, status = os.waitpid(worker, 0)
+        code = os.waitstatus_to_exitcode(status)
+        os._exit(code if code >= 0 else 128 - code)
     die_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, _stop)
     if os.getppid() != leader:  # it ended before prctl took hold
@@ -474,32 +450,22 @@ def split() -> None:
 
 
 def die_with_parent(number: signal.Signals) -> None:
-    """Ask the kernel for this signal when the thread that made this process ends."""
+    """Have the kernel send this signal when the thread that made this process ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
 
 
 def end_soon() -> None:
-    """Interrupt the main thread so that it releases what it holds; end by force where it hangs."""
+    """Interrupt the main thread so that it releases its ports; end by force if it hangs."""
     give_up_later()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def give_up_later() -> None:
-    """End by force after the deadline, whatever hangs by then."""
     timer = threading.Timer(RELEASE_DEADLINE_S, os._exit, (_CODE_GIVEN_UP,))
     timer.daemon = True
     timer.start()
-
-
-def _wait_for(worker: int) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    for stream in (sys.stdin, sys.stdout):
-        os.close(stream.fileno())  # else nobody would see the worker close its own
-    _, status = os.waitpid(worker, 0)
-    code = os.waitstatus_to_exitcode(status)
-    os._exit(code if code >= 0 else 128 - code)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal.signal calls it
@@ -562,7 +528,7 @@ def _result(commands: Mapping[str, Callable[..., dict[str, Any]]], name: str, re
         return {"ok": True, **commands[name](**request)}
     except Stopped:
         raise
-    # What a library of any age raises: it is named in the answer, with its trace in the log.
+    # A library of any age may raise anything: the answer names it, and its trace is in the log.
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         traceback.print_exc()
         return refused(error)
@@ -574,7 +540,7 @@ def _answer(answers: TextIO, answer: Mapping[str, Any]) -> None:
 
 
 def _close(session: TrexSession) -> None:
-    """A server that does not take the farewell has lost us anyway; the trace is in the log."""
+    """A server that refuses the release has lost our session anyway; the trace is in the log."""
     try:
         session.close()
     except (Exception, KeyboardInterrupt):  # noqa: BLE001 - see _result

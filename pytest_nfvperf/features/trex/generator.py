@@ -13,14 +13,14 @@ from pytest_nfvperf.adapters.generators.checks import (
     check_new_ports,
     check_spec,
     check_traffic,
-    readable,
+    parsing_answer,
+    wait_for_links,
 )
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
-from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.trex.child import ChildOptions, connect, explained, left_by_a_dead_run
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, port_number, port_of, streams
 from pytest_nfvperf.features.trex.trial_results import TrexPolicy, longest, saturating, trial_result
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError, NfvperfError
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, Traffic
@@ -28,8 +28,7 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 _COMMAND_DEADLINE_S = 40.0
-"""A server that freezes is noticed by the child after ten seconds, which can come twice in one command."""
-
+"""The child notices a frozen server after ten seconds, which can happen twice in one command."""
 _LINK_POLL_S = 0.1
 _LEARN_FPS = 1000
 _LEARN_S = 0.02
@@ -47,7 +46,6 @@ class TrexGenerator:
         spec: server, client library, ports, force, delays.
         run_dir: existing directory for the child's log.
         policy: what makes a trial invalid.
-        options: of the child.
 
     Start it from the main thread: the child is killed when the thread that started it ends.
     """
@@ -73,8 +71,11 @@ class TrexGenerator:
         return self._child.pid
 
     @property
-    def held(self) -> Mapping[str, TrexPort]:
+    def ports(self) -> Mapping[str, TrexPort]:
         return self._ports
+
+    def _attached(self) -> dict[str, GeneratorPort]:
+        return {name: port.port for name, port in self._ports.items()}
 
     def info(self) -> GeneratorInfo:
         ports = sorted(self._hello["ports"], key=lambda port: int(port["port"]))  # servers name them in any order
@@ -83,9 +84,13 @@ class TrexGenerator:
         return GeneratorInfo(engine="trex", version=self._hello["server"]["version"], detail=detail, cpus=())
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
-        attached = {name: held.port for name, held in self._ports.items()}
-        check_new_ports(attached, ports)
-        _check_roles(ports)
+        check_new_ports(self._attached(), ports)
+        for port in ports:
+            if port.role is not PortRole.ENDPOINT:
+                raise ConfigError(
+                    f"port {port.name!r} is a {port.role}, but TRex only sends and receives: topologies with VNFs in "
+                    "the generator need the embedded engine"
+                )
         taken: list[str] = []
         try:
             for port in ports:
@@ -102,30 +107,16 @@ class TrexGenerator:
                 del self._ports[name]
 
     def wait_links_up(self, deadline_s: float) -> None:
-        down: list[str] = []
-
-        def up() -> bool:
+        def down() -> list[str]:
             links = self._command("links")["links"]
-            down[:] = [name for name, has in links.items() if not has]
-            return not down
+            return [f"{name} (TRex port {self._ports[name].number})" for name, up in links.items() if not up]
 
-        try:
-            wait_until(
-                up,
-                "link on TRex's ports",
-                deadline_s,
-                interval_s=_LINK_POLL_S,
-                last_seen=lambda: (
-                    f"no link on {', '.join(f'{name} (TRex port {self._ports[name].number})' for name in down)}"
-                ),
-            )
-        except DeadlineError as error:
-            error.evidence["generator log"] = self._child.log_tail()
-            raise
+        log = self._child.log_tail
+        wait_for_links(down, "link on TRex's ports", deadline_s, interval_s=_LINK_POLL_S, log_tail=log)
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send learning frames until they come through each way, for some seconds at most."""
-        attached = {name: held.port for name, held in self._ports.items()}
+        """Send learning frames until they come through in each direction, for some seconds at most."""
+        attached = self._attached()
         check_directions(attached, directions)
         check_traffic(attached, traffic, directions)
         spec = TrialSpec(
@@ -138,7 +129,7 @@ class TrexGenerator:
                 return
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        check_spec({name: held.port for name, held in self._ports.items()}, spec)
+        check_spec(self._attached(), spec)
         return self._run(spec)
 
     def close(self) -> None:
@@ -158,7 +149,7 @@ class TrexGenerator:
             longest_s=longest_s,
             rx_delay_s=delay_s,
         )
-        with readable(f"TRex server {self._spec.server}", answer):
+        with parsing_answer(f"TRex server {self._spec.server}", answer):
             return trial_result(spec, answer, plan, self._ports, saturating(self._policy, spec))
 
     def _take(self, port: GeneratorPort) -> dict[str, Any]:
@@ -184,17 +175,8 @@ class TrexGenerator:
         return self._child.command(command, deadline_s, **arguments)
 
 
-def _check_roles(ports: Sequence[GeneratorPort]) -> None:
-    for port in ports:
-        if port.role is not PortRole.ENDPOINT:
-            raise ConfigError(
-                f"port {port.name!r} is a {port.role}, but TRex only sends and receives: topologies with VNFs in the "
-                "generator need the embedded engine"
-            )
-
-
 def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
-    """Frames/s per direction that the server sends when it is asked for more, or for its line rate.
+    """Frames/s per direction that the server sends at most, when the load is higher or the line rate.
 
     Args:
         generator: connected, its ports free.
@@ -210,14 +192,14 @@ def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, 
     try:
         names = [port.name for port in ports]
         both = [Direction(names[0], names[-1]), Direction(names[-1], names[0])][:directions]
-        rates = [held.speed_bps for held in generator.held.values() if held.speed_bps]
+        rates = [port.speed_bps for port in generator.ports.values() if port.speed_bps]
         load = int(min([traffic.line_rate_fps(rate) for rate in rates], default=_START_FPS))
         while True:
             spec = TrialSpec(traffic, load, _DURATION_S, tuple(both), latency=False, residual_s=0.0, purpose="ceiling")
             reached = generator.run_trial(replace(spec, saturating=True)).offered_fps or 0.0
             if reached >= load * _ENOUGH:
                 return reached
-            # A server that is asked for far too much spends its time on being late.
+            # Under far too high a load a server spends its time on being late.
             load = max(1, int(reached / _ENOUGH))
     finally:
         generator.detach([port.name for port in ports])

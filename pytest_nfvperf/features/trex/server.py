@@ -1,6 +1,6 @@
 """A TRex server that we start on this machine, and what it needs there.
 
-It is journaled like every process of ours. So is the state of its interfaces, which it makes promiscuous and leaves so.
+The journal has it like every process of ours, and also the state of its interfaces, which it leaves promiscuous.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import TrexSpec, TrexStart
 
 DUMMY = "dummy"
-"""Stands in the list of interfaces for a port that is none."""
-
+"""Takes the place of a missing port in the list of interfaces."""
 _NORMAL_CPUS = 3
 _UP = 0x1  # IFF_UP, linux/if.h
 _START_DEADLINE_S = 60.0
@@ -39,7 +38,7 @@ _DEVARGS = {
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that is not there. ``key``: where the testbed file names it. ``advice``: what to do."""
+    """Something that the start needs. ``key``: where the testbed file names it."""
 
     key: str
     what: str
@@ -47,12 +46,11 @@ class Missing:
 
 
 def binary_of(start: TrexStart) -> Path:
-    """The program that is started: its script binds NICs to DPDK, which virtual ports do not need."""
+    """The program to start. Its script binds NICs to DPDK, which virtual ports do not need."""
     return Path(start.path) / ("t-rex-64" if start.driver == "pci" else "_t-rex-64")
 
 
-def namespace_of(start: TrexStart) -> Path:
-    """The file of the network namespace that it runs in."""
+def _namespace_of(start: TrexStart) -> Path:
     return OURS if start.netns is None else NETNS_DIRECTORY / start.netns
 
 
@@ -62,7 +60,7 @@ def kernel_interfaces(start: TrexStart) -> tuple[str, ...]:
 
 
 def missing(start: TrexStart) -> Iterator[Missing]:
-    """What a start would fail for. Starts nothing."""
+    """What a start would fail for; starts nothing."""
     binary = binary_of(start)
     if not binary.is_file():
         yield Missing(
@@ -77,20 +75,10 @@ def missing(start: TrexStart) -> Iterator[Missing]:
             f"TRex needs {_NORMAL_CPUS} CPUs, and this machine has {cpus}",
             "write 'low_end: true', which shares them",
         )
-    namespace = namespace_of(start)
+    namespace = _namespace_of(start)
     if not namespace.exists():
         yield Missing("netns", f"there is no network namespace {start.netns!r}", f"ip netns add {start.netns}")
         return
-    yield from _missing_interfaces(start, namespace)
-
-
-def check(start: TrexStart) -> None:
-    """ConfigError for the first thing that is missing."""
-    for one in missing(start):
-        raise ConfigError(f"{one.what}: {one.advice}", key=f"generator.trex.start.{one.key}")
-
-
-def _missing_interfaces(start: TrexStart, namespace: Path) -> Iterator[Missing]:
     there = inside(namespace, _interfaces)
     where = "this machine" if start.netns is None else f"namespace {start.netns!r}"
     for name in kernel_interfaces(start):
@@ -107,14 +95,14 @@ def _missing_interfaces(start: TrexStart, namespace: Path) -> Iterator[Missing]:
 
 
 def _interfaces() -> dict[str, bool]:
-    """The interfaces of the namespace that the thread is in, and which are up."""
+    """Interfaces of the calling thread's namespace, and whether they are up."""
     with IPRoute() as links:
         flags = {socket.if_indextoname(link["index"]): int(link["flags"]) for link in links.get_links()}
     return {name: bool(value & _UP) for name, value in flags.items()}
 
 
 class TrexServer:
-    """A server that was started here. Owns its end, and that its interfaces are put back."""
+    """A server that was started here; its interfaces are restored at its end."""
 
     def __init__(self, process: ManagedProcess, journal: Journal, kept: Sequence[Entry]) -> None:
         self._process = process
@@ -126,11 +114,11 @@ class TrexServer:
         return self._process.pid
 
     def running(self) -> bool:
-        """True while it runs, or is only stopped by a signal."""
+        """True while it runs, or is stopped by a signal."""
         return self._process.running()
 
     def fate(self) -> str:
-        """What became of its process, for a person: "was killed by SIGKILL", "is in state T (stopped)"."""
+        """The state of its process, for messages: "was killed by SIGKILL", "is in state T (stopped)"."""
         status = self._process.popen.poll()
         return f"is in state {self._process.state()}" if status is None else describe_exit(status)
 
@@ -138,11 +126,7 @@ class TrexServer:
         return {self._process.log.name: self._process.log_tail()}
 
     def stop(self) -> None:
-        """End it and put its interfaces back. Can be called twice.
-
-        Raises:
-            TestbedError: an interface could not be restored.
-        """
+        """End it and restore its interfaces; TestbedError if one cannot be restored. Can be called twice."""
         self._process.stop()
         while self._kept:
             entry = self._kept[-1]
@@ -159,42 +143,35 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
     Args:
         spec: its TCP ports.
         start: what to start, on which interfaces.
-        journal: it is noted there before it starts.
+        journal: notes it before it starts.
         macs: source MAC addresses by port number, where they are known.
 
     Raises:
-        ConfigError: it is not installed there, the machine has too few CPUs, the namespace or an interface is not
-            there, or an interface is down.
+        ConfigError: it is not installed, the machine has too few CPUs, the namespace or an interface does not exist,
+            or an interface is down.
         TestbedError: it ended, or did not begin to listen; with the end of its log.
     """
-    check(start)
+    for one in missing(start):
+        raise ConfigError(f"{one.what}: {one.advice}", key=f"generator.trex.start.{one.key}")
     config = journal.directory / "trex_cfg.yaml"
     config.write_text(configuration(spec, start, journal.tag, macs), encoding="utf-8")
+    kept = keep(journal, kernel_interfaces(start), _namespace_of(start))
+    options = ["-i", "--cfg", str(config), "--no-scapy-server", *([] if start.driver == "pci" else ["--software"])]
+    program = ["env", f"--chdir={start.path}", f"LD_LIBRARY_PATH={_libraries(start)}", str(binary_of(start))]
     log = journal.directory / "trex-server.log"
-    kept = keep(journal, kernel_interfaces(start), namespace_of(start))
-    libraries = f"LD_LIBRARY_PATH={_libraries(start)}"
-    software = [] if start.driver == "pci" else ["--software"]
-    process = spawn(
-        journal,
-        "TRex",
-        [
-            "env",
-            f"--chdir={start.path}",
-            libraries,
-            binary_of(start),
-            "-i",
-            "--cfg",
-            config,
-            "--no-scapy-server",
-            *software,
-        ],
-        log=log,
-        netns=start.netns,
-    )
+    process = spawn(journal, "TRex", [*program, *options], log=log, netns=start.netns)
     server = TrexServer(process, journal, kept)
+
+    def listens() -> bool:
+        process.check()
+        return listening(process.pid, spec.rpc_port)
+
+    awaited = f"TRex to listen on TCP port {spec.rpc_port}"
     try:
-        _wait_listening(process, spec.rpc_port)
-    except BaseException:
+        wait_until(listens, awaited, _START_DEADLINE_S, last_seen=lambda: "it runs and does not")
+    except BaseException as error:
+        if isinstance(error, DeadlineError):
+            error.evidence[process.log.name] = process.log_tail()
         server.stop()
         raise
     return server
@@ -205,7 +182,12 @@ def configuration(spec: TrexSpec, start: TrexStart, prefix: str, macs: Mapping[i
     platform: dict[str, Any] = {
         "version": 2,
         "prefix": f"nfv-{prefix}",
-        "interfaces": [_interface(start.driver, number, name) for number, name in enumerate(start.interfaces)],
+        "interfaces": [
+            name
+            if name == DUMMY or start.driver not in _DEVARGS
+            else _DEVARGS[start.driver].format(number=at, name=name)
+            for at, name in enumerate(start.interfaces)
+        ],
         "zmq_rpc_port": spec.rpc_port,
         "zmq_pub_port": spec.event_port,
     }
@@ -219,32 +201,14 @@ def configuration(spec: TrexSpec, start: TrexStart, prefix: str, macs: Mapping[i
     return json.dumps([platform], indent=2) + "\n"  # which is YAML, too
 
 
-def _interface(driver: str, number: int, name: str) -> str:
-    return name if name == DUMMY or driver not in _DEVARGS else _DEVARGS[driver].format(number=number, name=name)
-
-
 def _mac(number: int) -> str:
     return f"02:00:00:00:7e:{number:02x}"
 
 
 def _libraries(start: TrexStart) -> str:
-    """Its own libraries, by machine: the program finds them from its own directory only."""
+    """Its own libraries, by machine: by itself the program finds them from its own directory only."""
     libraries = Path(start.path) / "so"
     return os.pathsep.join([start.path, str(libraries / os.uname().machine), str(libraries)])
-
-
-def _wait_listening(process: ManagedProcess, port: int) -> None:
-    def listens() -> bool:
-        process.check()
-        return listening(process.pid, port)
-
-    try:
-        wait_until(
-            listens, f"TRex to listen on TCP port {port}", _START_DEADLINE_S, last_seen=lambda: "it runs and does not"
-        )
-    except DeadlineError as error:
-        error.evidence[process.log.name] = process.log_tail()
-        raise
 
 
 def listening(pid: int, port: int) -> bool:

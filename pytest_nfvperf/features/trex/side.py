@@ -1,17 +1,16 @@
-"""TRex as the generator of a testbed, and what it needs of this machine."""
+"""TRex as the generator of a testbed, and what it needs on this machine."""
 
 from __future__ import annotations
 
 import os
 import socket
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
-from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Journal, Kind, note_process
+from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.backends.generator_side import FeatureEngine, TakenMachine, digest
 from pytest_nfvperf.features.trex.child import (
@@ -21,6 +20,7 @@ from pytest_nfvperf.features.trex.child import (
     candidates,
     connect,
     holds_client,
+    no_client_library,
     stl_version,
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure
@@ -32,14 +32,11 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSta
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Ceilings, Generator
 
-# Checks for doctor: can the server start, does a running one accept connections, does its client fit.
-
 _CONNECT_S = 2.0
 _SERVER, _CLIENT = "TRex server", "TRex client"
 
 
 def trex_checks(testbed: Testbed | None) -> list[Check]:
-    """Server and client library, where a testbed names them."""
     if testbed is None or testbed.generator.engine != "trex":
         directory = os.environ.get(VARIABLE)
         seen = f"{VARIABLE}={directory}" if directory else "no testbed names it"
@@ -49,19 +46,17 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
     if start is not None:
         return [_client_for(start, generator), *_startable(start)]
     server = _listens(generator)
-    return [_client_of_a_running(generator, there=server.state is CheckState.OK), server]
+    return [_client_of_a_running(generator, listens=server.state is CheckState.OK), server]
 
 
-def _startable(start: TrexStart) -> Iterator[Check]:
-    """One line when it can be started; else a line for each thing that is not there."""
-    there = True
-    for one in missing(start):
-        there = False
-        yield Check(
-            _SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True
-        )
-    if there:
-        yield Check(_SERVER, CheckState.OK, f"{binary_of(start)} on {', '.join(start.interfaces)}", needed=True)
+def _startable(start: TrexStart) -> list[Check]:
+    """One line if it can be started; else a line for each thing that is missing."""
+    absent = [
+        Check(_SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True)
+        for one in missing(start)
+    ]
+    seen = f"{binary_of(start)} on {', '.join(start.interfaces)}"
+    return absent or [Check(_SERVER, CheckState.OK, seen, needed=True)]
 
 
 def _listens(generator: GeneratorSpec) -> Check:
@@ -74,12 +69,12 @@ def _listens(generator: GeneratorSpec) -> Check:
         return Check(_SERVER, CheckState.MISSING, f"{server}:{port}: {error}", advice, needed=True)
 
 
-def _client_of_a_running(generator: GeneratorSpec, *, there: bool) -> Check:
-    """The server itself says whether it understands a library."""
+def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> Check:
+    """Ask the server whether it understands the library."""
     found = _found(generator)
     if not found:
         return _none(generator)
-    if not there:
+    if not listens:
         advice = "start the server and run doctor again: only the server can say whether it understands the library"
         return Check(
             _CLIENT, CheckState.WARN, f"{_named(found[0])}, not tried: the server does not answer", advice, needed=True
@@ -95,7 +90,7 @@ def _client_of_a_running(generator: GeneratorSpec, *, there: bool) -> Check:
 
 
 def _client_for(start: TrexStart, generator: GeneratorSpec) -> Check:
-    """No server runs yet: the library must speak what the one of its own distribution speaks."""
+    """Without a running server: the library must speak the protocol of the server's own distribution."""
     found = _found(generator)
     if not found:
         return _none(generator)
@@ -131,17 +126,14 @@ def _none(generator: GeneratorSpec) -> Check:
 
 
 def _refused(error: NfvperfError) -> Check:
-    """One message says what went wrong and what to do, with a semicolon between."""
+    """The error says what went wrong and what to do, with a semicolon in between."""
     what, _, advice = str(error).partition("; ")
     key = "generator.client: " if isinstance(error, ConfigError) else ""
     return Check(_CLIENT, CheckState.MISSING, what.removeprefix(key), advice, needed=True)
 
 
-# The generator's side of a lab: an existing server, or one that the run starts.
-
-
 class TrexSide:
-    """Fulfils GeneratorSide."""
+    """Fulfils GeneratorSide: an existing server, or one that the run starts."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._spec = testbed.generator
@@ -149,30 +141,25 @@ class TrexSide:
         self._trex: TrexGenerator | None = None
 
     def check(self) -> None:
-        """The client library of TRex's distribution; says where to name it."""
         if not candidates(self._spec):
-            raise ConfigError(
-                "no TRex client library was found: write 'client: DIRECTORY' of the server's own TRex distribution",
-                key="generator.client",
-            )
+            raise no_client_library()
 
     def describe(self) -> str:
         return f"TRex at {self._spec.server}, ports {', '.join(map(str, self._spec.ports))}"
 
     def line_rate_bps(self) -> float | None:
-        """Layer-1 rate of TRex's slowest port; that of its virtual ports is none."""
-        held = self._trex.held.values() if self._trex is not None else ()
-        return min((port.speed_bps for port in held if not port.virtual and port.speed_bps), default=None)
+        """Layer-1 rate of TRex's slowest port; virtual ports have none."""
+        ports = self._trex.ports.values() if self._trex is not None else ()
+        return min((port.speed_bps for port in ports if not port.virtual and port.speed_bps), default=None)
 
     def polling_cpus(self) -> tuple[int, ...]:
-        """None: cables are between."""
         return ()
 
     def round_trips(self, machine: TakenMachine) -> ForgottenRoundTrips:  # noqa: ARG002 - see polling_cpus
         return ForgottenRoundTrips()
 
     def ceilings(self, machine: TakenMachine) -> Ceilings:
-        """Measured once a run: of another server nobody knows the hardware."""
+        """Measured once a run: a later server of this name may be other hardware."""
         spec, journal = self._spec, machine.journal
 
         def meter(traffic: Traffic, directions: int) -> Ceiling:
@@ -184,13 +171,14 @@ class TrexSide:
         return CachedCeilings(KeptFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
 
     def beside_mib(self) -> int | None:
-        """There is one TRex."""
         return None
 
     def make(self, machine: TakenMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
-        """Connect to the server; one that is the run's is started before."""
+        """Connect to the server, after starting it if the run has to."""
         journal, start = machine.journal, self._spec.trex.start
-        self._start_server(journal)
+        if start is not None and not (self._server is not None and self._server.running()):
+            self.close()  # a server that died: restore its interfaces before the next one checks them
+            self._server = start_server(self._spec.trex, start, journal, {})
         entry = journal.note(Kind.PROCESS, "TRex client", gentle=True)
         options = ChildOptions(
             env={TAG_VARIABLE: journal.tag},
@@ -203,16 +191,7 @@ class TrexSide:
         self._trex = TrexGenerator(self._spec, journal.directory, options=options)
         return self._trex
 
-    def _start_server(self, journal: Journal) -> None:
-        start = self._spec.trex.start
-        if start is None or (self._server is not None and self._server.running()):
-            return
-        if self._server is not None:
-            self._server.stop()  # it died: its interfaces are put back before they are looked at anew
-        self._server = start_server(self._spec.trex, start, journal, {})
-
     def close(self) -> None:
-        """Stop the server if it is the run's."""
         server, self._server = self._server, None
         if server is not None:
             server.stop()

@@ -1,7 +1,7 @@
-"""The streams of a trial on TRex: which frames, how many, how fast, and by which counter.
+"""The streams of a trial on TRex: which frames, how many, how fast, and with which counter.
 
 Each direction has one stream for each frame size, and one of latency frames, which are part of the load: the frames and
-the rates of all streams add up exactly. Each stream continues with the flow where the one before it ended.
+the rates of all streams add up exactly. Each stream continues with the flow where the previous one ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.generators.frames import (
     build_frame,
     directed_addresses,
     flow_ranges,
-    intended_frames,
+    frames_of,
     recipe_of,
     reversals,
 )
@@ -35,16 +35,14 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 
 MAX_LATENCY_STREAMS = 128
 """Of one server: each has a ring of sequence numbers there."""
-
 MAX_FLOW_COUNTERS = 1023
 """Of one server without hardware counters; a NIC may have fewer."""
-
 MIN_LATENCY_BYTES = 60
 """Without FCS. The server pads a shorter one and then does not count it."""
 LATENCY_FPS = 1000
-"""Latency frames/s per direction: the server's receive core looks at every single one of them."""
+"""Latency frames/s per direction: the server's receive core processes each single one."""
 LATENCY_SHARE = 10
-"""At most one frame in so many is a latency frame."""
+"""At most one frame in ten is a latency frame."""
 LATENCY_PAYLOAD_BYTES = 16
 """The server writes number and time over the last bytes of a latency frame: they must be payload."""
 _IPV4_SOURCE, _IPV6_SOURCE = 12, 8
@@ -53,15 +51,15 @@ _LATENCY_IDS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TrexPort:
-    """A port that we hold.
+    """An acquired port.
 
     Attributes:
         number: TRex's.
         port: as attached.
         speed_bps: layer-1 bit rate; that of a virtual port is a fiction.
-        virtual: af_packet, memif, virtio and their kind.
-        counters: flow statistics ids it can count; None when the server does not say.
-        gateway_mac: what ARP found; None for ports without a route.
+        virtual: af_packet, memif, virtio and the like.
+        counters: flow statistics ids that it can count; None if the server does not say.
+        gateway_mac: ARP's answer; None for ports without a route.
     """
 
     number: int
@@ -73,7 +71,6 @@ class TrexPort:
 
 
 def port_of(port: GeneratorPort, answer: Mapping[str, Any]) -> TrexPort:
-    """The child's answer to ``attach``."""
     speed = answer.get("speed_gbps")
     return TrexPort(
         number=port_number(port),
@@ -86,7 +83,7 @@ def port_of(port: GeneratorPort, answer: Mapping[str, Any]) -> TrexPort:
 
 
 def addressed(ports: Mapping[str, TrexPort]) -> dict[str, GeneratorPort]:
-    """The attached ports; one that asked a gateway sends to the gateway's MAC."""
+    """The attached ports. Those that asked a gateway send to its MAC."""
     return {
         name: replace(held.port, eth_peer=held.gateway_mac) if held.gateway_mac else held.port
         for name, held in ports.items()
@@ -94,7 +91,7 @@ def addressed(ports: Mapping[str, TrexPort]) -> dict[str, GeneratorPort]:
 
 
 def port_number(port: GeneratorPort) -> int:
-    """TRex's number of a port. ConfigError for a device that is none."""
+    """ConfigError for a device that is no port number."""
     if not port.device.isdecimal():
         raise ConfigError(
             f"port {port.name!r} is reached by {port.device!r}, but TRex knows its ports by number: cable it in the "
@@ -104,9 +101,21 @@ def port_number(port: GeneratorPort) -> int:
 
 
 def check_streams(streams: Sequence[Mapping[str, Any]], ports: Iterable[TrexPort]) -> None:
-    """Raise ConfigError for what the server would refuse only when it starts, or count wrongly."""
-    held = {port.number: port for port in ports}
-    _check_counters(streams, held)
+    """ConfigError for streams that the server would refuse only at the start, or count wrongly."""
+    by_number = {port.number: port for port in ports}
+    latency = sum(stream["latency"] for stream in streams)
+    if latency > MAX_LATENCY_STREAMS:
+        raise ConfigError(
+            f"{latency} latency streams are more than the {MAX_LATENCY_STREAMS} of a TRex server: use fewer "
+            "directions, or measure without latency"
+        )
+    counted = len(streams) - latency
+    most = min([MAX_FLOW_COUNTERS, *(port.counters for port in by_number.values() if port.counters)])
+    if counted > most:
+        raise ConfigError(
+            f"{counted} streams need a counter each, and this TRex has {most}: use a mix of fewer sizes, or fewer "
+            "directions"
+        )
     for stream in streams:
         size = len(stream["frame"]) // 2
         if stream["latency"] and size < MIN_LATENCY_BYTES:
@@ -115,23 +124,7 @@ def check_streams(streams: Sequence[Mapping[str, Any]], ports: Iterable[TrexPort
                 f"{MIN_LATENCY_BYTES + FCS_BYTES} bytes (with FCS), or measure without latency"
             )
     for number in sorted({stream["port"] for stream in streams}):
-        _check_line_rate([stream for stream in streams if stream["port"] == number], held[number])
-
-
-def _check_counters(streams: Sequence[Mapping[str, Any]], ports: Mapping[int, TrexPort]) -> None:
-    latency = sum(stream["latency"] for stream in streams)
-    if latency > MAX_LATENCY_STREAMS:
-        raise ConfigError(
-            f"{latency} latency streams are more than the {MAX_LATENCY_STREAMS} of a TRex server: use fewer "
-            "directions, or measure without latency"
-        )
-    counted = len(streams) - latency
-    most = min([port.counters for port in ports.values() if port.counters], default=MAX_FLOW_COUNTERS)
-    if counted > min(most, MAX_FLOW_COUNTERS):
-        raise ConfigError(
-            f"{counted} streams need a counter each, and this TRex has {min(most, MAX_FLOW_COUNTERS)}: use a mix of "
-            "fewer sizes, or fewer directions"
-        )
+        _check_line_rate([stream for stream in streams if stream["port"] == number], by_number[number])
 
 
 def _check_line_rate(streams: Sequence[Mapping[str, Any]], port: TrexPort) -> None:
@@ -157,11 +150,7 @@ def streams(spec: TrialSpec, ports: Mapping[str, TrexPort]) -> list[dict[str, An
     Raises:
         ConfigError: the load makes no frame, or the server could not do it.
     """
-    frames = intended_frames(spec.load_fps, spec.duration_s)
-    if frames < 1:
-        raise ConfigError(
-            f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame; use a higher load or a longer duration"
-        )
+    frames = frames_of(spec)
     made: list[dict[str, Any]] = []
     for index, (direction, reverse) in enumerate(zip(spec.directions, reversals(spec.directions), strict=True)):
         for stream in _of_direction(spec, direction, ports, frames, reverse=reverse):
@@ -172,13 +161,13 @@ def streams(spec: TrialSpec, ports: Mapping[str, TrexPort]) -> list[dict[str, An
 
 
 def latency_frames(load_fps: int, frames: int) -> int:
-    """How many of a direction's frames are latency frames: at least one."""
+    """How many of a direction's frames are latency frames; at least one."""
     rate = min(LATENCY_FPS, max(1, load_fps // LATENCY_SHARE))
     return max(1, frames * rate // load_fps)
 
 
 def shares(frames: int, weights: Sequence[int]) -> list[int]:
-    """A number of frames dealt out by weight, by largest remainder: they add up."""
+    """Divide a number of frames by weight, with largest remainders: the shares add up."""
     total = sum(weights)
     exact = [Fraction(frames * weight, total) for weight in weights]
     dealt = [int(share) for share in exact]
@@ -196,7 +185,7 @@ def _of_direction(
     counts = shares(frames - sampled, [weight for _, weight in recipe])
     wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
     if sampled:
-        # The smallest of the traffic's frames that has room for number and time
+        # The smallest of the traffic's frames with room for number and time
         room = spec.traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES
         wanted.append((max(room, spec.traffic.smallest_frame_size), sampled, True))
     addresses = directed_addresses(spec.traffic, direction, addressed(ports), reverse=reverse)
@@ -208,7 +197,7 @@ def _of_direction(
             "latency": latency,
             "frames": count,
             "fps": spec.load_fps * count / frames,
-            # Streams that begin at once would send in bursts: each begins a part of a frame's turn later.
+            # Streams that begin together would send in bursts: each begins a part of a frame's interval later.
             "start_after_us": round(1e6 / spec.load_fps * at / len(wanted), 3),
             "frame": build_frame(size, addresses).hex(),
             "fields": _fields(spec.traffic, begins[at], latency=latency, reverse=reverse),
@@ -218,13 +207,9 @@ def _of_direction(
 
 
 def _fields(traffic: Traffic, begin: int, *, latency: bool, reverse: bool) -> dict[str, Any]:
-    """Which bytes change from frame to frame, so that there are as many flows as asked for.
+    """Which bytes change from frame to frame, so that there are as many flows as the traffic has.
 
-    Args:
-        traffic: whose flows.
-        begin: the flow of the first frame, from 0. Pairs of address and port always begin with the first.
-        latency: of latency frames.
-        reverse: of the opposite direction.
+    ``begin`` is the flow of the first frame, from 0. Pairs of address and port always begin with the first.
     """
     if traffic.flows == 1:
         return {}
@@ -253,24 +238,10 @@ def _side_by_side(
 ) -> dict[str, Any]:
     """Counters that step together with each frame: the address's lowest two bytes, and what has to follow them.
 
-    Over IPv6 the server cannot work out UDP's checksum by itself: the first word of the payload goes down as
-    the address goes up, which leaves it as it is. From 0xffff, which to the checksum is the template's 0.
-    A latency frame has number and time there instead, and a wrong checksum.
+    Over IPv6 the server cannot compute UDP's checksum. So the first word of the payload counts down as the address
+    counts up, and the checksum stays. It starts at 0xffff, which for the checksum equals the template's 0. A latency
+    frame has number and time there instead, and a wrong checksum.
     """
-    flows = traffic.flows
-    _check_side_by_side(traffic, ranges)
-    source = _IPV6_SOURCE + 12 if traffic.ip_version == 6 else _IPV4_SOURCE
-    counters = [_counter(ip_at + source + 2, ranges["first_address"] & 0xFFFF, flows, begin)]
-    if traffic.ip_version == 6 and not latency:
-        counters.append({**_counter(traffic.header_bytes, 0x10000 - flows, flows, begin), "down": True})
-    if traffic.vxlan:
-        # Behind Ethernet, its tag and the outer IP header.
-        outer_udp = ip_at - traffic.vxlan.header_bytes + IP_BYTES[traffic.vxlan.ip_version]
-        counters.append(_counter(outer_udp, VXLAN_SOURCE_PORTS[0], flows, begin))
-    return {"counters": counters, "ipv4": [ip_at] if traffic.ip_version == 4 else []}
-
-
-def _check_side_by_side(traffic: Traffic, ranges: Mapping[str, int]) -> None:
     flows = traffic.flows
     if flows > ranges["addresses"] or (traffic.vxlan and flows > len(VXLAN_SOURCE_PORTS)):
         most = min(ranges["addresses"], len(VXLAN_SOURCE_PORTS) if traffic.vxlan else flows)
@@ -278,8 +249,17 @@ def _check_side_by_side(traffic: Traffic, ranges: Mapping[str, int]) -> None:
             f"TRex sends at most {most} flows of {traffic.headers_name} from these addresses, not {flows}: use fewer, "
             "or the embedded generator"
         )
+    source = _IPV6_SOURCE + 12 if traffic.ip_version == 6 else _IPV4_SOURCE
+    counters = [_counter(ip_at + source + 2, ranges["first_address"] & 0xFFFF, flows, begin)]
+    if traffic.ip_version == 6 and not latency:
+        counters.append({**_counter(traffic.header_bytes, 0x10000 - flows, flows, begin), "down": True})
+    if traffic.vxlan:
+        # After Ethernet, its tag and the outer IP header.
+        outer_udp = ip_at - traffic.vxlan.header_bytes + IP_BYTES[traffic.vxlan.ip_version]
+        counters.append(_counter(outer_udp, VXLAN_SOURCE_PORTS[0], flows, begin))
+    return {"counters": counters, "ipv4": [ip_at] if traffic.ip_version == 4 else []}
 
 
 def _counter(offset: int, first: int, values: int, begin: int) -> dict[str, Any]:
-    """``begin``: how many values on from the first it starts; down from the last where it counts down."""
+    """``begin``: how many values after the first it starts, or before the last if it counts down."""
     return {"offset": offset, "bytes": 2, "first": first, "last": first + values - 1, "begin": begin, "down": False}

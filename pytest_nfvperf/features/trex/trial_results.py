@@ -1,7 +1,7 @@
 """The model's TrialResult from the child's answer, and the reasons against it.
 
-The streams' counters count a direction's frames. The ports' counters show what the tester lost: frames that the server
-counted as sent and did not put on the wire, or dropped on arrival before it looked at them.
+The streams' counters count a direction's frames. The ports' counters show the tester's own losses: frames that the
+server counted as sent and did not put on the wire, or dropped on arrival without processing them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_nfvperf.adapters.generators.checks import link_reasons
 from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.features.trex.stream_plan import TrexPort
 from pytest_nfvperf.model.traffic.histogram import Histogram
@@ -34,7 +35,7 @@ _STREAM = ("sent", "received", "sent_bytes", "received_bytes")
 
 
 def bucket_ends_ns(bucket: int) -> tuple[int, int]:
-    """Lowest and highest latency that TRex puts into a bucket, which it calls by its lowest, in microseconds.
+    """Lowest and highest latency of a TRex bucket, which is named by its lowest, in microseconds.
 
     20 is 20 to under 30 us, 300 is 300 to under 400 us; below 10 us there is one bucket, 0.
     """
@@ -45,9 +46,9 @@ def bucket_ends_ns(bucket: int) -> tuple[int, int]:
 def counted(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
     """A stream's latency with as many frames in it as were received.
 
-    Under 10 us the server shows the largest difference of two counters that it ever saw, from one trial to the
-    next (too many), and none before it has added those counters up (too few). The other buckets are counts, and
-    so is what was received: it counts a frame and puts it into a bucket at once. The rest was under 10 us.
+    Under 10 us the server shows the largest difference of two counters that it ever observed, across trials (too many),
+    and none before it has added those counters up (too few). The other buckets are counts, and so is the number
+    received: the server counts a frame and puts it into a bucket at once. The rest was under 10 us.
     """
     above = {bucket: frames for bucket, frames in latency["histogram"].items() if bucket != _SHORTEST}
     rest = received - sum(above.values())
@@ -57,8 +58,8 @@ def counted(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
 def merged(latencies: Sequence[Mapping[str, Any]]) -> Histogram:
     """The histograms of a direction's latency streams as one; empty when no frame came back.
 
-    The stamp is that of the actual sending: the server has no other. One that fell behind stretched its
-    time, which makes the trial invalid.
+    The time stamp is that of the actual sending: the server has no other. A server that fell behind stretched the
+    trial, which makes it invalid.
     """
     parts = [_histogram(latency) for latency in latencies if any(latency["histogram"].values())]
     empty = Histogram(counts=(), min_ns=0, max_ns=0, significant_digits=SIGNIFICANT_DIGITS)
@@ -77,19 +78,19 @@ def _histogram(latency: Mapping[str, Any]) -> Histogram:
 
 
 def _within(value_us: float, ends_ns: tuple[int, int], *, otherwise: int) -> int:
-    """The server's smallest or largest value; it is seconds old at times, and then not of its bucket."""
+    """The server's smallest or largest value. At times it is seconds old and not in its bucket."""
     value_ns = round(value_us * _NS_PER_US)
     return value_ns if ends_ns[0] <= value_ns <= ends_ns[1] else otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class TrexPolicy:
-    """How much of its own failing the rig may forgive itself.
+    """How much the rig may fail before a trial is invalid.
 
     Attributes:
         max_unsent_ratio: share of a direction's frames that may be missing from the load.
-        max_stretch_ratio: how much longer than asked for a trial may take. An overloaded server sends all
-            frames, slower: its loss says nothing about the load that was asked for.
+        max_stretch_ratio: how much longer than requested a trial may take. An overloaded server sends all frames, but
+            slower: its loss says nothing about the requested load.
         end_notice_s: how late the client may learn that the last frame was sent.
     """
 
@@ -100,7 +101,7 @@ class TrexPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One direction's counts with what only its ports know."""
+    """One direction's counts, and those of its ports."""
 
     counts: DirectionCounts
     tx_drops: int
@@ -116,22 +117,20 @@ def trial_result(
     ports: Mapping[str, TrexPort],
     policy: TrexPolicy,
 ) -> TrialResult:
-    """The answer as a result, judged by the policy.
-
-    Args:
-        spec: what was asked for.
-        answer: of the child's ``trial`` command.
-        plan: the streams, in the answer's order.
-        ports: attached ports by name.
-        policy: what makes it invalid.
-    """
+    """The child's answer to ``trial`` as a result, judged by the policy. ``plan``: streams in the answer's order."""
     elapsed_s = elapsed(spec.duration_s, answer["elapsed"], policy.end_notice_s)
     judged = [
         _direction(spec, direction, index, answer, plan, ports, elapsed_s)
         for index, direction in enumerate(spec.directions)
     ]
     counts = tuple(one.counts for one in judged)
-    reasons = [*_links(answer["links"]), *_stretched(spec, elapsed_s, answer, policy)]
+    reasons = link_reasons([name for name, up in answer["links"].items() if not up])
+    if not answer["complete"] or elapsed_s > spec.duration_s * (1 + policy.max_stretch_ratio):
+        detail = (
+            f"a trial of {spec.duration_s:g} s {_how_long(spec.duration_s, elapsed_s, answer)}: the TRex server (CPU "
+            f"{answer['cpu_percent']:.0f} %) cannot send that fast"
+        )
+        reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
     for one in judged:
         reasons += _reasons(one, policy)
     health = RigHealth(busy_ratio=answer["cpu_percent"] / 100)
@@ -139,16 +138,16 @@ def trial_result(
 
 
 def longest(duration_s: float) -> float:
-    """When a trial is stopped that is still going on, seconds: nothing that it finds can count."""
+    """When a trial is stopped that is still running, in seconds: its result cannot count."""
     return duration_s * _STRETCH + _STRETCH_S
 
 
 def elapsed(asked_s: float, measured: Mapping[str, float], end_notice_s: float) -> float:
-    """How long frames were sent, seconds: what was asked for, or longer.
+    """How long frames were sent, in seconds: as requested, or longer.
 
-    Each trial is a number of frames at a rate, so it cannot be over sooner; the server's own clock paces it
-    better than our polling could tell. That it took longer shows by the wall clock: the server was still
-    seen sending, less what the news of its end may have been under way.
+    A trial is a number of frames at a rate, so it cannot end sooner; the server's own clock paces it more exactly than
+    our polling could measure. A longer trial shows by the wall clock: the server was observed sending, less the time by
+    which the notice of its end may have been late.
     """
     return max(asked_s, measured["shortest_s"] - end_notice_s)
 
@@ -190,7 +189,11 @@ def _direction(
         foreign=_foreign(answer, ports[direction.rx].number),
         corrupted=0,
         sent_bytes=sent_bytes - round(dropped * spec.traffic.mean_frame_size),
-        received_bytes=sum(seen["received_bytes"] or _bytes(wanted, seen) for wanted, seen in streams),
+        # Some NICs count a flow's frames and not its bytes; all frames of a stream have one size.
+        received_bytes=sum(
+            seen["received_bytes"] or (len(wanted["frame"]) // 2 + FCS_BYTES) * int(seen["received"])
+            for wanted, seen in streams
+        ),
         elapsed_ns=round(elapsed_s * 1e9),
         latency=latency,
         latency_raw=latency,
@@ -201,12 +204,6 @@ def _direction(
     return _Judged(counts, dropped, rx["ierrors"], rx["ipackets"], fell)
 
 
-def _bytes(wanted: Mapping[str, Any], seen: Mapping[str, Any]) -> int:
-    """Some NICs count frames of a flow and not its bytes; all of a stream's frames have one size."""
-    size = len(wanted["frame"]) // 2 + FCS_BYTES
-    return size * int(seen["received"])
-
-
 def _foreign(answer: Mapping[str, Any], port: int) -> int:
     """Frames on a port that no stream claims: the DUT's own, such as LLDP, or another trial's."""
     claimed: int = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == port)
@@ -215,26 +212,8 @@ def _foreign(answer: Mapping[str, Any], port: int) -> int:
     return max(0, arrived - claimed)
 
 
-def _links(links: Mapping[str, bool]) -> Iterator[InvalidReason]:
-    down = [name for name, up in links.items() if not up]
-    if down:
-        yield InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")
-
-
-def _stretched(
-    spec: TrialSpec, elapsed_s: float, answer: Mapping[str, Any], policy: TrexPolicy
-) -> Iterator[InvalidReason]:
-    if answer["complete"] and elapsed_s <= spec.duration_s * (1 + policy.max_stretch_ratio):
-        return
-    yield InvalidReason(
-        Reason.STRETCHED_TIME,
-        f"a trial of {spec.duration_s:g} s {_how_long(spec.duration_s, elapsed_s, answer)}: the TRex server (CPU "
-        f"{answer['cpu_percent']:.0f} %) cannot send that fast",
-    )
-
-
 def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) -> str:
-    """What was seen of a trial that took longer than it should: a server that starts late is not seen sending."""
+    """How long an overlong trial took. A server that starts late is not observed sending."""
     measured = answer["elapsed"]
     if answer["complete"]:
         return f"took {elapsed_s:.3g} s"
@@ -274,5 +253,5 @@ def _reasons(one: _Judged, policy: TrexPolicy) -> Iterator[InvalidReason]:
 
 
 def saturating(policy: TrexPolicy, spec: TrialSpec) -> TrexPolicy:
-    """The policy for a trial whose load is only to be above what the DUT takes."""
+    """The policy for a trial whose load only has to exceed what the DUT takes."""
     return replace(policy, max_unsent_ratio=max(policy.max_unsent_ratio, 0.05)) if spec.saturating else policy

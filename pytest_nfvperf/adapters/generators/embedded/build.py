@@ -29,7 +29,6 @@ _WITHOUT_A_HOME = Path("/var/cache")
 
 
 def source_dir() -> Path:
-    """The folder of the C sources."""
     return Path(str(resources.files("pytest_nfvperf.native")))
 
 
@@ -51,7 +50,7 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
     Args:
         cache_dir: where builds are kept; :func:`default_cache_dir` by default.
         sanitize: with AddressSanitizer and UBSan: for tests, slow.
-        portable: for the oldest CPU of the distribution's DPDK, as a guest emulates it; else for the CPU at hand.
+        portable: for the oldest CPU of the distribution's DPDK, as a guest emulates it; else for this machine's CPU.
 
     Raises:
         TestbedError: what is missing and its package, or the compiler's output.
@@ -63,38 +62,39 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
         return program
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        scratch_there = tempfile.TemporaryDirectory(prefix="build-", dir=place.parent)
+        new_scratch = tempfile.TemporaryDirectory(prefix="build-", dir=place.parent)
     except OSError as error:
         raise TestbedError(
             f"builds cannot be kept in {place.parent}: {error.strerror}; set XDG_CACHE_HOME to a directory that can be "
             "written, for `nfvperf build` and for the runs after it"
         ) from error
-    with scratch_there as scratch:
-        made = compile_in(Path(scratch) / "build", sanitize=sanitize, portable=portable)
+    with new_scratch as scratch:
+        built = compile_in(Path(scratch) / "build", sanitize=sanitize, portable=portable)
         staged = Path(scratch) / "staged"
         staged.mkdir()
-        shutil.copy2(made / PROGRAM, staged / PROGRAM)
-        _publish(staged, place)
+        shutil.copy2(built / PROGRAM, staged / PROGRAM)
+        try:
+            staged.rename(place)  # atomic
+        except OSError:
+            if not program.exists():  # else another process was faster, and its build is as good
+                raise
     return program
 
 
 def find(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
-    """The built program; GeneratorError, which says what to do, when there is none."""
+    """Return the built program; GeneratorError with the command that builds it."""
     program = program_path(cache_dir, portable=portable)
     if program.exists():
         return program
+    cpu, advice = "this machine", "run `nfvperf build`"
     if portable:
-        raise GeneratorError(
-            f"the embedded generator is not built for the guest's CPU ({program} is missing): the host builds it when "
-            "--nfv-virtual-time begins, and says there why it could not"
-        )
-    raise GeneratorError(
-        f"the embedded generator is not built for this machine ({program} is missing): run `nfvperf build`"
-    )
+        cpu = "the guest's CPU"
+        advice = "the host builds it when --nfv-virtual-time begins, and says there why it could not"
+    raise GeneratorError(f"the embedded generator is not built for {cpu} ({program} is missing): {advice}")
 
 
 def program_path(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
-    """Where the program is once it is built; GeneratorError when what it depends on cannot be told."""
+    """Where the program is once it is built; GeneratorError when this cannot be determined."""
     try:
         return _place(cache_dir, sanitize=False, portable=portable) / PROGRAM
     except TestbedError as error:
@@ -108,16 +108,19 @@ def compile_in(directory: Path, *, sanitize: bool = False, portable: bool = Fals
     if sanitize:
         setup += ["-Db_sanitize=address,undefined", "-Dbuildtype=debugoptimized"]
     if portable:
-        setup.append(f"-Dc_args={_distribution_cpu()}")  # after the project's own -march=native, and so stronger
+        # The oldest CPU that the distribution's DPDK supports, as "-march=corei7". It follows the project's own
+        # -march=native, and so wins.
+        arguments = _pkg_config("--cflags-only-other", "libdpdk", "libdpdk-dev").split()
+        march = next((argument for argument in arguments if argument.startswith("-march=")), "")
+        setup.append(f"-Dc_args={march}")
     _run(setup, "meson setup")
     _run([_tool("meson"), "compile", "-C", str(directory)], "meson compile")
     return directory
 
 
 def _tool(name: str) -> str:
-    """A program on the path, or beside this Python (pip installs meson and ninja into a venv's bin)."""
-    beside = str(Path(sys.executable).parent)
-    found = shutil.which(name) or shutil.which(name, path=beside)
+    """A program on the path, or next to this Python (pip installs meson and ninja into a venv's bin)."""
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         raise TestbedError(f"{name} is missing, which is needed to build {PROGRAM}: {install_hint(name)}")
     return found
@@ -127,28 +130,11 @@ def _check_tools() -> None:
     for name in TOOLS:
         _tool(name)
     for module, package in (("libdpdk", "libdpdk-dev"), ("jansson", "libjansson-dev")):
-        _version(module, package)
-
-
-def _version(module: str, package: str) -> str:
-    return _pkg_config("--modversion", module, package)
-
-
-def _distribution_cpu() -> str:
-    """The compiler's argument for the oldest CPU that the distribution's DPDK is for, as "-march=corei7"."""
-    arguments = _pkg_config("--cflags-only-other", "libdpdk", "libdpdk-dev").split()
-    return next((argument for argument in arguments if argument.startswith("-march=")), "")
+        _pkg_config("--modversion", module, package)
 
 
 def _pkg_config(question: str, module: str, package: str) -> str:
-    shown = subprocess.run(
-        [_tool("pkg-config"), question, module],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-        timeout=30,
-    )
+    shown = _output([_tool("pkg-config"), question, module], 30, dict(os.environ))
     if shown.returncode != 0:
         raise TestbedError(
             f"{module} is missing, which is needed to build {PROGRAM}: {install_hint(package)}",
@@ -157,59 +143,36 @@ def _pkg_config(question: str, module: str, package: str) -> str:
     return shown.stdout.strip()
 
 
+def _output(command: Sequence[str], timeout_s: float, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=timeout_s, env=env
+    )
+
+
 def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
-    dpdk = _version("libdpdk", "libdpdk-dev")
+    dpdk = _pkg_config("--modversion", "libdpdk", "libdpdk-dev")
     digest = hashlib.sha256()
     for path in sorted(source_dir().rglob("*")):
         if path.suffix in {".c", ".h", ".build"}:
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     cpu = "portable" if portable else _cpu_flags()
-    digest.update(f"{dpdk}\0{_compiler()}\0{cpu}\0{sanitize}".encode())
+    compiler = _output([_tool("cc"), "--version"], 30, plain_environment()).stdout.partition("\n")[0]
+    digest.update(f"{dpdk}\0{compiler}\0{cpu}\0{sanitize}".encode())
     return (cache_dir or default_cache_dir()) / f"dpdk-{dpdk}-{digest.hexdigest()[:16]}"
 
 
-def _compiler() -> str:
-    shown = subprocess.run(
-        [_tool("cc"), "--version"],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        env=plain_environment(),
-        check=False,
-        timeout=30,
-    )
-    return shown.stdout.partition("\n")[0]
-
-
 def _cpu_flags() -> str:
-    """Built for the CPU at hand: a home directory shared by different machines must not share programs."""
+    """A build is for one CPU: different machines that share a home directory must not share programs."""
     for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith(("flags", "Features")):
             return line
     return ""
 
 
-def _publish(staged: Path, place: Path) -> None:
-    """Atomic. If another process was faster, its build is as good."""
-    try:
-        staged.rename(place)
-    except OSError:
-        if not (place / PROGRAM).exists():
-            raise
-
-
 def _run(command: Sequence[str], what: str) -> None:
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{Path(sys.executable).parent}"}
     try:
-        done = subprocess.run(
-            list(command),
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=_TIMEOUT_S,
-            env=environment,
-        )
+        done = _output(command, _TIMEOUT_S, environment)
     except subprocess.TimeoutExpired as error:
         raise TestbedError(f"{what} did not end within {_TIMEOUT_S} s") from error
     if done.returncode != 0:

@@ -1,7 +1,7 @@
-"""The rig's own ceiling: how fast the generator is with nothing in its way (How we measure, rule 3).
+"""The rig's own ceiling: how fast the generator is without a DUT (How we measure, rule 3).
 
 A second engine process takes the DUT's place on the DUT's CPU and forwards between two vhost-user sockets. Tests use
-it as well, to do without a switch.
+it, too, where they need no switch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator, GeneratorPort
 
 METHOD = 4
-"""Counts up when ceilings are measured in another way: those that were kept are measured anew then."""
+"""The version of the method. With a new one, stored ceilings are measured again."""
 _FIRST_LOAD_FPS = 1_000_000
 _MAX_LOAD_FPS = 256_000_000
 _OVERLOAD = 1.2
@@ -33,12 +33,11 @@ _FEWEST_WINDOWS = 4
 
 
 class VhostLoop:
-    """Two vhost-user server sockets whose frames come out at each other's end.
+    """Two vhost-user server sockets; the frames of each come out at the other.
 
     Args:
         hugepages_mib: memory in MiB, 0 without hugepages.
-        drop_every: every n-th frame of each direction is dropped; 0: none.
-        options: of the engine, such as the tag that a reaper knows it by.
+        drop_every: drop every n-th frame of each direction; 0: none.
 
     Attributes:
         devices: devargs for the generator's two ports.
@@ -68,7 +67,18 @@ class VhostLoop:
             options=options,
         )
         try:
-            self._engine.attach([_forwarder(end, socket) for end, socket in enumerate(sockets)], drop_every=drop_every)
+            ports = [
+                GeneratorPort(
+                    name=f"loop{end}",
+                    device=f"net_vhost,iface={socket}",
+                    mac=f"02:00:00:00:01:{end:02x}",
+                    role=PortRole.FORWARDER,
+                    peer=f"loop{1 - end}",
+                    tx_descriptors=1024,
+                )
+                for end, socket in enumerate(sockets)
+            ]
+            self._engine.attach(ports, drop_every=drop_every)
             self._engine.forward()
         except BaseException:
             self.close()
@@ -94,25 +104,14 @@ class VhostLoop:
         self.close()
 
 
-def _forwarder(end: int, socket: Path) -> GeneratorPort:
-    return GeneratorPort(
-        name=f"loop{end}",
-        device=f"net_vhost,iface={socket}",
-        mac=f"02:00:00:00:01:{end:02x}",
-        role=PortRole.FORWARDER,
-        peer=f"loop{1 - end}",
-        tx_descriptors=1024,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class LoopRig:
-    """Where a ceiling is measured, and with what.
+    """The program and the CPUs of a ceiling's measurement.
 
     Attributes:
-        loop_cpu: the CPU that the DUT polls on in the measurement: it must be idle now.
+        loop_cpu: on which the DUT polls in other measurements: it must be idle now.
         hugepages_mib: memory of each of the two processes.
-        options: of both, such as the tag that a reaper knows them by.
+        options: of both.
     """
 
     binary: Path
@@ -127,12 +126,8 @@ class LoopRig:
 def measure_ceiling(rig: LoopRig, traffic: Traffic, settle: Callable[[Generator], object] = lambda _: None) -> float:
     """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
 
-    Takes about 2 s. Raises TestbedError if no frame came back.
-
-    Args:
-        rig: programs and CPUs.
-        traffic: frame size, flows and directions that the ceiling is for.
-        settle: called first, to wait until the host has placed the CPUs close together.
+    Takes about 2 s. Raises TestbedError if no frame came back. ``settle`` is called first; it waits until the host has
+    placed the CPUs close together.
     """
     tag = f"ceiling-{traffic.shape_label}"
     shared: dict[str, Any] = {
@@ -153,7 +148,6 @@ def measure_ceiling(rig: LoopRig, traffic: Traffic, settle: Callable[[Generator]
 
 
 def loop_ports(devices: tuple[str, ...], *, mtu: int = 1500) -> list[GeneratorPort]:
-    """The generator's two ports on a loop."""
     return [
         GeneratorPort(name=name, device=device, mac=f"02:00:00:00:00:{end + 1:02x}", mtu=mtu)
         for end, (name, device) in enumerate(zip(_PORTS, devices, strict=True))
@@ -161,7 +155,6 @@ def loop_ports(devices: tuple[str, ...], *, mtu: int = 1500) -> list[GeneratorPo
 
 
 def directions(traffic: Traffic) -> tuple[Direction, ...]:
-    """One direction, or both, between the two ports of :func:`loop_ports`."""
     there, back = Direction(_PORTS[0], _PORTS[1]), Direction(_PORTS[1], _PORTS[0])
     return (there, back) if traffic.bidirectional else (there,)
 
@@ -170,9 +163,9 @@ def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ..
     """The highest rate received, in frames/s per direction.
 
     Double the load until it no longer comes through, then try a little above the best rate. A ceiling is what *can* be
-    reached, so the best of several trials counts. A disturbed trial would cap every later search: so a failed
-    load is tried again, and the search ends only when several trials in a row bring no more. Each trial counts with the
-    upper quartile of its short windows, because most of it may be disturbed.
+    reached, so the best of several trials counts. A disturbed trial would limit every later search. So a failed load is
+    tried again, and the search ends only when several trials in a row bring no more. Each trial counts with the upper
+    quartile of its short windows, because most of it may be disturbed.
     """
     best = 0.0
     load = _FIRST_LOAD_FPS
@@ -184,10 +177,10 @@ def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ..
         if max(rates) < _SATURATED * load:
             break
         load *= 2
-    in_vain = 0
-    while in_vain < repeats:
+    without_gain = 0
+    while without_gain < repeats:
         rate = _rate(generator, traffic, ways, round(max(best, _FIRST_LOAD_FPS) * _OVERLOAD), 0.3)
-        in_vain = 0 if rate > best * _MORE else in_vain + 1
+        without_gain = 0 if rate > best * _MORE else without_gain + 1
         best = max(best, rate)
     if best == 0:
         raise TestbedError("the rig's ceiling cannot be measured: no frame came back through the loop")

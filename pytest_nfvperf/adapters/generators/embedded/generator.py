@@ -15,7 +15,9 @@ from pytest_nfvperf.adapters.generators.checks import (
     check_new_ports,
     check_spec,
     check_traffic,
-    readable,
+    link_reasons,
+    parsing_answer,
+    wait_for_links,
 )
 from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     CoreSpeed,
@@ -23,17 +25,17 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     ValidityPolicy,
     trial_result,
     trial_windows,
-    undisturbed_end,
+    undisturbed_limits,
 )
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.frames import streams, trial_request
-from pytest_nfvperf.adapters.process.process import held, wait_until
-from pytest_nfvperf.adapters.process.wakeups import exchange_volleys
-from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
+from pytest_nfvperf.adapters.process.process import held
+from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
+from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import NearCosts
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Kept
@@ -46,8 +48,8 @@ _LINK_POLL_S = 0.01
 _LEARN_FPS = 1000
 _LEARN_FRAMES = 10
 _LEARN_RESIDUAL_NS = 50_000_000
-_ASKED = 4
-"""Of the frames that may wait for a full ring, a quarter is no burst any more: then the witnesses are asked why."""
+_ASK_SHARE = 4
+"""When a quarter of the frames that may wait for a full ring are waiting, it is no burst: the witnesses are asked."""
 
 
 def eal_arguments(
@@ -55,17 +57,17 @@ def eal_arguments(
 ) -> list[str]:
     """DPDK's start-up arguments (DPDK Linux guide, "EAL parameters").
 
-    The control thread is lcore 0, polling threads follow, one a CPU. Memory lives in memfds
-    (``--in-memory``), so that even kill -9 leaves no hugepage file; ``--single-file-segments``
-    because vhost-user passes at most 8 memory regions. Without hugepages 4 KiB pages serve. Vectors of 512 bits
-    are for virtio-user's driver (DPDK virtio guide); those of NICs keep what they choose by themselves.
+    The control thread is lcore 0; polling threads follow, one a CPU. Memory is in memfds (``--in-memory``), so even
+    kill -9 leaves no hugepage file. ``--single-file-segments``: vhost-user passes at most 8 memory regions. Without
+    hugepages 4 KiB pages serve. Vectors of 512 bits are for virtio-user's driver (DPDK virtio guide); drivers of NICs
+    choose their own.
 
     Args:
         cpus: of the polling threads.
-        control_cpus: of everything else.
-        file_prefix: tells instances apart in DPDK's logs.
-        hugepages_mib: memory taken at start; 0 means no hugepages at all.
-        pci: addresses of NICs to use; none are probed otherwise.
+        control_cpus: of all other threads.
+        file_prefix: distinguishes instances in DPDK's logs.
+        hugepages_mib: memory taken at the start; 0: no hugepages at all.
+        pci: addresses of NICs to use; no others are probed.
     """
     control = ",".join(str(cpu) for cpu in control_cpus)
     lcores = ",".join([f"0@({control})", *(f"{lcore}@{cpu}" for lcore, cpu in enumerate(cpus, start=1))])
@@ -81,18 +83,18 @@ def eal_arguments(
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What seldom needs to be set.
+    """Rarely changed settings.
 
     Attributes:
-        pci: addresses of NICs to take; none are probed otherwise.
+        pci: addresses of NICs to take; no others are probed.
         attach_timeout_s: how long a server socket waits for its client.
-        learn_timeout_s: how long ``learn`` goes on until its frames come through.
-        nice: of the polling threads. Where they share a CPU with the rest of the machine, a raised
-            priority is what keeps trials valid; it costs the others their CPU during a trial only.
-        env: environment variables added to the engine's, such as the tag that a reaper knows it by.
-        witness_cpus: of the DUT's polling threads, on which it is watched whether they have their CPU for themselves.
-        start: starts the engine; one that records, or that plays a recording.
-        kept_speed: where the speed of this machine's cores is kept from run to run.
+        learn_timeout_s: how long ``learn`` repeats until its frames come through.
+        nice: of the polling threads. Where they share a CPU with the rest of the machine, trials are valid only with a
+            raised priority; others lose that CPU during a trial only.
+        env: added to the engine's environment, such as the tag by which a reaper finds it.
+        witness_cpus: CPUs of the DUT's polling threads, where witnesses observe whether these have their CPU alone.
+        start: starts the engine; may also record the conversation, or replay one.
+        kept_speed: stores the speed of this machine's cores from run to run.
     """
 
     pci: tuple[str, ...] = ()
@@ -111,13 +113,12 @@ class EmbeddedGenerator:
 
     Args:
         binary: nfvperf-gen, from :func:`pytest_nfvperf.adapters.generators.embedded.build.find`.
-        cpus: CPUs of the polling threads; ports are dealt out to them in the order attached.
+        cpus: CPUs of the polling threads, which take the ports in turn.
         control_cpus: CPUs of the thread that takes commands; it sleeps during a trial.
         run_dir: existing directory for the log ``<file_prefix>.log``.
         file_prefix: unique per instance.
         hugepages_mib: memory in MiB; about 10 per port at an MTU of 1500. 0: without hugepages.
-        options: the rest.
-        on_spawn: told the process id as soon as there is one.
+        on_spawn: receives the process id as soon as there is one.
 
     Start it from the main thread: the engine is killed when the thread that started it ends.
     """
@@ -145,13 +146,21 @@ class EmbeddedGenerator:
         self._closed = False
         eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
-        # DPDK makes its runtime directory there (since 21.11), else under /var/run/dpdk, where it would stay.
+        # DPDK makes its runtime directory there (since 21.11), otherwise under /var/run/dpdk, where it would stay.
         env = {"RUNTIME_DIRECTORY": str(run_dir), **self._options.env}
         with held():
             self._engine = self._options.start(argv, run_dir / f"{file_prefix}.log", env)
             if on_spawn is not None:
                 on_spawn(self._engine.pid)
-        self._hello = self._greet()
+        try:
+            self._hello = self._engine.command("hello", _START_DEADLINE_S)
+            if self._hello["protocol"] != PROTOCOL:
+                raise GeneratorError(
+                    f"nfvperf-gen speaks protocol {self._hello['protocol']}, not {PROTOCOL}; run `nfvperf build`"
+                )
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -186,23 +195,14 @@ class EmbeddedGenerator:
                 del self._back_pressure[name]
 
     def wait_links_up(self, deadline_s: float) -> None:
-        try:
-            wait_until(
-                lambda: not self._links_down(),
-                "link on the generator's ports",
-                deadline_s,
-                interval_s=_LINK_POLL_S,
-                last_seen=lambda: f"no link on {', '.join(self._links_down())}",
-            )
-        except DeadlineError as error:
-            error.evidence["generator log"] = self._engine.log_tail()
-            raise
+        awaited, log = "link on the generator's ports", self._engine.log_tail
+        wait_for_links(self._links_down, awaited, deadline_s, interval_s=_LINK_POLL_S, log_tail=log)
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send learning frames until they come through each way, for ``learn_timeout_s`` at most.
+        """Send learning frames until they come through in each direction, for ``learn_timeout_s`` at most.
 
-        A vhost-user link is up before the switch polls it, so the first frames may be lost. Frames
-        that never come through are no error here: a DUT may be set up to drop them.
+        A vhost-user link is up before the switch polls it, so the first frames may be lost. Frames that never come
+        through are no error here: a DUT may be configured to drop them.
         """
         check_directions(self._ports, directions)
         check_traffic(self._ports, traffic, directions)
@@ -210,9 +210,8 @@ class EmbeddedGenerator:
         until = time.monotonic() + self._options.learn_timeout_s
         while True:
             answer = self._command("learn", _COMMAND_DEADLINE_S, streams=wanted, residual_ns=_LEARN_RESIDUAL_NS)
-            if all(stream["received"] >= stream["sent"] > 0 for stream in answer["streams"]):
-                return
-            if time.monotonic() > until:
+            received_all = all(stream["received"] >= stream["sent"] > 0 for stream in answer["streams"])
+            if received_all or time.monotonic() > until:
                 return
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
@@ -222,45 +221,38 @@ class EmbeddedGenerator:
         return self._result(spec, self._command("trial", deadline_s, **request))
 
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
-        with readable("nfvperf-gen", answer):
-            down = self._links_down()
-            link = [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
-            # by the speed and the cost of a frame that this engine has seen so far
+        with parsing_answer("nfvperf-gen", answer):
+            links = link_reasons(self._links_down())
+            # by the speed and the cost of a frame that this engine has observed so far
             windows = trial_windows(answer, self._speed)
             if windows is not None:
                 near_cost_ns = self._near_costs.learn(spec.traffic, spec.load_fps, windows.costs(spec.duration_s))
                 windows = replace(windows, near_cost_ns=near_cost_ns)
-            return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, link, windows)
+            return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, links, windows)
 
     def _request(self, spec: TrialSpec) -> dict[str, Any]:
         request = trial_request(spec, self._ports)
         if spec.window_s is not None:
             request["witnesses"] = self._witnesses()
             if not spec.saturating:
-                request["ask_depth"] = min(self._ports[each.tx].queue_depth for each in spec.directions) // _ASKED
+                request["ask_depth"] = min(self._ports[each.tx].queue_depth for each in spec.directions) // _ASK_SHARE
             if speed := self._speed.cycles:
-                request["undisturbed"] = undisturbed_end(speed, round(spec.window_s * 1e9))
+                request["undisturbed"] = undisturbed_limits(speed, round(spec.window_s * 1e9))
         return request
 
     def watch(self, pollers: Sequence[Poller]) -> None:
-        """From now on, tell of these threads of the DUT how long they waited for their CPUs in each window."""
+        """Have later trials say how long these threads of the DUT waited for their CPUs in each window."""
         self._pollers = tuple(pollers)
 
     def _witnesses(self) -> list[dict[str, int]]:
-        """One for each CPU of the DUT. Threads that share a CPU wait for one another: none of those is watched."""
+        """One for each CPU of the DUT. Threads that share a CPU wait for one another and are not watched."""
         on = Counter(poller.cpu for poller in self._pollers)
         alone = {poller.cpu: poller for poller in self._pollers if on[poller.cpu] == 1}
-        wanted: list[dict[str, int]] = []
-        for cpu in self._options.witness_cpus:
-            if cpu in self._cpus:
-                continue
-            poller = alone.get(cpu)
-            watched = {} if poller is None else {"process": poller.process, "thread": poller.thread}
-            wanted.append({"cpu": cpu, **watched})
-        return wanted
+        watched = {cpu: {"process": poller.process, "thread": poller.thread} for cpu, poller in alone.items()}
+        return [{"cpu": cpu, **watched.get(cpu, {})} for cpu in self._options.witness_cpus if cpu not in self._cpus]
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> EngineTrial:
-        """Begin a trial that tells its counts every ``interval_s``. Until its end no other command is possible."""
+        """Begin a trial that reports counts every ``interval_s``; until it ends, other commands fail."""
         check_spec(self._ports, spec)
         if self._closed:
             raise GeneratorError("the generator is closed")
@@ -272,7 +264,7 @@ class EmbeddedGenerator:
         )
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
-        """The round trip of a cache line between each polling thread's CPU and each of these, its own left out."""
+        """Measure a cache line's round trip between each polling thread's CPU and each of these others."""
         own = self.info().cpus
         others = [cpu for cpu in cpus if cpu not in own]
         if not others:
@@ -284,11 +276,10 @@ class EmbeddedGenerator:
         )
 
     def draw_near(self, cpu: int, other: int) -> None:
-        """The two wake one another for a tenth of a second."""
-        exchange_volleys(cpu, other)
+        """Have the two CPUs wake one another for a tenth of a second."""
+        exchange_wakeups(cpu, other)
 
     def forward(self) -> None:
-        """Let the forwarders work without a trial, until :meth:`stop_forwarding`."""
         self._command("forward", _COMMAND_DEADLINE_S, action="start")
 
     def stop_forwarding(self) -> Mapping[str, Any]:
@@ -306,18 +297,6 @@ class EmbeddedGenerator:
         if self._closed:
             raise GeneratorError("the generator is closed")
         return self._engine.command(command, deadline_s, **arguments)
-
-    def _greet(self) -> dict[str, Any]:
-        try:
-            hello = self._engine.command("hello", _START_DEADLINE_S)
-            if hello["protocol"] != PROTOCOL:
-                raise GeneratorError(
-                    f"nfvperf-gen speaks protocol {hello['protocol']}, not {PROTOCOL}; run `nfvperf build`"
-                )
-        except BaseException:
-            self.close()
-            raise
-        return hello
 
     def _attach_one(self, port: GeneratorPort, drop_every: int) -> None:
         answer = self._command(
@@ -344,7 +323,7 @@ class EmbeddedGenerator:
         self._back_pressure[port.name] = answer["back_pressure"]
 
     def _let_go(self, names: Sequence[str]) -> None:
-        """Undo half an attach; when that fails too, the first error is the one worth telling."""
+        """Undo half an attach. If that fails, too, close: the first error is the one to report."""
         try:
             self.detach(names)
         except GeneratorError:

@@ -1,11 +1,11 @@
 """From the engine's answer to a trial to the model's TrialResult.
 
-``CoreSpeed`` says how fast a core is that nobody shares. Where somebody uses the other hardware thread for the whole
-of a run, its own looks show nothing faster than a shared core, which then passes for an undisturbed one. What an
-earlier run saw since the machine was started tells better.
+``CoreSpeed`` knows the speed of a core that nobody shares. If somebody uses the other hardware thread for the whole
+run, the run's own looks show nothing faster than a shared core, which then passes for an undisturbed one. Looks of an
+earlier run since the machine's start are a better reference.
 
-``judge`` makes of what the engine says about itself the reasons why a trial says nothing about the DUT. An
-``EngineTrial`` tells its counts while it runs.
+``judge`` derives from the engine's statements about itself why a trial says nothing about the DUT. An ``EngineTrial``
+reports its counts while it runs.
 """
 
 from __future__ import annotations
@@ -46,19 +46,23 @@ from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Kept
 
 FEWEST_LOOKS = 200
-"""That a run must have taken for what it saw to be kept: among so many, some see a core alone, if it ever is."""
+"""Fewest looks of a run whose speed is stored: among so many, some see a core alone if it ever is."""
 BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
 """Foreign frames that a healthy switch or host sends on its own: counted, but no reason."""
 MOST_SKIPPED_UNDISTURBED = 0.02
 """Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
 _GRACE_S = 10.0
+_FRAMES = ("sent", "refused", "skipped", "received", "duplicated", "out_of_order", "corrupted")
+_STREAM_COUNTS = ("intended", *_FRAMES, "sent_bytes", "received_bytes", "elapsed_ns")
+_INTERVAL_COUNTS = (*_FRAMES, "highest_seq")
+_MONITOR_COUNTS = ("address", "received", "duplicated", "out_of_order", "truncated", "received_bytes")
 
 
 class CoreSpeed:
     """Cycles that the speed probe takes on a core of its own.
 
     Args:
-        kept: what earlier runs saw on this machine since its start; None where nothing is kept.
+        kept: the speed that earlier runs observed on this machine since its start; None: nothing is stored.
     """
 
     def __init__(self, kept: Kept | None = None) -> None:
@@ -72,35 +76,35 @@ class CoreSpeed:
 
     @property
     def cycles(self) -> int:
-        """The fewest, but for freaks; 0 where nobody has looked yet.
+        """The fewest cycles, outliers left out; 0 before the first look.
 
-        An earlier run's where this one has seen nothing but shared cores; between runs alone a core varies by 1 %.
+        It is an earlier run's if this one has observed only shared cores; between runs a core varies by 1 %.
         """
         own = full_speed(self._looks)
         return self._known if self._known and (not own or own > FULL_SPEED * self._known) else own
 
     def keep(self) -> None:
-        """For later runs, if enough was looked at."""
+        """Store the speed for later runs, if there were enough looks."""
         if self._kept is not None and self._looks.total() >= FEWEST_LOOKS and self.cycles != self._known:
             self._kept.write(self.cycles)
 
 
 @dataclass(frozen=True, slots=True)
 class ValidityPolicy:
-    """How much of its own failing the rig may forgive itself.
+    """How much the rig may fail before a trial is invalid.
 
     Attributes:
-        max_skipped_ratio: share of a direction's intended frames that may be skipped because the
-            generator was not running, or fell behind. 0.5 %: the load was right within that.
-        max_skipped_saturating: the same of a trial whose load is only to be above what the DUT takes: the time
-            in which the generator was absent is taken off its rate.
-        max_skipped_windowed: the same where only undisturbed windows count, in which the generator was there.
-        max_poll_gap_ns: a longer gap spoils a trial on any port.
+        max_skipped_ratio: share of a direction's intended frames that may be skipped because the generator was not
+            running, or fell behind. 0.5 %: the load was right within that.
+        max_skipped_saturating: the same for a trial whose load only has to exceed what the DUT takes: the time
+            in which the generator was absent is subtracted from its rate.
+        max_skipped_windowed: the same where only undisturbed windows count, in which the generator was running.
+        max_poll_gap_ns: a longer gap makes a trial invalid on any port.
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
-        may_fall_behind: the load is meant to be above what the generator sends: windows tell whether it was the limit.
-        undated: there are windows, and too few undisturbed ones. A loss says nothing then, and the search is told so
-            (TrialResult.says_nothing): a generator that fell behind as well, in a shared core, makes it no worse.
-        cpus: of the generator's polling threads, which the reasons name; empty where nobody knows them.
+        may_fall_behind: the load should exceed what the generator sends: windows show whether it was the limit.
+        undated: there are windows, and too few undisturbed ones. A loss is inconclusive then, which the search learns
+            (TrialResult.says_nothing): a generator that also fell behind, in a shared core, makes it no worse.
+        cpus: of the generator's polling threads, which the reasons name; empty if unknown.
     """
 
     max_skipped_ratio: float = 0.005
@@ -113,7 +117,7 @@ class ValidityPolicy:
     cpus: tuple[int, ...] = ()
 
     def of(self, spec: TrialSpec, *, dated: bool = False) -> ValidityPolicy:
-        """The policy for one trial. ``dated``: enough of it was undisturbed, and its loss is that of those windows."""
+        """The policy for one trial. ``dated``: only its undisturbed windows are judged, and they are enough."""
         windowed = dated or (spec.saturating and spec.window_s is not None)
         if not (windowed or spec.saturating):
             return replace(self, undated=spec.window_s is not None)
@@ -123,10 +127,10 @@ class ValidityPolicy:
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """What one direction's counts do not hold.
+    """One direction's counts that a DirectionCounts lacks.
 
-    ``fell_behind`` is part of the skipped frames; ``highest_seq`` is one above the highest
-    sequence number received; ``beyond_window`` frames came too late to be told from duplicates.
+    ``fell_behind`` is part of the skipped frames; ``highest_seq`` is one above the highest sequence number received;
+    ``beyond_window`` frames came too late to be distinguished from duplicates.
     """
 
     fell_behind: int
@@ -136,7 +140,7 @@ class StreamFacts:
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """What the engine says of a receiving port: foreign frames by kind, whether its peer waits when it is full."""
+    """A receiving port: foreign frames by kind, and whether its peer waits when it is full."""
 
     foreign: Mapping[str, int]
     back_pressure: bool
@@ -162,13 +166,20 @@ def judge(
             reasons += _late_poll(count, ports[count.direction.rx], attached, health)
     if dated is not None:
         reasons += _skipped_undisturbed(dated)
-    reasons += _foreign(ports, policy)
-    reasons += _gap(health, policy)
+    for name, port in ports.items():
+        if foreign_frames(port.foreign) > policy.max_foreign_frames:
+            kinds = ", ".join(f"{frames} {kind}" for kind, frames in port.foreign.items() if frames)
+            reasons.append(InvalidReason(Reason.FOREIGN_FRAMES, f"{name}: received frames not of this trial: {kinds}"))
+    gap_ns = health.longest_poll_gap_ns
+    if gap_ns is not None and gap_ns > policy.max_poll_gap_ns:
+        limit = f"limit {policy.max_poll_gap_ns / 1e6:.0f} ms"
+        detail = f"the generator did not run for {gap_ns / 1e6:.1f} ms, {limit}"
+        reasons.append(InvalidReason(Reason.LATE_POLL, detail))
     return tuple(reasons)
 
 
 def foreign_frames(foreign: Mapping[str, int]) -> int:
-    """Foreign frames that nobody but a broken rig or DUT sends."""
+    """Foreign frames that only a broken rig or DUT sends."""
     return sum(frames for kind, frames in foreign.items() if kind not in BYSTANDERS)
 
 
@@ -191,7 +202,6 @@ def _skipped(count: DirectionCounts, fact: StreamFacts, policy: ValidityPolicy) 
 
 
 def _remedy(cpus: Sequence[int]) -> str:
-    """Which CPU was taken from the generator, and what to do about it."""
     if not cpus:
         return ""
     named = f"CPU{'s' if len(cpus) > 1 else ''} {', '.join(map(str, cpus))}"
@@ -202,9 +212,9 @@ def _remedy(cpus: Sequence[int]) -> str:
 
 
 def _skipped_undisturbed(dated: Undisturbed) -> Iterator[InvalidReason]:
-    """A load that the generator does not hold while nobody disturbs it is too high for it.
+    """A load that the undisturbed generator does not sustain is too high for it.
 
-    Where the DUT lost more than the generator left out, it is too high for the DUT, whatever the generator holds.
+    If the DUT lost more than the generator skipped, the load is too high for the DUT in any case.
     """
     if dated.skipped_ratio > MOST_SKIPPED_UNDISTURBED and dated.lost <= dated.due - dated.offered:
         behind = _share(dated.due - dated.offered, dated.due)
@@ -229,7 +239,7 @@ def _miscounted(count: DirectionCounts, fact: StreamFacts) -> Iterator[InvalidRe
 def _late_poll(
     count: DirectionCounts, rx: PortFacts, attached: Mapping[str, GeneratorPort], health: RigHealth
 ) -> Iterator[InvalidReason]:
-    """A loss that a gap in our own polling may have caused is no loss of the DUT's."""
+    """A loss that a gap in our own polling may have caused is not the DUT's."""
     gap_ns = health.longest_poll_gap_ns
     if gap_ns is None or count.sent <= count.received or count.elapsed_ns <= 0:
         return
@@ -242,20 +252,6 @@ def _late_poll(
         yield InvalidReason(Reason.LATE_POLL, detail)
 
 
-def _foreign(ports: Mapping[str, PortFacts], policy: ValidityPolicy) -> Iterator[InvalidReason]:
-    for name, port in ports.items():
-        if foreign_frames(port.foreign) > policy.max_foreign_frames:
-            kinds = ", ".join(f"{frames} {kind}" for kind, frames in port.foreign.items() if frames)
-            yield InvalidReason(Reason.FOREIGN_FRAMES, f"{name}: received frames not of this trial: {kinds}")
-
-
-def _gap(health: RigHealth, policy: ValidityPolicy) -> Iterator[InvalidReason]:
-    gap_ns = health.longest_poll_gap_ns
-    if gap_ns is not None and gap_ns > policy.max_poll_gap_ns:
-        limit = f"limit {policy.max_poll_gap_ns / 1e6:.0f} ms"
-        yield InvalidReason(Reason.LATE_POLL, f"the generator did not run for {gap_ns / 1e6:.1f} ms, {limit}")
-
-
 def trial_result(
     spec: TrialSpec,
     answer: Mapping[str, Any],
@@ -265,7 +261,7 @@ def trial_result(
     also_invalid: Sequence[InvalidReason] = (),
     windows: Windows | None = None,
 ) -> TrialResult:
-    """The answer as a result, judged by the policy. ``windows``: of the same answer."""
+    """The answer as a result, judged by the policy. ``windows`` are those of the same answer."""
     ports = {
         name: PortFacts(port["foreign"], back_pressure[name])
         for name, port in answer["ports"].items()
@@ -276,7 +272,16 @@ def trial_result(
     facts = [StreamFacts(s["fell_behind"], s["highest_seq"], s["beyond_window"]) for s in answer["streams"]]
     health = _health(answer)
     vnfs = tuple(
-        _vnf(attached[name], port["forwarded"]) for name, port in answer["ports"].items() if "forwarded" in port
+        VnfCounts(
+            port=name,
+            peer=attached[name].peer or "",
+            received=forwarded["rx"],
+            sent=forwarded["tx"],
+            ring_full=forwarded["ring_full"],
+            dropped=forwarded["dropped_as_asked"],
+        )
+        for name, port in answer["ports"].items()
+        if (forwarded := port.get("forwarded")) is not None
     )
     result = TrialResult(
         spec=spec,
@@ -294,28 +299,21 @@ def trial_result(
 
 
 def trial_windows(answer: Mapping[str, Any], speed: CoreSpeed) -> Windows | None:
-    """Rows of each thread and witness as columns; None where no windows were asked for.
-
-    Args:
-        answer: the engine's.
-        speed: of a core of its own; the looks of this answer are added.
-    """
-    told = [worker["windows"] for worker in answer["workers"] if "windows" in worker]
-    if not told:
+    """Each thread's and witness's rows as columns; None if no windows were requested. ``speed`` gets their looks."""
+    tables = [worker["windows"] for worker in answer["workers"] if "windows" in worker]
+    if not tables:
         return None
-    threads = tuple(ThreadWindows(**_columns(one)) for one in told)
+    threads = tuple(ThreadWindows(**_columns(table)) for table in tables)
     witnesses = tuple(
         WitnessWindows(one["cpu"], took_ns=one["took_ns"], **_columns(one)) for one in answer.get("witnesses", ())
     )
-    for thread in threads:
-        speed.add(thread.speed)
-    for witness in witnesses:
-        speed.add(witness.speed)
-    return Windows(told[0]["window_ns"], threads, witnesses, speed.cycles)
+    for looks in (*(thread.speed for thread in threads), *(witness.speed for witness in witnesses)):
+        speed.add(looks)
+    return Windows(tables[0]["window_ns"], threads, witnesses, speed.cycles)
 
 
-def undisturbed_end(speed: int, window_ns: int) -> dict[str, int]:
-    """What the engine may see at the end of an undisturbed window: Windows.states() by the same limits."""
+def undisturbed_limits(speed: int, window_ns: int) -> dict[str, int]:
+    """Limits for the end of an undisturbed window, the same as those of Windows.states()."""
     return {
         "most_speed": int(FULL_SPEED * speed),
         "most_late_ns": LATEST_NS,
@@ -325,58 +323,27 @@ def undisturbed_end(speed: int, window_ns: int) -> dict[str, int]:
     }
 
 
-def _columns(told: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    rows = told["rows"]
-    columns = zip(*rows, strict=True) if rows else ((),) * len(told["columns"])
-    return dict(zip(told["columns"], map(tuple, columns), strict=True))
+def _columns(table: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    rows = table["rows"]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(table["columns"])
+    return dict(zip(table["columns"], map(tuple, columns), strict=True))
 
 
 def _monitors(spec: TrialSpec, ports: Mapping[str, Any]) -> Iterator[MonitorCounts]:
     for name, port in ports.items():
-        for direction, copies in zip(spec.directions, port.get("monitored", ()), strict=False):
-            yield from (_copies(name, direction, seen) for seen in copies if seen["received"])
-
-
-def _copies(port: str, direction: Direction, seen: Mapping[str, Any]) -> MonitorCounts:
-    return MonitorCounts(
-        port=port,
-        direction=direction,
-        address=seen["address"],
-        received=seen["received"],
-        duplicated=seen["duplicated"],
-        out_of_order=seen["out_of_order"],
-        truncated=seen["truncated"],
-        corrupted=seen["corrupted"] - seen["truncated"],
-        received_bytes=seen["received_bytes"],
-    )
-
-
-def _vnf(port: GeneratorPort, forwarded: Mapping[str, int]) -> VnfCounts:
-    return VnfCounts(
-        port=port.name,
-        peer=port.peer or "",
-        received=forwarded["rx"],
-        sent=forwarded["tx"],
-        ring_full=forwarded["ring_full"],
-        dropped=forwarded["dropped_as_asked"],
-    )
+        for direction, addresses in zip(spec.directions, port.get("monitored", ()), strict=False):
+            for copies in addresses:
+                if copies["received"]:
+                    counts = {key: copies[key] for key in _MONITOR_COUNTS}
+                    corrupted = copies["corrupted"] - copies["truncated"]
+                    yield MonitorCounts(port=name, direction=direction, corrupted=corrupted, **counts)
 
 
 def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> DirectionCounts:
     return DirectionCounts(
         direction=direction,
-        intended=stream["intended"],
-        sent=stream["sent"],
-        refused=stream["refused"],
-        skipped=stream["skipped"],
-        received=stream["received"],
-        duplicated=stream["duplicated"],
-        out_of_order=stream["out_of_order"],
+        **{name: stream[name] for name in _STREAM_COUNTS},
         foreign=sum(rx.foreign.values()),
-        corrupted=stream["corrupted"],
-        sent_bytes=stream["sent_bytes"],
-        received_bytes=stream["received_bytes"],
-        elapsed_ns=stream["elapsed_ns"],
         latency=_histogram(stream.get("latency")),
         latency_raw=_histogram(stream.get("latency_raw")),
         arrivals=Arrivals(**stream["due"]) if "due" in stream else None,
@@ -409,11 +376,11 @@ class EngineTrial:
     """Fulfils ports.running_trial.RunningTrial.
 
     Args:
-        engine: has the trial's request already.
+        engine: has received the trial's request.
         request_id: of that request.
         interval_s: between its lines.
         most_skipped: see the port.
-        finish: makes the result of the engine's answer.
+        finish: converts the engine's answer to the result.
     """
 
     def __init__(
@@ -430,31 +397,27 @@ class EngineTrial:
         self._interval_s = interval_s
         self._finish = finish
         self._stopped = False
-        self._stop_asked: list[int] = []
+        self._stop_requests: list[int] = []
         self._result: TrialResult | None = None
 
     def next_interval(self) -> IntervalCounts | None:
-        """The next line of the engine's that is an interval."""
-        while self._result is None or self._stop_asked:
+        while self._result is None or self._stop_requests:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
                 return interval_counts(line["interval"])
-            self._take_answer(line)
+            if line.get("id") == self._request:
+                self._result = self._finish(self._engine.checked("trial", line))
+            elif line.get("id") in self._stop_requests:
+                # A refusal is as good: a trial that had just ended had nothing to stop.
+                self._stop_requests.remove(line["id"])
+            else:
+                raise GeneratorError(f"the generator answered {str(line)[:200]} in the middle of a trial")
         return None
-
-    def _take_answer(self, line: dict[str, Any]) -> None:
-        """The trial's, or that of ``stop``: a trial that had just ended had nothing to stop, which is as good."""
-        if line.get("id") == self._request:
-            self._result = self._finish(self._engine.checked("trial", line))
-        elif line.get("id") in self._stop_asked:
-            self._stop_asked.remove(line["id"])
-        else:
-            raise GeneratorError(f"the generator answered {str(line)[:200]} in the middle of a trial")
 
     def stop(self) -> None:
         if not self._stopped and self._result is None:
             self._stopped = True
-            self._stop_asked.append(self._engine.send("stop", _GRACE_S))
+            self._stop_requests.append(self._engine.send("stop", _GRACE_S))
 
     def result(self) -> TrialResult:
         if self._result is None:
@@ -473,7 +436,8 @@ def interval_counts(data: Mapping[str, Any]) -> IntervalCounts:
 
 
 def _so_far(stream: Mapping[str, Any]) -> SoFar:
-    counts = {name: stream[name] for name in ("sent", "refused", "skipped", "received", "highest_seq")}
-    marks = {name: stream[name] for name in ("duplicated", "out_of_order", "corrupted")}
     latency = stream.get("latency")
-    return SoFar(**counts, **marks, latency=IntervalLatency(**latency) if latency is not None else None)
+    return SoFar(
+        **{name: stream[name] for name in _INTERVAL_COUNTS},
+        latency=IntervalLatency(**latency) if latency is not None else None,
+    )

@@ -1,8 +1,8 @@
 """One iperf3 server and its client (iperf3(1)): command lines, processes, and their ``--json`` reports as data.
 
-Each end is believed about itself only: what it says of the other end is 0, or counted from another moment.
+Each end is a source for itself only: what it reports about the other end is 0, or counted from another moment.
 Since 3.16 an end's intervals do not add up to its total: the thread of a stream counts while another one resets the
-interval's counter (seen with 3.18: 1-3 % missing). The total is exact, and so is 3.12 in both.
+interval's counter (seen with 3.18: 1-3 % missing). The total is exact; in 3.12 both are.
 """
 
 from __future__ import annotations
@@ -38,66 +38,54 @@ _TAKEN = "Address already in use"
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Where an end listens or connects from: its address and the port of the server."""
+    """The address at which an end listens or from which it connects, and the server's port."""
 
     address: str
     port: int
 
 
 def interval_s(spec: StreamSpec) -> float:
-    """How often iperf3 counts: the measured time is made of whole intervals."""
+    """How often iperf3 counts. The measured time consists of whole intervals."""
     whole = float(spec.omit_s).is_integer() and float(spec.duration_s).is_integer()
     return COARSE_INTERVAL_S if whole and spec.run_s > _FINE_UP_TO_S else FINE_INTERVAL_S
 
 
 def server_command(binary: Path, server: Binding, interval: float) -> list[str]:
-    """A server for one test, that ends after it."""
     command = [str(binary), "--server", "--one-off", *_common(server.address, server.port, interval)]
     return [*command, "--rcv-timeout", str(STALL_MS)]
 
 
 def client_command(binary: Path, client: str, server: Binding, interval: float, options: Sequence[str]) -> list[str]:
-    """A client, bound to an address, that runs ``options`` against a server."""
     command = [str(binary), "--client", server.address, *_common(client, server.port, interval)]
     return [*command, "--connect-timeout", str(CONNECT_MS), *options]
 
 
 def stream_options(spec: StreamSpec) -> list[str]:
-    """What a client is told of a spec.
+    """The client's options for a spec.
 
-    The warm-up is not left to ``--omit``: that takes whole seconds only, and the ends begin to count at
-    different moments. The intervals of the whole run are reported instead, and those after the warm-up counted.
+    ``--omit`` does not do the warm-up: it takes whole seconds only, and the ends begin to count at different moments.
+    Instead the intervals of the whole run are reported, and those after the warm-up are counted.
     """
     options = ["--time", str(spec.run_s), "--parallel", str(spec.streams)]
     options += {"forward": [], "reverse": ["--reverse"], "both": ["--bidir"]}[spec.direction]
     if "reverse" in spec.ways:  # a client that only sends refuses it
         options += ["--rcv-timeout", str(STALL_MS)]
-    if spec.protocol == "udp":
-        options += udp_options(spec.bitrate_bps)
+    if spec.protocol == "udp":  # 64-bit numbers keep long runs from wrapping; a bitrate of 0 is no limit
+        options += ["--udp", "--bitrate", str(spec.bitrate_bps or 0), "--udp-counters-64bit"]
     else:
         options += ["--snd-timeout", str(STALL_MS)]
-    return options + _sizes(spec)
-
-
-def udp_options(bitrate_bps: int | None) -> list[str]:
-    """UDP at a rate of each stream; 0 means no limit. 64-bit numbers, so that long runs do not wrap."""
-    return ["--udp", "--bitrate", str(bitrate_bps or 0), "--udp-counters-64bit"]
-
-
-def _common(address: str, port: int, interval: float) -> list[str]:
-    """The report goes to standard output: with ``--logfile`` 3.12 crashes where it would have to report an error."""
-    options: Sequence[str] = ("--bind", address, "--port", str(port), "--interval", str(interval))
-    return [*options, "--json"]
-
-
-def _sizes(spec: StreamSpec) -> list[str]:
-    asked = {
+    sizes = {
         "--window": spec.window_bytes,
         "--set-mss": spec.mss_bytes,
         "--length": spec.buffer_bytes,
         "--congestion": spec.congestion,
     }
-    return [part for option, value in asked.items() if value is not None for part in (option, str(value))]
+    return options + [part for option, value in sizes.items() if value is not None for part in (option, str(value))]
+
+
+def _common(address: str, port: int, interval: float) -> list[str]:
+    """The report goes to standard output: with ``--logfile`` 3.12 crashes where it should report an error."""
+    return ["--bind", address, "--port", str(port), "--interval", str(interval), "--json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +109,10 @@ class Report:
     Attributes:
         error: iperf3's own words when the test did not end well.
         streams: each stream's intervals in order, by the client's port of the stream, which both ends know.
-        cpu_percent: user and system time of this end's process, in % of one CPU; None when not said.
-        facts: congestion control, MSS and socket buffers as found.
+        cpu_percent: user and system time of this end's process, in % of one CPU; None if not reported.
+        facts: congestion control, MSS and socket buffers.
         totals: bytes that this end sent or received over the whole run, by stream; TCP only.
-        out_of_order: UDP: datagrams received whose number was not above all before.
+        out_of_order: UDP: datagrams received whose number was not above all earlier ones.
     """
 
     error: str | None
@@ -135,17 +123,16 @@ class Report:
     out_of_order: int
 
     def keys(self, *, sender: bool) -> list[str]:
-        """The streams that this end sends, or receives, in the order they were opened."""
+        """The streams that this end sends, or receives, in the order of their opening."""
         return [key for key, parts in self.streams.items() if parts and parts[0].sender == sender]
 
     @property
     def elapsed_s(self) -> float:
-        """For how long this end saw streams flow."""
         return max((parts[-1].end_s for parts in self.streams.values() if parts), default=0.0)
 
 
 def read_report(path: Path, *, client: bool) -> Report | None:
-    """One end's report file; None when it was not, or not wholly, written: the process was killed."""
+    """One end's report; None when the process was killed before it wrote all of it."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -154,19 +141,16 @@ def read_report(path: Path, *, client: bool) -> Report | None:
 
 
 def parse_report(text: str, *, client: bool) -> Report | None:
-    """One end's JSON; None when it is torn.
-
-    Args:
-        text: all that it wrote.
-        client: it is the client's: its own ports name the streams; the server knows them as remote ones.
-    """
+    """One end's JSON; None when it is torn. The client's ports name the streams; the server has them as remote ones."""
     try:
         raw = json.loads(text)
     except ValueError:
         return None
     if not isinstance(raw, dict):
         return None
-    ports = _ports(raw, "local_port" if client else "remote_port")
+    field = "local_port" if client else "remote_port"
+    connected: Iterable[Mapping[str, Any]] = (raw.get("start") or {}).get("connected") or ()
+    ports = {int(entry["socket"]): str(entry[field]) for entry in connected}
     end = raw.get("end") or {}
     streams = _streams(raw.get("intervals") or (), ports)
     cpu = (end.get("cpu_utilization_percent") or {}).get("host_total")
@@ -181,7 +165,7 @@ def parse_report(text: str, *, client: bool) -> Report | None:
 
 
 def bytes_within(report: Report, key: str, span: Sequence[StreamPart]) -> int:
-    """Bytes of a stream within some of its intervals: its total without the other intervals', where there is one."""
+    """Bytes of a stream within these intervals: the total less all other intervals, if there is a total."""
     total = report.totals.get(key)
     if total is None:
         return sum(part.bytes for part in span)
@@ -197,8 +181,8 @@ def unaccounted(report: Report, key: str) -> int:
 def window(parts: Sequence[StreamPart], omit_s: float, duration_s: float) -> tuple[StreamPart, ...]:
     """The intervals between the boundaries nearest to the end of the warm-up and to the end of the measured time.
 
-    On a busy machine boundaries are late: the time that is then measured is another one, and is said by the intervals.
-    Empty when the streams did not flow as long as the warm-up.
+    On a busy machine boundaries are late; the intervals then show the time that was really measured. Empty if the
+    streams did not flow as long as the warm-up.
     """
     if not parts or parts[-1].end_s <= omit_s:
         return ()
@@ -207,39 +191,27 @@ def window(parts: Sequence[StreamPart], omit_s: float, duration_s: float) -> tup
     return tuple(parts[first : last + 1])
 
 
-def _ports(raw: Mapping[str, Any], field: str) -> dict[int, str]:
-    """Socket number to the client's port."""
-    connected: Iterable[Mapping[str, Any]] = (raw.get("start") or {}).get("connected") or ()
-    return {int(entry["socket"]): str(entry[field]) for entry in connected}
-
-
 def _streams(intervals: Iterable[Mapping[str, Any]], ports: Mapping[int, str]) -> dict[str, tuple[StreamPart, ...]]:
-    found: dict[str, list[StreamPart]] = {}
-    for interval in intervals:
-        for raw in interval.get("streams") or ():
-            part = _part(raw, ports)
-            found.setdefault(part.key, []).append(part)
-    return {key: tuple(parts) for key, parts in found.items()}
-
-
-def _part(raw: Mapping[str, Any], ports: Mapping[int, str]) -> StreamPart:
-    number = int(raw["socket"])
-    return StreamPart(
-        key=ports.get(number, f"socket {number}"),
-        sender=bool(raw["sender"]),
-        start_s=float(raw["start"]),
-        end_s=float(raw["end"]),
-        bytes=int(raw["bytes"]),
-        retransmits=raw.get("retransmits"),
-        packets=raw.get("packets"),
-        lost_packets=raw.get("lost_packets"),
-    )
+    streams: dict[str, list[StreamPart]] = {}
+    for raw in (raw for interval in intervals for raw in interval.get("streams") or ()):
+        number = int(raw["socket"])
+        part = StreamPart(
+            key=ports.get(number, f"socket {number}"),
+            sender=bool(raw["sender"]),
+            start_s=float(raw["start"]),
+            end_s=float(raw["end"]),
+            bytes=int(raw["bytes"]),
+            retransmits=raw.get("retransmits"),
+            packets=raw.get("packets"),
+            lost_packets=raw.get("lost_packets"),
+        )
+        streams.setdefault(part.key, []).append(part)
+    return {key: tuple(parts) for key, parts in streams.items()}
 
 
 def _totals(
     end: Mapping[str, Any], ports: Mapping[int, str], streams: Mapping[str, Sequence[StreamPart]]
 ) -> Iterator[tuple[str, int]]:
-    """This end's own side of each stream."""
     for raw in end.get("streams") or ():
         for side in ("sender", "receiver"):
             number = raw.get(side, {}).get("socket")
@@ -264,9 +236,9 @@ class Job:
     """What a session does.
 
     Attributes:
-        interval_s: how often both count.
+        interval_s: how often both ends count.
         client_cpus, server_cpus: where they may run; empty: anywhere.
-        ports: of which the server takes the first free one.
+        ports: the server takes the first free one.
     """
 
     client: StreamEnd
@@ -284,9 +256,9 @@ class Ended:
 
     Attributes:
         status: as subprocess gives it.
-        in_time: False when it had to be ended by us.
-        cpu_ns: user and system time of the process and its threads; None when somebody else saw its end.
-        report: what it wrote; None when it could not.
+        in_time: False if we had to end it.
+        cpu_ns: user and system time of the process and its threads; None if somebody else reaped it.
+        report: None if it could not write one.
         log: the end of its standard error.
     """
 
@@ -298,12 +270,12 @@ class Ended:
 
     @property
     def killed(self) -> bool:
-        """True when a signal that was not ours ended it."""
+        """Whether somebody else's signal ended it."""
         return self.in_time and self.status < 0
 
     @property
     def error(self) -> str | None:
-        """iperf3's own words, or how it ended; None when it ended well."""
+        """iperf3's own words, or its exit status; None when it ended well."""
         if self.report is not None and self.report.error is not None:
             return self.report.error
         if self.status == 0:
@@ -313,10 +285,9 @@ class Ended:
 
 
 class Iperf3Session:
-    """One test. ``stop()`` ends what still runs and removes its files."""
+    """One test; it starts nothing by itself. ``name`` is unique in the run and names its files."""
 
     def __init__(self, journal: Journal, binary: Path, job: Job, name: str) -> None:
-        """Nothing is started yet. ``name`` is unique in the run: it names the files."""
         self._journal = journal
         self._binary = binary
         self._job = job
@@ -344,11 +315,16 @@ class Iperf3Session:
             )
             if process.running():
                 return
-            self._refuse_unless_taken(self._ended("server", process.popen.returncode, None))
+            ended = self._ended("server", process.popen.returncode, None)
+            if _TAKEN not in (ended.error or ""):
+                where = f"{self._job.server.address} in namespace {self._job.server.namespace}"
+                raise GeneratorError(
+                    f"the iperf3 server did not come to listen on {where}: {ended.error}",
+                    evidence={"iperf3 server": ended.log},
+                )
             tried.add(port)
 
     def start(self) -> None:
-        """Start the client; the streams flow as soon as it has reached the server."""
         if self._binding is None:
             raise ValueError("the server must listen before its client starts")
         job = self._job
@@ -356,14 +332,7 @@ class Iperf3Session:
         self._spawn("client", command, job.client, job.client_cpus)
 
     def finish(self, deadline_s: float) -> tuple[Ended, Ended]:
-        """Wait for the client's end, then for the server's; whoever does not come to it is ended.
-
-        Args:
-            deadline_s: for the client, from now.
-
-        Returns:
-            How the client and the server ended.
-        """
+        """Wait for the client's end (at most ``deadline_s``), then for the server's; end those that do not end."""
         client = self._finish("client", deadline_s)
         # a server whose client failed may never have heard of it
         patience_s = _END_DEADLINE_S if client.error is None else _LEFT_ALONE_S
@@ -392,14 +361,6 @@ class Iperf3Session:
         listed = ", ".join(str(port) for port in ports if port in taken)
         raise GeneratorError(f"no port is free for the iperf3 server in namespace {namespace}: {listed} taken")
 
-    def _refuse_unless_taken(self, ended: Ended) -> None:
-        if _TAKEN not in (ended.error or ""):
-            where = f"{self._job.server.address} in namespace {self._job.server.namespace}"
-            raise GeneratorError(
-                f"the iperf3 server did not come to listen on {where}: {ended.error}",
-                evidence={"iperf3 server": ended.log},
-            )
-
     def _spawn(self, role: str, command: list[str], end: StreamEnd, cpus: tuple[int, ...]) -> ManagedProcess:
         former = self._processes.get(role)
         if former is not None:
@@ -420,7 +381,7 @@ class Iperf3Session:
         process = self._processes[role]
         ended = _reap(process, deadline_s)
         in_time = ended is not None
-        if ended is None:  # asked by SIGTERM it still writes what it counted
+        if ended is None:  # on SIGTERM it still writes what it counted
             process.popen.terminate()
             ended = _reap(process, _TERM_DEADLINE_S)
         if ended is None:
@@ -435,9 +396,9 @@ class Iperf3Session:
 
 
 def _reap(process: ManagedProcess, deadline_s: float) -> tuple[int, tuple[int, int] | None] | None:
-    """Wait for a child's end without polling; its status and CPU time in ns. None when it goes on running.
+    """Wait for a child's end without polling; its status and CPU time in ns. None if it still runs.
 
-    By wait4(2) rather than /proc/PID/stat, whose clock ticks of 10 ms are 1 % of a second.
+    Uses wait4(2) rather than /proc/PID/stat, whose clock ticks of 10 ms are 1 % of a second.
     """
     if process.popen.returncode is not None:
         return process.popen.returncode, None

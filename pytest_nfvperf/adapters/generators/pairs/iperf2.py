@@ -1,8 +1,8 @@
 """iperf 2 as a connect engine: its client connects again and again (``--connect-only``) to our own listener.
 
-iperf's own server makes a thread for each connection: beyond some thousand a second its queue overflows, SYNs are
+iperf's own server makes a thread for each connection. Beyond some thousand a second its queue overflows, SYNs are
 dropped, and connects wait a second for the next one. The kernel answers a SYN as long as the queue has room, so a
-connect to our listener times the datapath and two kernels.
+connect to our listener measures the datapath and two kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_nfvperf.adapters.generators.end_counters import read_end
-from pytest_nfvperf.adapters.generators.pairs.program_pair import GivesUp, PairRun, ProgramPair
+from pytest_nfvperf.adapters.generators.pairs.program_pair import GivesUp, ProgramPair
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until
@@ -31,19 +31,19 @@ from pytest_nfvperf.ports.streams import StreamEnd
 
 PROGRAM = "iperf"
 _STALL_S = 16.0
-"""Without any connect. SYNs are sent again after 1, 3, 7 and 15 s."""
+"""Longest time without any connect. SYNs are sent again after 1, 3, 7 and 15 s."""
 _ACCEPT_DEADLINE_S = 2.0
 _TRIES = 3
-"""iperf times connects by the wall clock, which somebody may set meanwhile: then they are made again."""
+"""iperf times connects by the wall clock. If somebody sets it meanwhile, they are made again."""
 _SLEWED_S, _SLEWED_SHARE = 0.01, 0.001
-"""By so much the wall clock may be off without being set: NTP corrects it by up to 500 ppm (adjtimex(2))."""
+"""How far the wall clock may drift without being set: NTP corrects it by up to 500 ppm (adjtimex(2))."""
 _OVERFLOWS = "TcpExt.ListenOverflows"
 _TIME = re.compile(r"\(ct=(\d+)\.(\d\d) ms\)")
 _MS = r"(\d+\.\d+)"
 _SUMMARY = re.compile(rf"final connect times \(min/avg/max/stdev\) = {_MS}/{_MS}/{_MS}/\S+ ms \(tot/err\)")
 _FAILED = re.compile(r"^(?:\[.*\] )?tcp connect (?:to \S+ port \d+ )?failed(?! \(Bad file descriptor\))", re.MULTILINE)
-"""A line for each. The summary's own count is right in 2.1.8, and 0 at any number of them in 2.2.1. That version keeps
-its closed socket after the first failure: the bad descriptors that follow are no connects."""
+"""A line for each. The summary's own count is right in 2.1.8, and always 0 in 2.2.1. That version keeps its closed
+socket after the first failure: the bad descriptors that follow are no connects."""
 _STEP_NS = 10_000
 """A line has milliseconds with two decimals; the summary has three."""
 _EXACT_DIGITS = 9
@@ -66,7 +66,7 @@ class Iperf2Engine:
             steps = _ClockSteps()
             try:
                 result = self._run_once(spec, client, server)
-            except GeneratorError:  # with times below 0 there is no report that can be read
+            except GeneratorError:  # a report with times below 0 cannot be read
                 if not steps.by_s():
                     raise
             else:
@@ -81,8 +81,19 @@ class Iperf2Engine:
         overflows = _overflows(server)
         with self._pair.between(client, server) as run:
             with listening(server, spec.server_cpus) as listener:
-                report = self._client(spec, run, _options(spec, server, listener.port))
-                _await_accepted(listener, report.times.total)
+                # Both a number and a time: 2.1.8 (Debian 12) ends after the number, 2.2.1 (Debian 13) after the time.
+                until = [f"--connect-only={spec.connects}", "-t", str(spec.duration_s)]
+                family = ["-V"] if ":" in server.address else []
+                options = ["-c", server.address, "-p", str(listener.port), *family, *until, "--enhanced"]
+                process = run.start("client", options, spec.client_cpus)
+                run.wait_client(process, _stalls())
+                report = read_report(process.log.read_text(encoding="utf-8", errors="replace"))
+                wait_until(  # the listener may be behind the client by its queue
+                    lambda: listener.accepted >= report.times.total,
+                    f"the listener to take over {report.times.total} connections",
+                    _ACCEPT_DEADLINE_S,
+                    last_seen=lambda: str(listener.accepted),
+                )
             _check_overflows(server, overflows)
         return ConnectResult(
             spec,
@@ -94,15 +105,9 @@ class Iperf2Engine:
             self._pair.version,
         )
 
-    @staticmethod
-    def _client(spec: ConnectSpec, run: PairRun, options: list[str]) -> ConnectReport:
-        process = run.start("client", options, spec.client_cpus)
-        run.wait_client(process, _stalls())
-        return read_report(process.log.read_text(encoding="utf-8", errors="replace"))
-
 
 def _stalls() -> GivesUp:
-    """Lets a client go on as long as it connects: each connect is a line, and how many a second is what is measured."""
+    """Let a client continue while it connects. Each connect is a line of its log."""
     written, stalled_at = 0, time.monotonic() + _STALL_S
 
     def look(process: ManagedProcess) -> str | None:
@@ -115,13 +120,13 @@ def _stalls() -> GivesUp:
 
 
 class _ClockSteps:
-    """Whether somebody set the wall clock since this was made."""
+    """Whether somebody set the wall clock since this object was made."""
 
     def __init__(self) -> None:
         self._began_ns, self._before_ns = time.monotonic_ns(), _wall_offset_ns()
 
     def by_s(self) -> float:
-        """By how much, s; 0 where it was not set."""
+        """Seconds by which it was set; 0 where it was not."""
         stepped_s = (_wall_offset_ns() - self._before_ns) / 1e9
         slewed_s = _SLEWED_S + _SLEWED_SHARE * (time.monotonic_ns() - self._began_ns) / 1e9
         return stepped_s if abs(stepped_s) > slewed_s else 0.0
@@ -131,29 +136,12 @@ def _wall_offset_ns() -> int:
     return time.time_ns() - time.monotonic_ns()
 
 
-def _options(spec: ConnectSpec, server: StreamEnd, port: int) -> list[str]:
-    """Both a number and a time: 2.1.8 (Debian 12) ends after the number, 2.2.1 (Debian 13) after the time."""
-    until = [f"--connect-only={spec.connects}", "-t", str(spec.duration_s)]
-    family = ["-V"] if ":" in server.address else []
-    return ["-c", server.address, "-p", str(port), *family, *until, "--enhanced"]
-
-
-def _await_accepted(listener: Listener, connected: int) -> None:
-    """The listener may be behind the client by its queue."""
-    wait_until(
-        lambda: listener.accepted >= connected,
-        f"the listener to take over {connected} connections",
-        _ACCEPT_DEADLINE_S,
-        last_seen=lambda: str(listener.accepted),
-    )
-
-
 def _overflows(server: StreamEnd) -> int | None:
     return read_end(server.namespace).protocols.get(_OVERFLOWS)
 
 
 def _check_overflows(server: StreamEnd, before: int | None) -> None:
-    """A full queue drops SYNs, which then looks like the datapath's loss."""
+    """A full queue drops SYNs, which would look like the datapath's loss."""
     after = _overflows(server)
     if before is not None and after is not None and after > before:
         raise GeneratorError(
@@ -175,7 +163,7 @@ def read_report(text: str) -> ConnectReport:
     """The report of a client that ran with ``--connect-only --enhanced``.
 
     Raises:
-        GeneratorError: no connection was to be had, or the summary is not there; with the last lines as evidence.
+        GeneratorError: no connection was made, or there is no summary; with the last lines as evidence.
     """
     steps = Counter(int(whole) * 100 + int(hundredths) for whole, hundredths in _TIME.findall(text))
     summary = _SUMMARY.search(text)
@@ -188,7 +176,7 @@ def read_report(text: str) -> ConnectReport:
 
 
 class Listener:
-    """Counts connections. ``first_ns``, ``last_ns``: when it took the first and the last over; None before."""
+    """Counts connections. ``first_ns`` and ``last_ns``: when it accepted the first and the last; None before."""
 
     def __init__(self, listening: socket.socket, cpus: tuple[int, ...]) -> None:
         self._socket = listening
@@ -202,7 +190,6 @@ class Listener:
 
     @property
     def elapsed_ns(self) -> int:
-        """From the first connection to the last; 0 without any."""
         return 0 if self.first_ns is None or self.last_ns is None else self.last_ns - self.first_ns
 
     def start(self) -> None:
@@ -222,7 +209,7 @@ class Listener:
                 self.last_ns = time.monotonic_ns()
                 self.first_ns = self.first_ns or self.last_ns
                 self.accepted += 1
-                # Only now: once the next one is there, the client is done with this one, and a reset is no failure.
+                # Only now: once the next one has come, the client is done with this one, and a reset is no failure.
                 if held is not None:
                     held.close()
                 held = connection

@@ -20,16 +20,16 @@ _VERSION_DEADLINE_S = 5.0
 _LOOK_S = 0.1
 
 GivesUp = Callable[[ManagedProcess], str | None]
-"""Asked while a client runs: what it did wrong, as "did not end within 8 s", or None to let it go on."""
+"""Called while a client runs: returns what it did wrong, as "did not end within 8 s", or None to let it continue."""
 
 
 class ProgramPair:
-    """A program that is installed here, and its runs.
+    """An installed program and its runs.
 
     Args:
-        journal: processes are noted there before they start.
+        journal: notes processes before they start.
         binary: the program.
-        what: it exchanges between the ends, for messages: "requests".
+        what: the program exchanges, for messages: "requests".
 
     Attributes:
         version: the program and its version, "iperf 2.1.8".
@@ -48,7 +48,7 @@ class ProgramPair:
 
     @contextmanager
     def between(self, client: StreamEnd, server: StreamEnd) -> Iterator[PairRun]:
-        """One run; at its end its processes are killed and its files removed."""
+        """One run. At its end its processes are killed and its files removed."""
         self._runs += 1
         run = PairRun(self, self._runs, client, server)
         try:
@@ -73,13 +73,13 @@ class PairRun:
         return f"{self._pair.name} from {client.namespace} to {server.address} in {server.namespace}"
 
     def file(self, what: str) -> Path:
-        """A file of this run in the run directory; removed at the run's end."""
+        """A file in the run directory, removed at the run's end."""
         path = self._pair.journal.directory / f"{self._prefix}{what}"
         self._files.append(path)
         return path
 
     def start(self, role: str, options: Sequence[str], cpus: tuple[int, ...]) -> ManagedProcess:
-        """Start the program as "client" or "server", in the namespace of that end."""
+        """Start the program as "client" or "server" in that end's namespace."""
         process = spawn(
             self._pair.journal,
             f"{self._pair.name} {role}",
@@ -92,12 +92,11 @@ class PairRun:
         return process
 
     def wait_client(self, process: ManagedProcess, gives_up: GivesUp) -> None:
-        """Wait for the client's end.
+        """Wait for the client's end; errors of ``await_end``.
 
         Raises:
-            GeneratorError: it failed, or ``gives_up`` says what it did; with the end of its log.
             TestbedError: a namespace was deleted meanwhile. A process keeps it alive though its name was removed:
-                the run went on, but where, nobody can say.
+                nobody knows where the run went on.
         """
         await_end(process, str(self), gives_up)
         for name, number in self._namespaces.items():
@@ -112,7 +111,7 @@ class PairRun:
 
 
 def _version(path: str) -> str:
-    """Such as ``2.1.8``. That iperf prints it to standard error, and exits with status 1."""
+    """Such as ``2.1.8``. iperf prints it to standard error and exits with status 1."""
     said = subprocess.run(
         [path, "--version"],
         capture_output=True,
@@ -129,7 +128,7 @@ def _version(path: str) -> str:
 
 
 def await_end(process: ManagedProcess, what: str, gives_up: GivesUp) -> None:
-    """Wait for a client's end; GeneratorError when it failed or was given up, with the end of its log."""
+    """Wait for a client's end; GeneratorError with the end of its log if it failed, or ``gives_up`` says why."""
     wrong, status = None, None
     while wrong is None and status is None:
         try:

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.generators.end_counters import listening_ports
 from pytest_nfvperf.adapters.generators.pairs.program_pair import ProgramPair
 from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside_named
-from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
 from pytest_nfvperf.model.measure.streams import RequestResult, RequestSpec
 from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
@@ -40,18 +40,25 @@ class SockperfEngine:
         self._pair = ProgramPair(journal, binary, "requests")
 
     def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:
-        """Send requests between two ends; see the port.
-
-        Raises:
-            UnavailableError: the ends have IPv6 addresses, and this sockperf is too old for them.
-        """
+        """See the port. UnavailableError if the ends have IPv6 addresses, and this sockperf is too old for them."""
         check_family(self._pair.version, server.address)
         port = _free_port(server)
         with self._pair.between(client, server) as run:
-            serving = run.start("server", ["server", *_address(server, port)], spec.server_cpus)
-            _await_server(serving, server, port)
+            address = ["-i", server.address, "-p", str(port), "--tcp"]
+            serving = run.start("server", ["server", *address], spec.server_cpus)
+            wait_until(
+                lambda: not serving.running() or port in inside_named(server.namespace, listening_ports),
+                f"the sockperf server to listen on port {port} in namespace {server.namespace}",
+                _LISTEN_DEADLINE_S,
+                interval_s=0.005,
+            )
+            serving.check()
             log = run.file("csv")
-            options = [*_client_options(spec, client, server, port), "--full-log", str(log)]
+            load = ["under-load", "--mps", str(spec.load_per_s), "--reply-every", "1"]
+            mode = ["ping-pong"] if spec.load_per_s is None else load
+            sizes = ["-m", str(spec.message_bytes), "-t", str(spec.duration_s)]
+            logged = ["--full-rtt", "--full-log", str(log)]
+            options = [*mode, *address, "--client_ip", client.address, *sizes, *logged]
             deadline_s = spec.duration_s + _MARGIN_S
             until, late = time.monotonic() + deadline_s, f"did not end within {deadline_s:g} s"
             asking = run.start("client", options, spec.client_cpus)
@@ -70,20 +77,10 @@ def _free_port(server: StreamEnd) -> int:
     return port
 
 
-def _await_server(process: ManagedProcess, server: StreamEnd, port: int) -> None:
-    wait_until(
-        lambda: not process.running() or port in inside_named(server.namespace, listening_ports),
-        f"the sockperf server to listen on port {port} in namespace {server.namespace}",
-        _LISTEN_DEADLINE_S,
-        interval_s=0.005,
-    )
-    process.check()
-
-
 def check_family(version: str, address: str) -> None:
-    """UnavailableError for IPv6 where sockperf knows IPv4 only: it would print its usage, and exit with status 0.
+    """UnavailableError for IPv6 if sockperf supports IPv4 only: it would print its usage and exit with status 0.
 
-    ``version``: "sockperf 3.7-no.git", as it names itself.
+    ``version``: its own name, "sockperf 3.7-no.git".
     """
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if ":" in address and numbers < _FIRST_WITH_IPV6:
@@ -92,20 +89,6 @@ def check_family(version: str, address: str) -> None:
             f"{version} knows no IPv6, and {address} is such an address: requests over IPv6 need sockperf {first} "
             "or newer, which Debian 12 and 13 do not have; streams and TCP connects work over IPv6 without it"
         )
-
-
-def _address(end: StreamEnd, port: int) -> list[str]:
-    return ["-i", end.address, "-p", str(port), "--tcp"]
-
-
-def _client_options(spec: RequestSpec, client: StreamEnd, server: StreamEnd, port: int) -> list[str]:
-    mode = (
-        ["ping-pong"]
-        if spec.load_per_s is None
-        else ["under-load", "--mps", str(spec.load_per_s), "--reply-every", "1"]
-    )
-    sizes = ["-m", str(spec.message_bytes), "-t", str(spec.duration_s)]
-    return [*mode, *_address(server, port), "--client_ip", client.address, *sizes, "--full-rtt"]
 
 
 def read_log(path: Path) -> tuple[Histogram, int, int]:
@@ -129,7 +112,7 @@ def read_log(path: Path) -> tuple[Histogram, int, int]:
 
 
 def _messages(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """When each was sent and answered, ns. Versions differ in their columns, which a line names: "txTime(sec)"."""
+    """Send and receive times, ns. Versions differ in their columns; a line names them: "txTime(sec)"."""
     columns: tuple[int, int] | None = None
     for line in lines:
         fields = [field.strip() for field in line.split(",")]
@@ -141,7 +124,7 @@ def _messages(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _ns(text: str) -> int:
-    """Seconds with up to nine decimals, exactly; GeneratorError for what is no number."""
+    """Seconds with up to nine decimals, exactly."""
     whole, _, fraction = text.strip().partition(".")
     try:
         return int(whole) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9])
