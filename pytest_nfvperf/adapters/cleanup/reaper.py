@@ -55,7 +55,7 @@ _KILL_DEADLINE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """The result of a reap. ``kept``: live runs that were left alone."""
+    """The result of a reap. ``kept``: live runs."""
 
     removed: tuple[str, ...]
     failed: tuple[Failed, ...]
@@ -117,7 +117,7 @@ def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
 
 
 def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: list[str] | None) -> None:
-    """Remove a dead run's things, then its directory, unless it is one to be kept and ``kept`` lists such."""
+    """Remove a dead run's things, then its directory, unless it was kept on purpose and ``kept`` is a list."""
     keep = kept is not None and (directory / KEPT_FILE).exists()
     owner = read_owner(directory)
     # After a reboot pids and namespaces of the journal mean other things: only files can be left.
@@ -147,7 +147,7 @@ def _unfinished_is_live(name: str) -> bool:
 
 
 def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
-    """Kill the run's processes, also those it had not noted: killed between spawn and note, or a torn line."""
+    """Also those that the run had not noted: killed between spawn and note, or a torn line."""
     failed: list[Failed] = []
     for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
         _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
@@ -155,7 +155,7 @@ def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
 
 
 def _remove_tagged_netns(tag: str, removed: list[str], left: set[str]) -> list[Failed]:
-    """Namespaces with the tag in their name, in case the journal's line is torn; not those ``left`` on purpose."""
+    """Namespaces with the tag in their name, in case the journal's line is torn, except ``left``."""
     failed: list[Failed] = []
     if NETNS_DIRECTORY.is_dir():
         for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
@@ -212,7 +212,7 @@ def kill_noted(journal: Journal) -> None:
 
 
 def kill_rest(journal: Journal) -> None:
-    """SIGKILL unnoted processes with this run's tag (their start was interrupted), and wait for their end."""
+    """SIGKILL this run's unnoted processes (their start was interrupted), and wait for their end."""
     gentle = {entry.details.get("pid") for entry in journal.entries if entry.details.get("gentle")}
     for identity in processes_of_run(journal.tag, journal.directory / JOURNAL_FILE):
         with suppress(ProcessLookupError):
@@ -221,7 +221,6 @@ def kill_rest(journal: Journal) -> None:
 
 
 def _kill(identity: ProcessId) -> bool:
-    """SIGKILL one process and wait for its end; False if it was gone."""
     if not _send_kill(identity):
         return False
     wait_until(lambda: not identity.alive(), f"the end of killed process {identity.pid}", _KILL_DEADLINE_S)
@@ -229,7 +228,7 @@ def _kill(identity: ProcessId) -> bool:
 
 
 def _send_kill(identity: ProcessId) -> bool:
-    """SIGKILL one process by a pidfd, so that a reused pid cannot be hit; False if it was gone."""
+    """SIGKILL by a pidfd, which cannot hit a reused pid; False if the process was gone."""
     try:
         handle = os.pidfd_open(identity.pid)
     except ProcessLookupError:

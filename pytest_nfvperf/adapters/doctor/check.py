@@ -11,7 +11,7 @@ from pytest_nfvperf.model.testbed.testbed import Testbed
 
 
 class CheckState(StrEnum):
-    """How a check ended. WARN: it works, with a limit that is named."""
+    """How a check ended. WARN: it works, with a limit that the check names."""
 
     OK = "ok"
     WARN = "warn"
@@ -20,7 +20,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. ``needed``: the testbed that was looked at cannot run without it."""
+    """One thing that was checked. ``needed``: the testbed cannot run without it."""
 
     name: str
     state: CheckState

@@ -49,7 +49,7 @@ def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[
 
 
 class _Look:
-    """The generator, started on CPUs that are locked for as long as ``stack`` is open."""
+    """A generator, started on CPUs that are locked as long as ``stack`` is open."""
 
     def __init__(self, testbed: Testbed, bands: Bands | None, stack: ExitStack) -> None:
         self._cpus, self._bands, self._stack = testbed.cpus, bands, stack
@@ -78,7 +78,6 @@ class _Look:
         return {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
 
     def check(self) -> Check:
-        """The observed distances, and other CPUs that would be closer."""
         cpus = self._cpus
         distances = self._generator.distances((*cpus.pmd, *cpus.vnf))
         found = pairs(distances, self._bands, self._places)
@@ -103,7 +102,7 @@ class _Look:
         return [*choices, *closer_cpus([pair for pair in vnfs if pair.apart], left)]
 
     def _tried(self) -> tuple[CpuPair, ...]:
-        """Measure CPUs without an owner, as far as they can be locked and a thread can run there."""
+        """Measure CPUs without an owner, if they can be locked and a thread can run there."""
         owned = {*self._taken, *self._cpus.housekeeping}
         free = _lockable(worth_trying(self._places.values(), self._cpus.generator, owned), self._journal, self._stack)
         try:
@@ -125,7 +124,7 @@ def _missing_advice(missing: Sequence[Distance]) -> str:
 
 
 def _lockable(cpus: Iterable[int], journal: Journal, stack: ExitStack) -> list[int]:
-    """CPUs that no run measures on; locked from now on."""
+    """Lock the CPUs that no run measures on, and return them."""
     locked = []
     for cpu in cpus:
         try:

@@ -23,7 +23,7 @@ _FOR_DPDK = frozenset({"vfio-pci", "igb_uio", "uio_pci_generic", "mlx4_core", "m
 
 
 def lab_checks(testbed: Testbed) -> list[Check]:
-    """Look at all that the file names. Starts and changes nothing; cables are checked when something is measured."""
+    """Check all that the file names, without starting or changing anything; cables are checked when measuring."""
     found = [_port(port, f"port {port.name}", testbed) for port in ports_here(testbed) if port.kind != "vhost-user"]
     found += [
         _generator_device(device, number)

@@ -31,7 +31,7 @@ _BUILD_MODULE = "pytest_nfvperf.adapters.generators.embedded.build"
 
 
 def checks(testbed: Testbed | None = None) -> list[Check]:
-    """Look at everything. With a testbed, also at what that needs (its OVS prefix, its TRex server)."""
+    """Check everything; with a testbed, also what it needs (its OVS prefix, its TRex server)."""
     prefix = testbed.ovs.prefix if testbed is not None else None
     asks_for_dpdk = testbed is not None and not testbed.discovered and _is_private_dpdk(testbed)
     found = [
@@ -56,7 +56,7 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
 
 
 def _is_private_dpdk(testbed: Testbed) -> bool:
-    """True if the testbed needs DPDK. Without a file the datapath without DPDK would serve, too."""
+    """True if the testbed needs DPDK. Without a file the datapath without DPDK serves, too."""
     return (testbed.ovs.instance, testbed.ovs.datapath) == ("private", "dpdk")
 
 
@@ -200,7 +200,7 @@ def _linux_bridge() -> Check:
 
 
 def _af_xdp() -> Check:
-    """Checks the kernel's sockets. Whether OVS's and DPDK's ports can use them shows when one is built."""
+    """Check the kernel's sockets. Whether OVS's and DPDK's ports can use them shows only when one is built."""
     lacking = lacks_af_xdp()
     if lacking is not None:
         seen, _, advice = lacking.partition(": ")
@@ -213,7 +213,7 @@ def _af_xdp() -> Check:
 
 
 def _vduse() -> Check:
-    """Checks the kernel and its tools. Whether OVS can serve VDUSE depends on its DPDK."""
+    """Check the kernel and its tools. Whether OVS can serve VDUSE depends on its DPDK."""
     lacking = lacks_vduse()
     if lacking is None:
         return Check("VDUSE", CheckState.OK, "in the kernel, with virtio_vdpa")

@@ -10,7 +10,6 @@ from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, NodeSpec, Testbed
 
 
 def node_checks(testbed: Testbed) -> list[Check]:
-    """A line for each node of the file; none where it names none."""
     return [_node(testbed, node) for node in testbed.nodes]
 
 
@@ -32,7 +31,6 @@ def _node(testbed: Testbed, node: NodeSpec) -> Check:
 
 
 def _far(testbed: Testbed, node: NodeSpec, name: str, said: str) -> Check:
-    """Ask a node on another machine."""
     try:
         facts = NODE_HOSTS.part("ssh")(testbed).look_at(node)
     except NfvperfError as error:

@@ -52,7 +52,7 @@ def fingerprint(testbed: Testbed, extra: Mapping[str, Any] | None = None) -> dic
 
 
 def running_facts(pmd_rxq_show: str, other_config: Mapping[str, str]) -> dict[str, Any]:
-    """Facts of a running OVS: which PMD polls which queue, and ``other_config`` without names of the run."""
+    """Which PMD polls which queue, and ``other_config`` without names of the run."""
     queues: dict[str, int] = {}
     core = None
     for line in pmd_rxq_show.splitlines():
@@ -144,7 +144,6 @@ def _ovs_facts(testbed: Testbed) -> dict[str, Any]:
 
 
 def _version_facts(version: NamedOvs) -> dict[str, Any]:
-    """Facts of a version that tests ask for by name; what cannot be read is absent."""
     try:
         binaries = locate(version.prefix)
     except NfvperfError:
@@ -154,7 +153,6 @@ def _version_facts(version: NamedOvs) -> dict[str, Any]:
 
 
 def _first_cpuinfo() -> dict[str, str]:
-    """The first CPU's paragraph of /proc/cpuinfo."""
     paragraph = (_read(Path("/proc/cpuinfo")) or "").split("\n\n")[0]
     pairs = (line.partition(":") for line in paragraph.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

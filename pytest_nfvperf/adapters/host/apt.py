@@ -36,7 +36,6 @@ class Archive:
     trusted: bool = False
 
     def source_line(self, release: str) -> str:
-        """The line of a sources.list(5) for a release."""
         options = [f"signed-by={self.signed_by}"] if self.signed_by else []
         options += ["trusted=yes"] if self.trusted else []
         bracket = f"[{' '.join(options)}] " if options else ""
@@ -60,7 +59,7 @@ def debian_archive() -> Archive:
 
 
 def archives(targets: Iterable[list[str]]) -> list[Archive]:
-    """Of apt's index targets those of Debian's releases themselves, not of their updates, the first first."""
+    """Debian's releases among apt's index targets, without updates, in apt's order."""
     found = []
     for uri, release, component, signed_by, trusted, origin in targets:
         if component == _COMPONENT and origin == _DEBIAN and "-" not in release:
@@ -70,8 +69,6 @@ def archives(targets: Iterable[list[str]]) -> list[Archive]:
 
 
 class PrivateApt:
-    """The packages of one release of Debian."""
-
     def __init__(self, release: str, archive: Archive, scratch: Path) -> None:
         """Fetch the release's lists.
 
@@ -123,7 +120,7 @@ class PrivateApt:
         return sorted(self._archives.glob("*.deb"))
 
     def download_only(self, what: str, directory: Path, *packages: str) -> list[Path]:
-        """Fetch these packages without those that they depend on, into a directory; otherwise as ``download``."""
+        """Fetch these packages, without their dependencies, into a directory; else as ``download``."""
         self._fetch(what, ["env", "-C", str(directory), "apt-get", "--quiet=2", *self._options, "download", *packages])
         return sorted(directory.glob("*.deb"))
 

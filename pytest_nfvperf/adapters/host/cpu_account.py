@@ -69,7 +69,7 @@ _Process = tuple[int, str]
 
 
 def kernel_option(name: str, proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> bool | None:
-    """Whether the kernel was built with an option such as "IRQ_TIME_ACCOUNTING"; None where it does not tell."""
+    """Whether the kernel was built with an option such as "IRQ_TIME_ACCOUNTING"; None if it does not say."""
     text = _config(proc / "config.gz", boot / f"config-{os.uname().release}")
     return None if text is None else f"\nCONFIG_{name}=" in text
 
@@ -125,13 +125,13 @@ def _ran_ns(schedstat: int) -> int:
 
 
 class CpuWaits:
-    """Watches from when it is made. ``pids``: of processes, by a name for messages."""
+    """Measures from its creation on. ``pids``: of processes, by a name for messages."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._before = dict(_waits(pids))
 
     def longest(self, pids: Mapping[str, int]) -> tuple[str, float]:
-        """Who waited longest since then, and for how many seconds; a process that was started since counts whole."""
+        """Who waited longest since then, in seconds. A process that started since counts whole."""
         waited = {key: ns - self._before.get(key, 0) for key, ns in _waits(pids)}
         if not waited:
             return "nobody", 0.0
@@ -140,7 +140,7 @@ class CpuWaits:
 
 
 def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
-    """Of each thread, and of each CPU that the host took away: (name, number), ns."""
+    """Wait time in ns of each thread, and of each CPU that the host took away, by (name, number)."""
     for name, pid in pids.items():
         for task in Path(f"/proc/{pid}/task").glob("*"):
             try:
@@ -157,7 +157,7 @@ def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """A thread as it is now: its process, its name, how long it ran, how often it was put on a CPU."""
+    """A thread at one moment. ``ns``: how long it ran; ``switches``: how often it was put on a CPU."""
 
     pid: int
     comm: str
@@ -168,7 +168,7 @@ class _Thread:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """CPU time of a process so far, ns, in steps of 10 ms: of its threads, ended or not; of children it waited for."""
+    """CPU time of a process so far, ns, in steps of 10 ms: its threads', ended or not; its awaited children's."""
 
     own_ns: int = 0
     waited_ns: int = 0
@@ -195,12 +195,12 @@ class _Look:
 
 
 def cpu_accountant(proc: Path = Path("/proc")) -> CpuAccountant | None:
-    """One for this machine; None where the kernel does not count threads' CPU time (CONFIG_SCHED_INFO)."""
+    """None where the kernel does not count threads' CPU time (CONFIG_SCHED_INFO)."""
     return CpuAccountant(proc) if (proc / "self/schedstat").is_file() else None
 
 
 class CpuAccountant:
-    """Fulfils ports.machine.CpuAccounting for this machine."""
+    """Fulfils ports.machine.CpuAccounting."""
 
     def __init__(self, proc: Path = Path("/proc"), now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._proc = proc
@@ -213,7 +213,6 @@ class CpuAccountant:
         self._before = self._look()
 
     def end(self, ended: Iterable[CpuPart]) -> CpuAccount:
-        """Who used what since ``begin``; ValueError without one."""
         if self._before is None:
             raise ValueError("begin() comes before end()")
         before, after = self._before, self._look()
@@ -255,7 +254,6 @@ class CpuAccountant:
             yield "kernel threads and other containers' processes cannot be seen from this PID namespace"
 
     def _ran(self, before: _Look, after: _Look) -> Iterator[CpuPart]:
-        """What each thread that is there now ran in between; one that took another's number began at 0."""
         for tid, thread in after.threads.items():
             old = before.threads.get(tid)
             began, switches = _began_at(old, thread), old.switches if old is not None and old.ns <= thread.ns else 0
@@ -263,7 +261,6 @@ class CpuAccountant:
             yield CpuPart(role, _name(role, thread.comm), thread.ns - began, thread.switches - switches)
 
     def _ended(self, before: _Look, after: _Look, streams: Sequence[CpuPart]) -> Iterator[CpuPart]:
-        """What was used in between by threads and processes that are not there any more."""
         for pid, ns in _ended_threads(before, after):
             yield CpuPart(self._role_of(pid), "threads that ended", ns)
         ns = _ended_processes_ns(before, after, sum(part.ns for part in streams))
@@ -301,7 +298,7 @@ class CpuAccountant:
         return _Machine(at_ns, counted, sum(_ONE_CPU.match(row) is not None for row in rows))
 
     def _stat(self, pid: int) -> list[str] | None:
-        """The fields behind the name, which may hold anything; None where the process ended meanwhile."""
+        """The fields behind the name, which may hold any character; None if the process ended meanwhile."""
         try:
             text = (self._proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
         except (FileNotFoundError, ProcessLookupError):
@@ -309,7 +306,7 @@ class CpuAccountant:
         return text.rpartition(")")[2].split()
 
     def _threads(self, pid: int, *, kernel: bool) -> Iterator[tuple[int, _Thread]]:
-        """A process's threads; those that end meanwhile are left out."""
+        """A process's threads, without those that end meanwhile."""
         try:
             tasks = list((self._proc / str(pid) / "task").iterdir())
         except (FileNotFoundError, ProcessLookupError):
@@ -335,7 +332,7 @@ def _times(stat: list[str]) -> _Times:
 
 
 def _ended_threads(before: _Look, after: _Look) -> Iterator[tuple[int, int]]:
-    """Processes that are still there, and CPU time of their threads that are not: theirs less that of those there."""
+    """Processes that still run, and the CPU time of their ended threads: theirs less that of live threads."""
     there: dict[int, int] = defaultdict(int)
     for tid, thread in after.threads.items():
         there[thread.pid] += thread.ns - _began_at(before.threads.get(tid), thread)
@@ -363,12 +360,12 @@ def _ended_processes_ns(before: _Look, after: _Look, streams_ns: int) -> int:
 
 
 def _began_at(old: _Thread | None, now: _Thread) -> int:
-    """What a thread had run before; one that took another's number began at 0."""
+    """What a thread had run before; 0 for a new thread with an old number."""
     return old.ns if old is not None and old.ns <= now.ns else 0
 
 
 def _name(role: CpuRole, comm: str) -> str:
-    """A PMD keeps its CPU's number; other threads of OVS and the kernel are summed up by what they do."""
+    """PMDs keep their CPU's number; other threads of OVS and the kernel are summed by what they do."""
     pmd = _PMD.match(comm)
     if role is CpuRole.PMD and pmd is not None:
         return pmd[0]

@@ -29,7 +29,7 @@ _ONLINE = Path("/sys/devices/system/cpu/online")
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One CPU of the machine. ``core`` is the first of its SMT siblings; ``node`` its NUMA node."""
+    """One CPU. ``core`` is the first of its SMT siblings; ``node`` its NUMA node."""
 
     number: int
     core: int
@@ -46,7 +46,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
 
 
 def read_cpus(allowed: Iterable[int] | None = None, sysfs: Path = SYSFS_CPUS) -> tuple[Cpu, ...]:
-    """The CPUs that this process may run on, with their cores and nodes, by number."""
+    """CPUs that this process may use, by number."""
     numbers = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
     return tuple(_read_cpu(number, sysfs) for number in numbers)
 
@@ -112,7 +112,6 @@ def planned(testbed: Testbed) -> Testbed:
 
 
 def _dealt_out(given: CpuPlan, *, own_pmds: bool) -> CpuPlan:
-    """On a machine of two cores the generator shares one with housekeeping."""
     if own_pmds and given == CpuPlan((), (), ()):
         return plan_cpus(read_cpus())
     taken = {*given.housekeeping, *given.pmd, *given.generator, *given.vnf}
@@ -160,7 +159,7 @@ def discover_testbed() -> Testbed:
 
 
 def read_places(sysfs: Path = SYSFS_CPUS) -> dict[int, CpuPlace]:
-    """Of the CPUs that this process may run on and of the isolated ones, by number."""
+    """CPUs that this process may use, and isolated ones, by number."""
     usable = {*os.sched_getaffinity(0), *isolated_cpus(sysfs)}
     return {
         cpu.number: CpuPlace(cpu.number, cpu.core, cpu.node, _l3(cpu.number, sysfs)) for cpu in read_cpus(usable, sysfs)
@@ -268,7 +267,7 @@ def _claims(testbed: Testbed) -> dict[str, tuple[int, ...]]:
 
 
 def _pinned_to(cpu: int) -> OSError | None:
-    """Move the calling thread to a CPU; why it cannot be there."""
+    """Move the calling thread to a CPU; returns the error if it cannot."""
     try:
         os.sched_setaffinity(0, {cpu})
     except OSError as error:

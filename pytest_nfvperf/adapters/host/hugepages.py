@@ -34,7 +34,6 @@ class Pool:
 
     @property
     def file(self) -> Path:
-        """Where the kernel takes how many of these pages it shall reserve."""
         return _POOLS / self.directory / "nr_hugepages"
 
     @property
@@ -42,17 +41,16 @@ class Pool:
         return f"hugepages-{self.page_mib * 1024}kB"
 
     def pages(self, mib: int) -> int:
-        """Whole pages for so much."""
         return -(-mib // self.page_mib)
 
     def reserving(self, pages: int) -> str:
-        """How root reserves so many in all."""
+        """The command by which root reserves this many in all."""
         return f"echo {pages} > {self.file} ({_size(pages * self.page_mib)} in pages of {self.size})"
 
 
 @dataclass(frozen=True, slots=True)
 class Hugepages:
-    """The kernel's pools, that of the smallest pages first; none where it has no hugepages."""
+    """The kernel's pools, smallest pages first; none where it has no hugepages."""
 
     pools: tuple[Pool, ...] = ()
 
@@ -70,26 +68,26 @@ class Hugepages:
 
     @property
     def in_pages(self) -> str:
-        """``" in pages of 1 GiB"``: the sizes of which there are some; "" where there is none."""
+        """``" in pages of 1 GiB"``: the sizes that exist; "" where there is none."""
         sizes = [pool.size for pool in self.pools if pool.total]
         return f" in pages of {' and '.join(sizes)}" if sizes else ""
 
     def idle(self) -> Hugepages:
-        """As they are when nobody uses any."""
+        """All pages, as if nobody used any."""
         return Hugepages(tuple(replace(pool, free=pool.total) for pool in self.pools))
 
     def taken_by(self, mib: int) -> int:
-        """MiB that a process takes which asks for so much: whole pages of the smallest that suffice; 0: no room."""
+        """MiB that a process takes which asks for this much, in whole pages; 0: no room."""
         pool = self._pool_for(mib)
         return 0 if pool is None else pool.pages(mib) * pool.page_mib
 
     def pages_for(self, mib: int) -> int:
-        """How many pages serve a process that asks for so much; 0: there is no room for it."""
+        """Pages that serve a process which asks for this much; 0: no room."""
         pool = self._pool_for(mib)
         return 0 if pool is None else pool.pages(mib)
 
     def rooms(self, *mib: int) -> int:
-        """How often processes that ask for so much each find room together."""
+        """How many groups of processes find room that ask for this much each."""
         rooms, left = 0, self
         while True:
             for asked in mib:
@@ -101,16 +99,16 @@ class Hugepages:
             rooms += 1
 
     def _pool_for(self, mib: int) -> Pool | None:
-        """DPDK prefers small pages for what is no whole number of large ones, as all that we ask for is."""
+        """DPDK prefers small pages for sizes that are no whole number of large ones, as all of ours are."""
         return next((pool for pool in self.pools if pool.free >= pool.pages(mib)), None)
 
     @property
     def growing(self) -> Pool | None:
-        """Whose pages one reserves more of: the smallest of which there are some already."""
+        """The pool to enlarge: the smallest that has pages already."""
         return next((pool for pool in self.pools if pool.total), self.pools[0] if self.pools else None)
 
     def advice(self, *mib: int) -> str:
-        """How to reserve so many that processes which ask for so much each find room, beside what is in use."""
+        """How to reserve enough for processes that ask for this much each, besides what is in use."""
         pool = self.growing
         if pool is None:
             return _NO_POOLS
@@ -119,14 +117,13 @@ class Hugepages:
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
-    """One change made, or to be made, on the machine: what, and how to do it by hand."""
+    """One change of the machine, made or planned, and how to do it by hand."""
 
     what: str
     command: tuple[str, ...]
 
 
 def read_hugepages(pools: Path = _POOLS) -> Hugepages:
-    """The pools now."""
     try:
         names = [entry.name for entry in pools.iterdir()]
     except OSError:
@@ -150,7 +147,7 @@ def _read_pool(pools: Path, page_mib: int) -> Pool | None:
 
 
 def plan(mib: int, pools: Path = _POOLS) -> HostChange | None:
-    """What reserving would change; None when that much is reserved already, in pages of whatever size."""
+    """What reserving would change; None when that much is reserved already, in pages of any size."""
     now = read_hugepages(pools)
     pool = now.growing
     if pool is None:

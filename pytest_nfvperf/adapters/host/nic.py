@@ -44,7 +44,7 @@ _FIRMWARE = ("fw", "fw.version", "fw.mgmt", "fw.app", "fw.psid")
 
 
 def lacks_af_xdp() -> str | None:
-    """What is lacking for AF_XDP sockets, and what to do; None when they can be had."""
+    """What AF_XDP sockets lack here, and what to do; None when they work."""
     try:
         socket.socket(_AF_XDP, socket.SOCK_RAW).close()
     except PermissionError as error:
@@ -75,12 +75,11 @@ class NicFacts:
     numa_node: int | None = None
 
     def known(self) -> dict[str, str | int]:
-        """What is known, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> NicFacts:
-    """The NIC of a port of the testbed, before a run takes it; of the namespace that we run in."""
+    """The NIC of a testbed's port in the current namespace, before a run takes it."""
     device = _device(port, sysfs)
     interface = port.interface or _interface_of(device)
     asked = _asked_driver(interface) if interface is not None else {}
@@ -124,7 +123,7 @@ def _device(port: DutPort, sysfs: Path) -> Path:
 
 
 def _interface_of(device: Path) -> str | None:
-    """The kernel's interface of a PCI device; None where another driver has it."""
+    """The kernel's interface of a PCI device; None if another driver has it."""
     return next((path.name for path in sorted((device / "net").glob("*"))), None)
 
 
@@ -139,7 +138,7 @@ def _model(device: Path, pci_ids: Path) -> str | None:
 
 
 def pci_name(database: str, vendor: str, device: str) -> str | None:
-    """The name of a device in the PCI database (pci.ids(5)): the name that it is sold under is in brackets."""
+    """The device's name in the PCI database (pci.ids(5)). The name that it is sold under is in brackets."""
     inside = False
     for line in database.splitlines():
         if not line.startswith(("\t", "#")):
@@ -156,7 +155,7 @@ def _node(device: Path) -> int | None:
 
 
 def _speed(interface: str) -> int | None:
-    """Mbit/s by ethtool netlink; None without link, or where the driver has no such thing."""
+    """Mbit/s by ethtool netlink; None without link, or where the driver does not support it."""
     try:
         with Ethtool() as ethtool:
             speed = ethtool.get_link_mode(interface).speed
@@ -166,7 +165,7 @@ def _speed(interface: str) -> int | None:
 
 
 def _asked_driver(interface: str) -> dict[str, str]:
-    """``driver``, ``firmware`` and ``bus`` as ``ethtool -i`` shows them; empty where there is no such interface."""
+    """``driver``, ``firmware`` and ``bus`` as ``ethtool -i`` shows them; empty if there is no such interface."""
     asked = ctypes.create_string_buffer(_DRIVER_INFO.pack(_GET_DRIVER, *[b""] * 6, *[0] * 5), _DRIVER_INFO.size)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         try:
@@ -192,7 +191,7 @@ def _devlink(pci: str) -> dict[str, str]:
 
 
 def devlink_info(answer: bytes) -> dict[str, str]:
-    """Driver and running firmware from the attributes of devlink's answer."""
+    """Driver and running firmware from devlink's answer."""
     driver = dict(attributes(answer)).get(_DRIVER)
     found = {"driver": _text(driver)} if driver is not None else {}
     versions = dict(_versions(answer))

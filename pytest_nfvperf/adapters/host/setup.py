@@ -55,7 +55,6 @@ class Distribution:
     tried: bool
 
     def packages(self, *uses: Use) -> Mapping[str, str]:
-        """Package to what it is for, for these uses."""
         return packages(uses, self.id)
 
 
@@ -73,7 +72,7 @@ _RC_DIRECTORIES = Path("/etc")
 
 
 class SetupError(Exception):
-    """The set-up cannot go on; says why and what to do by hand."""
+    """The set-up cannot go on; says why, and what to do by hand."""
 
 
 def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
@@ -108,7 +107,6 @@ def missing(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def plan_packages(names: Sequence[str]) -> HostChange | None:
-    """What installing would change; None when all are there."""
     absent = missing(names)
     if not absent:
         return None
@@ -146,7 +144,7 @@ def _apt(*command: str) -> None:
 
 @contextmanager
 def services_held(policy: Path = _POLICY) -> Iterator[None]:
-    """Forbid that packages start services; what policy-rc.d held before is put back, also after a kill."""
+    """Keep packages from starting services; afterwards, also after a kill, restore policy-rc.d."""
     saved = policy.with_name(f"{policy.name}.nfvperf-saved")
     _restore(policy, saved)
     if policy.exists() or policy.is_symlink():
@@ -160,7 +158,6 @@ def services_held(policy: Path = _POLICY) -> Iterator[None]:
 
 
 def _restore(policy: Path, saved: Path) -> None:
-    """Undo ``services_held``, whether it ended or was killed."""
     if policy.is_file() and _POLICY_MARK in policy.read_text(encoding="utf-8", errors="replace"):
         policy.unlink()
     if saved.exists() or saved.is_symlink():
@@ -168,7 +165,7 @@ def _restore(policy: Path, saved: Path) -> None:
 
 
 def enabled_services(units: Path = _SYSTEMD_UNITS, etc: Path = _RC_DIRECTORIES) -> frozenset[str]:
-    """What starts at boot: unit names ("openvswitch-switch.service") and init scripts ("openvswitch-switch")."""
+    """Units ("openvswitch-switch.service") and init scripts ("openvswitch-switch") that start at boot."""
     wanted = {link.name for link in _unit_links(units)}
     scripts = {link.name[3:] for link in etc.glob("rc[2-5].d/S[0-9][0-9]*")}
     return frozenset(wanted | scripts)
@@ -179,7 +176,7 @@ def _unit_links(units: Path) -> list[Path]:
 
 
 def unlink_units(names: Sequence[str], units: Path = _SYSTEMD_UNITS) -> None:
-    """What ``systemctl disable`` does where systemd is not installed: later it would start them."""
+    """Do what ``systemctl disable`` does, where systemd is not installed: later it would start them."""
     for link in _unit_links(units):
         if link.name in names:
             link.unlink()
@@ -261,7 +258,6 @@ def _wanted_mib(hugepages_mib: int | None) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit status."""
     options = _parse(argv)
     packages = not options.no_packages
     try:

@@ -45,7 +45,6 @@ _FIRST_GROUP = 0x4E460000
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -74,7 +73,7 @@ def start_ticks(pid: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """One process, not merely one number."""
+    """A process, identified by pid and start time: pids are reused."""
 
     pid: int
     start_ticks: int
@@ -96,7 +95,7 @@ class ProcessId:
 
 
 def command_line(pid: int) -> str:
-    """The command line, for messages; empty when the process is gone."""
+    """For messages; empty when the process is gone."""
     try:
         raw = (_PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
@@ -136,7 +135,7 @@ def _is_tagged(process: Path, tag: str) -> bool:
 
 
 def _writes_to(process: Path, file: str) -> bool:
-    """True if the process has the file open for writing; a mere reader (tail -f) is somebody else."""
+    """True if the process has the file open for writing; a reader (tail -f) is somebody else's."""
     for fd in (process / "fd").iterdir():
         try:
             if str(fd.readlink()) == file and _is_writable(process, fd.name):
@@ -153,7 +152,7 @@ def _is_writable(process: Path, fd: str) -> bool:
 
 
 class Kind(StrEnum):
-    """What an entry of the journal is about, and so how it is removed."""
+    """What an entry is about, and so how it is removed."""
 
     NETNS = "netns"  # name: the namespace under /run/netns
     LINK = "link"  # name: the interface, in the host's namespace, or in the one of detail namespace
@@ -171,7 +170,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that was, or was about to be, made."""
+    """One thing that was made, or was about to be."""
 
     id: int
     kind: Kind
@@ -181,8 +180,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who owns a run directory."""
-
     process: ProcessId
     boot: str
     command: str
@@ -201,18 +198,18 @@ class Owner:
 
 
 def base_directory(base: Path | None = None) -> Path:
-    """The directory of all runs: the argument, else ``$NFVPERF_RUN_DIR``, else /run/nfvperf."""
+    """The directory of all runs: the argument, ``$NFVPERF_RUN_DIR``, or /run/nfvperf."""
     return base or Path(expanded(os.environ.get(RUN_DIR_VARIABLE) or str(DEFAULT_BASE)))
 
 
 def new_tag() -> str:
-    """A short id that no other run has: six letters and digits, fit for interface names."""
+    """A short id that no other run has, fit for interface names."""
     return "".join(secrets.choice(_TAG_ALPHABET) for _ in range(_TAG_LENGTH))
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Something that could not be removed, and why."""
+    """Something that could not be removed."""
 
     what: str
     why: str
@@ -223,7 +220,7 @@ Remove = Callable[[Sequence[Entry]], Sequence[Failed]]
 
 
 class Journal:
-    """The run's own directory and the list of what it made. Close it last: it removes what is left."""
+    """The run's directory and the list of what it made. Close it last: it removes what is left."""
 
     def __init__(self, directory: Path, tag: str, remove: Remove, *, keep: bool = False) -> None:
         self._remove = remove
@@ -278,7 +275,6 @@ class Journal:
         return tuple(self._entries.values())
 
     def name(self, role: str) -> str:
-        """A namespace name of this run: ``nfv-<tag>-<role>``."""
         return f"{NAME_PREFIX}{self.tag}-{role}"
 
     def link_name(self) -> str:
@@ -292,11 +288,11 @@ class Journal:
         return _FIRST_GROUP + self._groups
 
     def note(self, kind: Kind, name: str, **details: Any) -> Entry:
-        """Write down, on disk before this returns, that a thing is about to be made."""
+        """Record, on disk before this returns, that a thing is about to be made."""
         return self.note_all(kind, [name], **details)[0]
 
     def note_all(self, kind: Kind, names: Sequence[str], **details: Any) -> list[Entry]:
-        """As ``note`` for many things of one kind, which are on disk together: waiting for the disk costs most."""
+        """As ``note``, for many things at once: waiting for the disk costs most."""
         entries = [Entry(self._next_id + i, kind, name, dict(details)) for i, name in enumerate(names)]
         self._next_id += len(entries)
         self._entries.update({entry.id: entry for entry in entries})
@@ -304,14 +300,14 @@ class Journal:
         return entries
 
     def amend(self, entry: Entry, **details: Any) -> Entry:
-        """Add what became known once the thing was there, such as a pid."""
+        """Add details that are known once the thing exists, such as a pid."""
         amended = Entry(entry.id, entry.kind, entry.name, {**entry.details, **details})
         self._entries[entry.id] = amended
         self._append(_note_record(amended))
         return amended
 
     def forget(self, entry: Entry) -> None:
-        """Write down that the thing is gone. Unknown entries are ignored."""
+        """Record that the thing is gone. Unknown entries are ignored."""
         self.forget_all([entry])
 
     def forget_all(self, entries: Sequence[Entry]) -> None:
@@ -355,7 +351,7 @@ class Journal:
 
 
 def note_process(journal: Journal, entry: Entry, pid: int) -> None:
-    """Complete the journal's entry of a process that has just been started."""
+    """Complete the entry of a process that has just started."""
     process = ProcessId.of(pid)
     if process is not None:
         journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)
@@ -366,7 +362,7 @@ def _note_record(entry: Entry) -> dict[str, Any]:
 
 
 def read_owner(directory: Path) -> Owner | None:
-    """The owner of a run directory; None when its file is unreadable."""
+    """None when its file is unreadable."""
     try:
         raw = json.loads((directory / OWNER_FILE).read_text(encoding="utf-8"))
         process = ProcessId(int(raw["pid"]), int(raw["start_ticks"]))
@@ -376,7 +372,7 @@ def read_owner(directory: Path) -> Owner | None:
 
 
 def _is_held(journal: Path) -> bool:
-    """True while a process holds its lock, in whichever namespace, and where this cannot be determined."""
+    """True while a process of any namespace holds the journal's lock, and where this cannot be determined."""
     try:
         fd = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:  # it may have been made this very moment, before its journal
@@ -391,7 +387,7 @@ def _is_held(journal: Path) -> bool:
 
 
 def read_entries(directory: Path) -> tuple[Entry, ...]:
-    """Things that the journal still lists, oldest first. A torn line (its writer was killed) is skipped."""
+    """What the journal still lists, oldest first. A torn line (its writer was killed) is skipped."""
     try:
         lines = (directory / JOURNAL_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
