@@ -10,8 +10,8 @@ import fcntl
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,14 +41,12 @@ from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
 from pytest_nfvperf.adapters.ovs.system_ovs import remove_bridge, restore_setting
-from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, wait_until
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import TestbedError
 
 FEATURE_REMOVERS = Point[Callable[[Entry], bool]]("remover")
-"""Of what only one feature makes, by the kind of the journal's entry; each as of ``_REMOVERS``."""
-
-NETNS_DIRECTORY = Path("/run/netns")
+"""Removers of what only one feature makes, by the kind of the journal's entry; each as in ``_REMOVERS``."""
 _KILL_DEADLINE_S = 60.0
 """The kernel closes a killed process's files one after the other: 15 s for an ovs-vswitchd of a thousand veth ports."""
 
@@ -74,7 +72,7 @@ def open_journal(base: Path | None = None, *, keep: bool = False) -> Journal:
 
 
 def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
-    """Remove what dead runs left under ``base``. Safe beside live runs and other reaps.
+    """Remove what dead runs left under ``base``; safe while other runs are live.
 
     ``kept_too``: also the directories of runs that ``--nfv-keep`` kept; their processes and namespaces go in any case.
     """
@@ -84,25 +82,21 @@ def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
     kept: list[str] = []
     if not base.is_dir():
         return Reaped((), (), ())
-    with _reaping(base):
+    with (base / "reap.lock").open("a", encoding="ascii") as lock:
+        # One reap at a time: two would report each other's removals as failures.
+        fcntl.flock(lock, fcntl.LOCK_EX)
         for directory in sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink()):
             if _is_dead(directory, removed, kept):
                 _reap_dead(directory, removed, failed, kept if not kept_too else None)
     return Reaped(tuple(removed), tuple(failed), tuple(kept))
 
 
-@contextmanager
-def _reaping(base: Path) -> Iterator[None]:
-    """One reap at a time: two would report each other's removals as failures."""
-    with (base / "reap.lock").open("a", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
     """True for a run to reap. Removes unfinished directories of dead makers."""
     if directory.name.startswith(NEW_PREFIX):
-        if not _unfinished_is_live(directory.name):
+        *_, pid, start = directory.name.rsplit("-", 2)
+        numbers = pid.isdigit() and start.isdigit()
+        if not (numbers and ProcessId(int(pid), int(start)).alive()):
             shutil.rmtree(directory, ignore_errors=True)
             removed.append(f"unfinished run directory {directory}")
         return False
@@ -129,21 +123,17 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: 
         problems += _kill_processes(directory, removed)
     problems += remove_entries(entries, removed)
     if same_boot:
-        problems += _remove_tagged_netns(directory.name, removed, {problem.what for problem in problems})
+        left = {problem.what for problem in problems}  # on purpose, such as one that holds a borrowed interface
+        for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{directory.name}-*")):
+            what = f"netns {path.name}"  # not noted: its line is torn
+            if what not in left:
+                _attempt(what, partial(remove_name, path.name), removed, problems)
     failed.extend(problems)
     if keep and kept is not None:
         kept.append(f"{directory} (kept on purpose)")
     elif not problems:
         shutil.rmtree(directory, ignore_errors=True)
         removed.append(f"run directory {directory}")
-
-
-def _unfinished_is_live(name: str) -> bool:
-    pid, _, start = name.rpartition("-")
-    maker = pid.rpartition("-")[2]
-    if not (maker.isdigit() and start.isdigit()):
-        return False
-    return ProcessId(int(maker), int(start)).alive()
 
 
 def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
@@ -154,19 +144,8 @@ def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
     return failed
 
 
-def _remove_tagged_netns(tag: str, removed: list[str], left: set[str]) -> list[Failed]:
-    """Namespaces with the tag in their name, in case the journal's line is torn, except ``left``."""
-    failed: list[Failed] = []
-    if NETNS_DIRECTORY.is_dir():
-        for path in sorted(NETNS_DIRECTORY.glob(f"{NAME_PREFIX}{tag}-*")):
-            what = f"netns {path.name}"
-            if what not in left:
-                _attempt(what, partial(remove_name, path.name), removed, failed)
-    return failed
-
-
 def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[Failed]:
-    """Remove entries newest first, and append what was removed to ``removed``. Things already gone are no failure.
+    """Remove entries, newest first, and append what was removed to ``removed``. Things already gone are no failure.
 
     A namespace that still holds a borrowed interface stays: removing it would remove a veth pair.
     """
@@ -193,22 +172,26 @@ def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: 
         failed.append(Failed(what, str(error)))
 
 
-def _kill_noted(entry: Entry) -> bool:
+def _noted_process(entry: Entry) -> ProcessId | None:
+    """None if the run was killed before it spawned the process; the tag finds it if there is one."""
     pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
-    if pid is None or ticks is None:
-        return False  # killed before it was spawned; the tag finds it if it was
-    return _kill(ProcessId(int(pid), int(ticks)))
+    return ProcessId(int(pid), int(ticks)) if pid and ticks else None
+
+
+def _kill_noted(entry: Entry) -> bool:
+    identity = _noted_process(entry)
+    return identity is not None and _kill(identity)
 
 
 def kill_noted(journal: Journal) -> None:
     """SIGKILL every process that this run has noted, without waiting.
 
-    Not "gentle" ones, which have something to give back, such as a client that has a server's ports.
+    Not "gentle" ones, which have something to release, such as a client that has a server's ports.
     """
     for entry in journal.entries:
-        pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
-        if entry.kind is Kind.PROCESS and pid and ticks and not entry.details.get("gentle"):
-            _send_kill(ProcessId(int(pid), int(ticks)))
+        identity = _noted_process(entry) if entry.kind is Kind.PROCESS else None
+        if identity is not None and not entry.details.get("gentle"):
+            _send_kill(identity)
 
 
 def kill_rest(journal: Journal) -> None:

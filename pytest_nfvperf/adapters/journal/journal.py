@@ -5,8 +5,8 @@ Layout under the base directory (``/run/nfvperf``, or ``$NFVPERF_RUN_DIR``)::
     <tag>/owner.json      pid, start time, boot id, command line of the run
     <tag>/journal.jsonl   one JSON object a line: {"op": "note", ...} or {"op": "forget", "id": n}
 
-A run directory appears by rename with its owner already in it. While it is being made it is called
-``.new-<tag>-<pid>-<start>``, after its maker. A pid is reused, so start time and boot identify a process (proc(5)).
+A run directory appears by rename with its owner already in it. Until then its name is ``.new-<tag>-<pid>-<start>``,
+after its maker. Pids are reused, so start time and boot identify a process (proc(5)).
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 TAG_VARIABLE = "NFVPERF_TAG"
-"""Environment variable by which every process that we spawn carries its run's tag."""
-
+"""Environment variable with the run's tag, which every process that we spawn carries."""
 _PROC = Path("/proc")
 RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
 DEFAULT_BASE = Path("/run/nfvperf")
@@ -109,11 +108,11 @@ def processes_tagged(tag: str) -> Iterator[ProcessId]:
 
 
 def processes_of_run(tag: str, journal: Path) -> Iterator[ProcessId]:
-    """Every process that a dead run left: tagged ones, and children that are still about to get the tag.
+    """Every process that a dead run left: tagged ones, and children that do not have the tag yet.
 
     A child between fork and exec has its parent's environment and open files, the journal among them.
     """
-    # In this order: one that gets its tag between the two looks is seen by the second.
+    # In this order: the second look sees a process that gets its tag between the two.
     yield from _processes(lambda process: _writes_to(process, str(journal)) or _is_tagged(process, tag))
 
 
@@ -137,18 +136,13 @@ def _is_tagged(process: Path, tag: str) -> bool:
 def _writes_to(process: Path, file: str) -> bool:
     """True if the process has the file open for writing; a reader (tail -f) is somebody else's."""
     for fd in (process / "fd").iterdir():
-        try:
-            if str(fd.readlink()) == file and _is_writable(process, fd.name):
-                return True
-        except OSError:  # closed meanwhile
-            continue
+        with suppress(OSError):  # closed meanwhile
+            if str(fd.readlink()) == file:
+                info = (process / "fdinfo" / fd.name).read_text(encoding="ascii")
+                flags = next(line.split()[1] for line in info.splitlines() if line.startswith("flags:"))
+                if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                    return True
     return False
-
-
-def _is_writable(process: Path, fd: str) -> bool:
-    info = (process / "fdinfo" / fd).read_text(encoding="ascii")
-    flags = next(line.split()[1] for line in info.splitlines() if line.startswith("flags:"))
-    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 class Kind(StrEnum):
@@ -188,7 +182,7 @@ class Owner:
     def alive(self, directory: Path) -> bool:
         """True while the owner of a run directory runs: same boot, same pid, same start time.
 
-        An owner in another pid namespace (a container that shares the directory) runs as long as it holds its journal.
+        An owner in another pid namespace (a container that shares the directory) counts while it locks its journal.
         """
         if self.boot != boot_id():
             return False
@@ -216,7 +210,7 @@ class Failed:
 
 
 Remove = Callable[[Sequence[Entry]], Sequence[Failed]]
-"""Removes what entries name, newest first, and says what it could not: the journal does not know how anything goes."""
+"""Removes what entries name, newest first, and returns what it could not; the journal itself removes nothing."""
 
 
 class Journal:
@@ -232,12 +226,12 @@ class Journal:
         self._links = 0
         self._groups = 0
         self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with suppress(OSError):  # a file system without locks: whoever asks takes the run for one that goes on
+        with suppress(OSError):  # on a file system without locks others take this run for a live one
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @staticmethod
     def create(remove: Remove, base: Path | None = None, *, keep: bool = False) -> Journal:
-        """A new run directory owned by this process. ``open_journal`` of adapters/cleanup gives it its removers.
+        """A new run directory owned by this process; ``open_journal`` provides the removers.
 
         Args:
             remove: removes what is left at the end.
@@ -252,7 +246,7 @@ class Journal:
         making = base / f"{NEW_PREFIX}{tag}-{own.pid}-{own.start_ticks}"
         try:
             making.mkdir(parents=True, mode=0o755)
-            owner = {
+            owner = {  # as read_owner() reads it
                 "pid": own.pid,
                 "start_ticks": own.start_ticks,
                 "boot_id": boot_id(),
@@ -328,8 +322,7 @@ class Journal:
     def close(self) -> None:
         """Remove what is still noted, newest first, then the run directory. Can be called twice.
 
-        Raises:
-            TestbedError: names what could not be removed; the next reap tries again.
+        TestbedError names what could not be removed; the next reap tries again.
         """
         if self._fd < 0:
             return

@@ -1,14 +1,12 @@
-"""The machine's measurement lock: two runs must not measure on the same CPUs at once.
+"""Locks by flock(2): the machine's measurement lock, and leases of testbeds.
 
-One flock'ed file per measured CPU under the base directory, so that runs on disjoint CPU plans
-coexist. Who measures holds it alone; functional tests, which judge no rate, share it. The kernel
-drops the lock with the process, however it ends; the file stays (removing a flock'ed file would
-let two holders in).
+Two runs must not measure on the same CPUs at once. The measurement lock is one file per measured CPU under the base
+directory, so runs on disjoint CPU plans coexist. A measuring run holds it exclusively; functional tests, which judge no
+rate, share it. The file stays: removing a locked file would let two holders in.
 
-A lease of a testbed: whoever holds the lock on its file is the only one to use it.
-
-The kernel drops the lock with the process, however it ends, so a worker that replaces a killed one finds the testbed
-free. Nothing is written: the lock lies on the testbed file itself, or on a directory.
+A lease of a testbed is a lock on the testbed file itself, or on a directory; nothing is written. Only its holder uses
+the testbed. The kernel drops locks with the process, however it ends, so a worker that replaces a killed one finds the
+testbed free.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.journal.journal import RUN_DIR_VARIABLE, base_directory
+from pytest_nfvperf.adapters.journal.journal import RUN_DIR_VARIABLE, base_directory, command_line
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
@@ -47,18 +45,7 @@ class Lease:
 
 
 def try_lease(place: Path, *, shared: bool = False) -> Lease | None:
-    """Take it, if nobody has it.
-
-    Args:
-        place: a file or a directory that can be read.
-        shared: others may hold it, too, if they share it.
-
-    Returns:
-        None while somebody else holds it.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """Lock a file or a directory; None while somebody else holds it, ConfigError if it cannot be read or locked."""
     try:
         handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -84,15 +71,8 @@ def holder_text(place: Path) -> str:
     for line in _LOCKS.read_text(encoding="ascii").splitlines():
         fields = line.split()
         if device in fields and "FLOCK" in fields and "->" not in fields:
-            return f"pid {fields[4]}, command {_command(fields[4])!r}"
+            return f"pid {fields[4]}, command {command_line(int(fields[4])) or 'unknown'!r}"
     return "a process that this user cannot see"
-
-
-def _command(pid: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
-        return "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +104,10 @@ class MeasurementLock:
 
         Args:
             cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
-            tag: of this run, shown to whoever is refused.
+            tag: of this run; refused runs show it.
             shared: nothing is measured: others may hold the CPUs, too, if they share them.
             wait_s: how long to wait for other runs to finish; 0 refuses at once.
-            say: is told, before it waits, for whom.
+            say: receives a line before a wait: for whom it waits.
             base: the directory of all runs.
 
         Raises:
@@ -164,7 +144,16 @@ class MeasurementLock:
         except DeadlineError as error:
             os.close(handle)
             raise TestbedError(self._refusal(cpu, path)) from error
-        _write_holder(handle, tag, shared=self._mode == fcntl.LOCK_SH)
+        holder = {
+            "pid": os.getpid(),
+            "tag": tag,
+            "command": " ".join(sys.argv),
+            "worker": _worker(),
+            "parent": os.getppid(),
+            "shared": self._mode == fcntl.LOCK_SH,
+        }
+        os.ftruncate(handle, 0)  # among several that share it, the last one is recorded
+        os.pwrite(handle, (json.dumps(holder) + "\n").encode(), 0)
         return handle
 
     def _tell_wait(self, handle: int, cpu: int, path: Path) -> None:
@@ -174,7 +163,7 @@ class MeasurementLock:
         if not _holder(path).get("shared"):
             by = f"worker {sibling} of this run" if sibling else _read_holder(path)
             self._say(f"{wait} is being measured by {by}")
-        elif not sibling:  # a sibling's last functional test has ended, and so does the worker
+        elif not sibling:  # a sibling has ended its last functional test, and will end soon
             self._say(f"{wait} runs functional tests of {holder_text(path)}")
 
     def _refusal(self, cpu: int, path: Path) -> str:
@@ -215,20 +204,6 @@ def _try_lock(handle: int, mode: int) -> bool:
             raise
         return False
     return True
-
-
-def _write_holder(handle: int, tag: str, *, shared: bool) -> None:
-    """Among several that share it, the last one is recorded."""
-    holder = {
-        "pid": os.getpid(),
-        "tag": tag,
-        "command": " ".join(sys.argv),
-        "worker": _worker(),
-        "parent": os.getppid(),
-        "shared": shared,
-    }
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, (json.dumps(holder) + "\n").encode(), 0)
 
 
 def _worker() -> str:

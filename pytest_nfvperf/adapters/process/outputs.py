@@ -1,7 +1,4 @@
-"""What a process leaves for others: its standard output, and files that are written whole.
-
-A file that keeps what runs find out about machines: ``{fingerprint: value}`` in JSON.
-"""
+"""Output for others: standard streams that never fail, files that are written whole, values stored between runs."""
 
 from __future__ import annotations
 
@@ -18,22 +15,15 @@ from typing import Any, TextIO, cast
 from pytest_nfvperf.model.display import encodable, visible
 
 _NOT_REPLACEABLE = frozenset({errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS, errno.ENOTSUP})
-"""A file that is a mount of its own (a container's bind mount), or in a directory that takes no new file: the file
+"""Errors of a file that is a mount (a container's bind mount), or in a directory that takes no new file. The file
 itself may still be writable."""
 
 
 def write_whole(path: Path, data: str | bytes) -> None:
-    """Write a file so that nobody ever sees half of it.
+    """Write a file so that nobody ever reads half of it; OSError leaves the old content.
 
-    A new file takes the old one's place. Where none can, as for a bind-mounted file, the old one is written anew; a
-    disk that is full then gets the old content back.
-
-    Args:
-        path: of the file. The target of a link is written, not the link.
-        data: text is written in UTF-8.
-
-    Raises:
-        OSError: it cannot be written. What was there still is.
+    A new file replaces the old one. Where that is impossible, as for a bind-mounted file, the old one is overwritten,
+    and gets its old content back if the disk is full. Links are followed; text is written in UTF-8.
     """
     content = data if isinstance(data, bytes) else data.encode("utf-8")
     path = path.resolve()
@@ -50,28 +40,21 @@ def write_whole(path: Path, data: str | bytes) -> None:
     except OSError as error:
         if error.errno not in _NOT_REPLACEABLE or not path.is_file():
             raise
-        _write_in_place(path, content)
-
-
-def _write_in_place(path: Path, content: bytes) -> None:
-    before = path.read_bytes()
-    try:
-        path.write_bytes(content)
-    except OSError:
-        with suppress(OSError):
-            path.write_bytes(before)
-        raise
+        before = path.read_bytes()
+        try:
+            path.write_bytes(content)
+        except OSError:
+            with suppress(OSError):
+                path.write_bytes(before)
+            raise
 
 
 class SteadyOutput:
-    """A text stream that takes whatever is written to it, as the work behind it does not depend on who reads.
+    """A text stream whose writes never fail: the work must not depend on its readers.
 
-    A character that the encoding lacks gets a stand-in. When the stream refuses (nobody reads the pipe any more, the
-    disk is full, the terminal is gone), all that follows is dropped, and ``failed`` says why.
-
-    Args:
-        stream: where the text goes.
-        plain: also show control characters instead of sending them; on a terminal colours stay.
+    Characters that the encoding lacks are replaced. When the stream refuses (nobody reads the pipe any more, the disk
+    is full, the terminal is gone), later text is dropped, and ``failed`` has the error. With ``plain``, control
+    characters are shown instead of sent; colours stay on a terminal.
     """
 
     def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
@@ -135,11 +118,11 @@ def steady_standard_streams() -> Iterator[SteadyOutput]:
 
 
 class KeptFile:
-    """Fulfils ports.kept.Kept: the value of one fingerprint.
+    """Fulfils ports.machine.Kept: the value of one fingerprint in a JSON file ``{fingerprint: value}``.
 
     Args:
-        path: the file; made when first written. One that cannot be read is begun anew.
-        fingerprint: what the value holds for, such as a machine and its CPUs; others' values stay.
+        path: the file; made by the first write. An unreadable one is replaced.
+        fingerprint: what the value is valid for, such as a machine and its CPUs; other values in the file stay.
     """
 
     def __init__(self, path: Path, fingerprint: str) -> None:

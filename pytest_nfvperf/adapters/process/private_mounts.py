@@ -1,14 +1,14 @@
-"""Commands that see other files, by mounts of their own (mount_namespaces(7)).
+"""Commands that see other files, by private mounts (mount_namespaces(7)).
 
 ``python private_mounts.py root ROOT VISIBLE ... -- COMMAND...`` runs another release's programs with that release's
 libraries, by chroot(2). The command sees ROOT's files, this machine's /proc, /sys and /dev, an empty /run and /tmp, and
 each directory VISIBLE under its own path. Nothing is written into ROOT itself.
 
 ``python private_mounts.py view SOURCE TARGET ... -- COMMAND...`` binds each SOURCE over its TARGET, in this order: for
-programs with paths built in, such as /run/frr.
+programs with built-in paths, such as /run/frr.
 
-Nobody else sees the mounts, and they go with the command. Run as a file, without site packages: a command starts every
-time that something is asked.
+Nobody else sees the mounts, and they end with the command. Run as a file, without site packages: such commands start
+often.
 """
 
 from __future__ import annotations
@@ -24,18 +24,13 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 1 << 18  # linux/mount.h
 _MACHINES = ("proc", "sys", "dev")
 _EMPTY = ("run", "tmp")
 _DEBIAN_11 = "/usr/lib/openvswitch-common"
+"""Debian 11 has Open vSwitch's libraries in directories that only an installation configures."""
 _ROOT, _VIEW, _END = "root", "view", "--"
 _NOT_FOUND = 127
 
 
 def in_root(root: Path, argv: Sequence[str | Path], visible: Sequence[Path] = ()) -> tuple[str, ...]:
-    """What starts ``argv`` in a root.
-
-    Args:
-        root: the root directory.
-        argv: the command; its first word is a path inside the root.
-        visible: directories of this machine that the command sees, under the same paths.
-    """
+    """The command that runs ``argv``, whose first word is a path inside the root, with these directories visible."""
     return (sys.executable, "-I", "-S", __file__, _ROOT, str(root), *map(str, visible), _END, *map(str, argv))
 
 
@@ -46,11 +41,7 @@ def with_binds(binds: Mapping[str, str], argv: Sequence[str]) -> tuple[str, ...]
 
 
 def main(kind: str, words: Sequence[str]) -> None:
-    """Mount and become the command; does not return.
-
-    Raises:
-        OSError: of a view: a mount that the kernel refused, by its target, or no such command.
-    """
+    """Mount and become the command; does not return. OSError for a view: the kernel refused a mount, or no command."""
     end = words.index(_END)
     paths, argv = words[:end], list(words[end + 1 :])
     if kind == _VIEW:
@@ -60,7 +51,10 @@ def main(kind: str, words: Sequence[str]) -> None:
         os.execvp(argv[0], argv)  # noqa: S606 - an argument list, as everywhere
     try:
         _enter(Path(paths[0]), [Path(path) for path in paths[1:]])
-        os.execve(argv[0], argv, _environment(Path(argv[0])))  # noqa: S606 - an argument list, as everywhere
+        program = Path(argv[0])
+        own = [str(program.parent)] if program.is_relative_to("/usr/lib") else []
+        environment = {**os.environ, "LD_LIBRARY_PATH": ":".join([*own, _DEBIAN_11])}
+        os.execve(argv[0], argv, environment)  # noqa: S606 - an argument list, as everywhere
     except OSError as error:
         print(f"{paths[0]}: {error.filename or argv[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(_NOT_FOUND)
@@ -80,8 +74,14 @@ def _enter(root: Path, visible: Sequence[Path]) -> None:
     _mount(libc, "tmpfs", root, 0, "tmpfs")  # covers the root, so that its own directories stay as they are
     own = {*_MACHINES, *_EMPTY, *(path.parts[1] for path in visible)}
     for entry in sorted(Path(f"/proc/self/fd/{original}").iterdir()):
-        if entry.name not in own:
-            _show(libc, entry, root / entry.name)
+        target = root / entry.name
+        if entry.name in own:
+            continue
+        if entry.is_symlink():  # such as lib -> usr/lib
+            target.symlink_to(entry.readlink())
+        elif entry.is_dir():
+            target.mkdir()
+            _mount(libc, entry, target, _MS_BIND | _MS_REC)
     for name in _EMPTY:
         (root / name).mkdir()
     for path in (*(Path("/") / name for name in _MACHINES), *visible):
@@ -93,23 +93,8 @@ def _enter(root: Path, visible: Sequence[Path]) -> None:
     os.chdir("/")
 
 
-def _environment(program: Path) -> dict[str, str]:
-    """Debian 11 has Open vSwitch's libraries in directories that only an installation configures."""
-    beside = [str(program.parent)] if program.is_relative_to("/usr/lib") else []
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join([*beside, _DEBIAN_11])}
-
-
-def _show(libc: ctypes.CDLL, entry: Path, target: Path) -> None:
-    """A top-level entry of the root: directories are bound, links such as ``lib -> usr/lib`` made again."""
-    if entry.is_symlink():
-        target.symlink_to(entry.readlink())
-    elif entry.is_dir():
-        target.mkdir()
-        _mount(libc, entry, target, _MS_BIND | _MS_REC)
-
-
 def _mount(libc: ctypes.CDLL, source: str | Path, target: str | Path, flags: int, kind: str | None = None) -> None:
-    # A directory that others may write to is one that DPDK loads no plugin below: a tmpfs is, if not told otherwise.
+    # DPDK loads no plugin below a directory that others may write to, as a tmpfs is by default.
     named, options = (None, None) if kind is None else (os.fsencode(kind), b"mode=755")
     if libc.mount(os.fsencode(source), os.fsencode(target), named, ctypes.c_ulong(flags), options) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))

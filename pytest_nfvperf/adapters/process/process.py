@@ -4,16 +4,15 @@ The command is wrapped by argument lists only::
 
     setpriv --pdeathsig KILL nsenter --net=/run/netns/NAME taskset -c CPUS COMMAND...
 
-each of which replaces itself by the next, so the pid that we know is the command's own.
-``setpriv`` rather than a ``preexec_fn``: Python code between fork and exec may deadlock once
-threads run. The parent-death signal follows the *thread* that spawned (prctl(2)): spawn from a
-thread that lives as long as the run. Each child has a process group of its own: Ctrl-C at the
-terminal is for pytest, which then ends its children in an order of its own.
+Each program replaces itself by the next, so the pid that we know is the command's own. ``setpriv`` rather than a
+``preexec_fn``: Python code between fork and exec may deadlock once threads run. The parent-death signal follows the
+*thread* that spawned (prctl(2)): spawn from a thread that lives as long as the run. Each child has a process group of
+its own: Ctrl-C at the terminal is for pytest, which then ends its children in its own order.
 
-Also here: ``wait_until``, which waits for an observed state with a deadline, and what signals do meanwhile: Ctrl-C and
-SIGTERM ask a long run to end in good order, a terminal that closes does not. Signal dispositions belong to the process
-(signal(7)); they are put back afterwards. In a thread other than the main one Python sets no handlers: there nothing
-is asked, and signals do what they did.
+Also here: ``wait_until``, which waits for an observed state with a deadline, and the handling of signals: Ctrl-C and
+SIGTERM end a long run in good order; a terminal that closes does not end it. Signal dispositions belong to the process
+(signal(7)) and are restored afterwards. Python sets handlers in the main thread only; elsewhere signals keep their
+effect.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ _FREEZE_LOOK_S = 0.0005
 _NOT_FOUND = 127
 """The status of env(1), nsenter(1) and the like when there is no such command."""
 _DPDK_RUNTIME = "RUNTIME_DIRECTORY"
-"""Where DPDK makes its directory ``dpdk/<file prefix>``, which it does even with --in-memory, and leaves
-behind when killed; without it /var/run/dpdk."""
+"""Where DPDK makes its directory ``dpdk/<file prefix>``, even with --in-memory, and leaves it behind when killed;
+without the variable in /var/run/dpdk."""
 
 
 def wait_until(
@@ -55,14 +54,14 @@ def wait_until(
     interval_s: float = 0.01,
     last_seen: Callable[[], str] | None = None,
 ) -> T:
-    """Probe until it gives something true, and return that.
+    """Probe until the result is true, and return that.
 
     Args:
-        probe: looks at the world; falsy (None, False, empty) means not yet. It may raise to end the wait.
-        awaited: what is waited for, as a person says it: "ovsdb-server's socket".
-        deadline_s: seconds until it is given up.
+        probe: observes the state; falsy (None, False, empty) means not yet. It may raise to end the wait.
+        awaited: the state in words: "ovsdb-server's socket".
+        deadline_s: seconds until it gives up.
         interval_s: seconds between probes.
-        last_seen: what to say was seen instead; without it the probe's last value is shown.
+        last_seen: what was observed instead, for the error; by default the probe's last value.
 
     Raises:
         DeadlineError: what was awaited, for how long, and what was last seen.
@@ -100,12 +99,12 @@ class Interrupts:
 
     Args:
         terminal_log: where output goes once the terminal is gone.
-        tell: told the name of each signal that asks to end, at once.
+        tell: receives the name of each signal that requests the end, at once.
 
     Attributes:
-        asked: name of the first signal that asked to end ("SIGTERM"), or "".
+        asked: name of the first signal that requested the end ("SIGTERM"), or "".
         hung_up: the terminal was closed.
-        stop: called by the first signal, wherever the main thread is: ends what it waits for.
+        stop: called by the first signal, wherever the main thread is, to end its wait.
 
     A second Ctrl-C raises KeyboardInterrupt at once: somebody is in a hurry.
     """
@@ -147,7 +146,7 @@ class Interrupts:
 
 
 def leave_terminal(log: Path) -> None:
-    """Let every descriptor of a terminal write into a file from now on: a terminal that is gone answers with EIO.
+    """Redirect all descriptors of a terminal to a file: a terminal that is gone answers with EIO.
 
     All of them, because a capturing pytest has duplicates.
     """
@@ -155,22 +154,18 @@ def leave_terminal(log: Path) -> None:
     try:
         for entry in list(Path("/proc/self/fd").iterdir()):
             with suppress(OSError):  # the directory's own descriptor is closed by now
-                if _is_terminal(str(entry.readlink())):
+                # By name: a terminal that hung up no longer identifies as one.
+                if str(entry.readlink()).startswith(("/dev/pts/", "/dev/tty")):
                     os.dup2(target, int(entry.name), inheritable=int(entry.name) < 3)
     finally:
         os.close(target)
 
 
-def _is_terminal(link: str) -> bool:
-    """By name: a terminal that hung up no longer says that it is one."""
-    return link.startswith(("/dev/pts/", "/dev/tty"))
-
-
 class Child(subprocess.Popen[bytes]):
-    """As ``subprocess.Popen``, but one that was lost is ended.
+    """As ``subprocess.Popen``, but kills and reaps a running child whose last reference is gone.
 
-    A signal that stops the run may come between a child's start and the moment at which somebody keeps it. Python
-    would warn at some later time that it is still running, which pytest may take for an error of the run.
+    A signal that stops the run may come between a child's start and the moment at which its object is stored. Python
+    would warn later that it is still running, which pytest may take for an error of the run.
     """
 
     def __del__(self) -> None:
@@ -199,22 +194,19 @@ class SchedStat(NamedTuple):
 
 
 def read_schedstat(task: Path) -> SchedStat:
-    """What the scheduler counted of a thread.
+    """The scheduler's counts of a thread.
 
-    Args:
-        task: its folder under /proc; a process's own folder is that of its main thread.
-
-    Raises:
-        OSError: the thread has ended, or the kernel does not tell (it has no CONFIG_SCHED_INFO).
+    ``task`` is its folder under /proc; a process's own folder is that of its main thread. OSError if the thread has
+    ended, or the kernel does not count (no CONFIG_SCHED_INFO).
     """
     ran_ns, waited_ns, turns = (task / "schedstat").read_text(encoding="ascii").split()
     return SchedStat(int(ran_ns), int(waited_ns), int(turns))
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours, in the language that we read: what a program says is the same in every user's locale.
+    """Our environment with the locale C, so that programs print the same for every user.
 
-    apt says "Hängt ab von:" in German, and a number has a comma there. LANGUAGE counts unless the locale is "C"
+    apt prints "Hängt ab von:" in German, and numbers have a comma there. LANGUAGE counts unless the locale is "C"
     (gettext's manual), so "C.UTF-8" would not do.
     """
     return {**{name: value for name, value in os.environ.items() if name != "LANGUAGE"}, "LC_ALL": "C"}
@@ -260,11 +252,7 @@ class ManagedProcess:
             )
 
     def freeze(self) -> None:
-        """SIGSTOP, and wait until it has stopped. A frozen child ends with its parent all the same (setpriv(1)).
-
-        Raises:
-            TestbedError: it has ended, or does not stop.
-        """
+        """SIGSTOP, and wait until it has stopped; TestbedError if it has ended. A frozen child ends with its parent."""
         self.check()
         self.popen.send_signal(signal.SIGSTOP)
         wait_until(
@@ -286,7 +274,7 @@ class ManagedProcess:
                 stream.close()
         if self.popen.poll() is None:
             self.popen.terminate()
-            self.thaw()  # a frozen one would not hear of it
+            self.thaw()  # a frozen process would not handle SIGTERM
             try:
                 self.popen.wait(deadline_s)
             except subprocess.TimeoutExpired:
@@ -315,21 +303,24 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     """Start a child of this run.
 
     Args:
-        journal: it is noted here before it starts.
-        name: what it is, for messages: "ovs-vswitchd".
+        journal: notes it before it starts.
+        name: for messages: "ovs-vswitchd".
         argv: the command, as a list.
-        log: standard error goes here, and standard output unless it is a pipe.
+        log: for standard error, and for standard output unless that is a pipe.
         cpus: CPUs it may run on; those of this process when empty.
         netns: named network namespace it runs in.
         env: variables added to ours.
-        pipes: standard input and output are pipes; else no input, and output goes to the log.
-        output: a file for standard output, written anew, apart from the log.
-        nice: it gets a session of its own, and that session this priority; None: ours.
+        pipes: standard input and output are pipes; otherwise there is no input, and output goes to the log.
+        output: a separate file for standard output, overwritten.
+        nice: it gets its own session, and that session this priority; None: ours.
 
     Raises:
         TestbedError: it could not be started.
     """
-    command = [*_wrappers(cpus, netns), *(os.fspath(part) for part in argv)]
+    wrappers = ["setpriv", "--pdeathsig", "KILL"]
+    wrappers += ["nsenter", f"--net={NETNS_DIRECTORY / netns}"] if netns is not None else []
+    wrappers += ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
+    command = [*wrappers, *(os.fspath(part) for part in argv)]
     environment = {
         **plain_environment(),
         _DPDK_RUNTIME: str(journal.directory),
@@ -362,8 +353,8 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
 def prefer(pid: int, nice: int) -> bool:
     """Give the session of a process another priority; False where the kernel or our rights do not allow it.
 
-    Where sessions are scheduled as groups (sched(7), "The autogroup feature"), the nice value of a thread
-    counts only among its own session: this one counts between sessions.
+    Where sessions are scheduled as groups (sched(7), "The autogroup feature"), a thread's nice value counts only
+    within its session; this one counts between sessions.
     """
     try:
         Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n", encoding="ascii")
@@ -372,21 +363,8 @@ def prefer(pid: int, nice: int) -> bool:
     return True
 
 
-def _wrappers(cpus: Sequence[int], netns: str | None) -> list[str]:
-    wrappers = ["setpriv", "--pdeathsig", "KILL"]
-    if netns is not None:
-        wrappers += ["nsenter", f"--net={NETNS_DIRECTORY / netns}"]
-    if cpus:
-        wrappers += ["taskset", "-c", ",".join(map(str, cpus))]
-    return wrappers
-
-
 def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, stdin: str | None = None) -> str:
-    """Run a short command, with this text on its standard input, and return its standard output.
-
-    Raises:
-        TestbedError: it failed, with its exit status and standard error, or did not end in time.
-    """
+    """Run a short command and return its standard output; TestbedError if it failed, or did not end in time."""
     command = [os.fspath(part) for part in argv]
     try:
         done = subprocess.run(

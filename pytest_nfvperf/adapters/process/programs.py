@@ -1,7 +1,7 @@
-"""Every external program that the package, its tests and its CI call: who has it, what for, what is lost without it.
+"""Every external program that the package, its tests and its CI call: its package, its purpose, what lacks without it.
 
-The one place for it: the set-up installs by this table, doctor and errors name packages by it, and
-tests/unit/test_programs.py holds every call to it. Standard library only: the set-up runs before any pip install.
+The set-up installs by this table, doctor and errors name packages by it, and tests/unit/test_programs.py checks every
+call against it. Standard library only: the set-up runs before any pip install.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Program:
     """A program, or a library that a program of ours needs.
 
     Attributes:
-        name: as it is called; of a library, its package's.
-        package: that has it, on each distribution of ``SYSTEMS`` but those in ``elsewhere``.
+        name: of the program; for a library that of its package.
+        package: on each distribution but those in ``elsewhere``.
         purpose: what it is for.
-        use: what calls it.
-        lost: what does not work without it; empty when nothing does.
+        use: who calls it.
+        lost: what does not work without it; empty: nothing works.
         elsewhere: package by system, such as "ubuntu 24.04", where it has another name.
-        directories: where it may lie beside PATH.
+        directories: where it may be, besides PATH.
     """
 
     name: str
@@ -203,22 +203,18 @@ def system(os_release: Path = OS_RELEASE) -> str:
 def packages(uses: Iterable[Use], on: str) -> dict[str, str]:
     """Packages to install for these uses on a system such as "debian 12", each with what it is for."""
     wanted = frozenset(uses)
-    rows = [row for row in (*_PROGRAMS, *LIBRARIES) if row.use in wanted]
     found: dict[str, list[str]] = {}
-    for row in rows:
-        found.setdefault(_package(row, on), []).append(row.purpose)
+    for row in (*_PROGRAMS, *LIBRARIES):
+        if row.use in wanted:
+            found.setdefault(row.elsewhere.get(on, row.package), []).append(row.purpose)
     return {package: "; ".join(dict.fromkeys(purposes)) for package, purposes in found.items()}
 
 
 def install_hint(*names: str) -> str:
-    """What to type for these programs or libraries: "apt-get install ethtool".
-
-    Raises:
-        KeyError: one that the table does not have.
-    """
+    """The command that installs these programs or libraries: "apt-get install ethtool"; KeyError for unknown ones."""
     here = system(OS_RELEASE)
-    by_apt = dict.fromkeys(_package(_row(name), here) for name in names)
-    return f"apt-get install {' '.join(by_apt)}"
+    rows = map(_row, names)
+    return f"apt-get install {' '.join(dict.fromkeys(row.elsewhere.get(here, row.package) for row in rows))}"
 
 
 def not_installed(name: str) -> str:
@@ -240,7 +236,3 @@ def absent(argv: Sequence[str]) -> str | None:
 
 def _row(name: str) -> Program:
     return PROGRAMS[name] if name in PROGRAMS else {row.name: row for row in LIBRARIES}[name]
-
-
-def _package(row: Program, on: str) -> str:
-    return row.elsewhere.get(on, row.package)
