@@ -11,12 +11,12 @@ from statistics import median
 
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import TestbedError

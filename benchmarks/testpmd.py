@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.model.topology.compose import GENERATOR_MACS
 from pytest_nfvperf.model.topology.ports import VnfMode

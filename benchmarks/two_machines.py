@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.table import Figure
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.model.display import format_elapsed
 from pytest_nfvperf.model.errors import TestbedError

@@ -11,8 +11,8 @@ from typing import IO
 import pytest
 from hypothesis import settings
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from tests.forked_pytest import ForkServer
 from tests.functional.ovs_support import clean_run, started

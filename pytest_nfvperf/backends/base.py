@@ -13,7 +13,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.machine import Clock
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.adapters.journal.journal import Journal
+    from pytest_nfvperf.adapters.process.journal import Journal
 
 T = TypeVar("T")
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig, measure_ceiling
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.embedded.trial_results import ValidityPolicy
 from pytest_nfvperf.adapters.generators.engine import recording
 from pytest_nfvperf.adapters.host.cpus import Cpu, read_cpus
-from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, boot_id, note_process
+from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id, note_process
 from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.backends.generator_side import TakenMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces

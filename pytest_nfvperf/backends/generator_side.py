@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.generators.engine import StartEngine
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_ENGINE
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.maker import usual_kind
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cpu_placement import RoundTrips

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.host.nic import nic_labels
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed, check_free
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.sla.rules import ON_OR_OFF
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, has_cabled_nodes, is_lab, is_pci, ports_here

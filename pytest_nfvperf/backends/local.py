@@ -14,8 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from pytest_nfvperf.adapters.cleanup.reaper import kill_noted, kill_rest, open_journal, reap
-from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
@@ -24,7 +22,8 @@ from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
+from pytest_nfvperf.adapters.machine.reaper import kill_noted, kill_rest, open_journal, reap
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.net.linux_bridge import KIND as LINUX_BRIDGE
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
@@ -35,6 +34,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
 from pytest_nfvperf.adapters.process.process import held
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs

@@ -117,7 +117,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
-    from pytest_nfvperf.adapters.cleanup.reaper import reap  # noqa: PLC0415
+    from pytest_nfvperf.adapters.machine.reaper import reap  # noqa: PLC0415
 
     reaped = reap(kept_too=True)
     others = [line for clean in FEATURE_CLEANERS.all().values() for line in clean()]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
 from pytest_nfvperf.adapters.ovs.built_topology import VhostConnector
 from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.backends.simulated import SimulatedDatapath
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.model.topology.compose import bridge_chain

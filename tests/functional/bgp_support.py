@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Pair
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.routing.bird import DIRECTORIES as BIRD_DIRECTORIES
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import DIRECTORIES as FRR_DIRECTORIES

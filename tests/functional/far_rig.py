@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from tests.functional.ovs_support import run_base
 from tests.ssh_machines import Reachable, SshMachine, ssh_machines
 from tests.user_project import CONFTEST

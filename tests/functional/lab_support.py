@@ -16,11 +16,11 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind, new_tag
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
+from pytest_nfvperf.adapters.process.journal import Journal, Kind, new_tag
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutPort, GeneratorSpec, Testbed

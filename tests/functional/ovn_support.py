@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
 from pytest_nfvperf.model.topology.compose import compose

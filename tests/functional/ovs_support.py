@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
-from pytest_nfvperf.adapters.journal.journal import Journal, processes_tagged
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal, processes_tagged
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.links import Crossing, Patch

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import clean_run
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.journal.journal import processes_tagged
+from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
+from pytest_nfvperf.adapters.process.journal import processes_tagged
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.features.routing.path_daemons import start_bgp
@@ -129,7 +129,7 @@ def test_a_route_that_is_never_installed_says_why(rig: LossRig) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.doctor.check import CheckState
-from pytest_nfvperf.adapters.doctor.cpu_distance import distance_check
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.journal.journal import RUN_DIR_VARIABLE
+from pytest_nfvperf.adapters.machine.check import CheckState
+from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
+from pytest_nfvperf.adapters.process.journal import RUN_DIR_VARIABLE
 from pytest_nfvperf.model.errors import GeneratorError
 from tests.functional.ovs_support import needs_root
 from tests.functional.test_lock import holder

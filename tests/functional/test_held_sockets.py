@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.packet_sockets import HeldSockets
+from pytest_nfvperf.adapters.process.journal import Journal
 from tests.functional.ovs_support import needs_root, until
 
 pytestmark = needs_root

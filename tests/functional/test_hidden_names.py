@@ -15,7 +15,7 @@ pytestmark = needs_root
 SITUATION = """
 import subprocess, sys
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap, remove_entries
+from pytest_nfvperf.adapters.machine.reaper import open_journal, reap, remove_entries
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 
 def run(*argv):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.interface_counters import Counters, read_interfaces, read_softnet
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from tests.functional.ovs_support import frame, needs_root
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
-from pytest_nfvperf.adapters.journal.journal import Kind
+from pytest_nfvperf.adapters.machine.reaper import reap
+from pytest_nfvperf.adapters.process.journal import Kind
 from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
@@ -158,7 +158,7 @@ def test_nothing_is_left_of_a_run(engine: Iperf3Engine, shared: Pair) -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.model.measure.streams import StreamSpec
 from tests.functional.stream_support import joined
 ends = joined(open_journal(Path(sys.argv[1])))

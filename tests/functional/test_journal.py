@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.journal.journal import (
+from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
+from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.adapters.process.journal import (
     JOURNAL_FILE,
     OWNER_FILE,
     Entry,
@@ -25,7 +26,6 @@ from pytest_nfvperf.adapters.journal.journal import (
     read_entries,
     start_ticks,
 )
-from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.process.process import spawn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root, run_base, until
@@ -33,7 +33,7 @@ from tests.functional.ovs_support import leftovers, needs_hugepages, needs_root,
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from tests.functional.ovs_support import phy2phy, started
 journal = open_journal(Path(sys.argv[1]))
 print(journal.tag, flush=True)
@@ -230,7 +230,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
     """Even before anybody reaps."""
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from pytest_nfvperf.adapters.cleanup.reaper import open_journal\n"
+        "from pytest_nfvperf.adapters.machine.reaper import open_journal\n"
         "from pytest_nfvperf.adapters.process.process import spawn\n"
         "journal = open_journal(Path(sys.argv[1]))\n"
         "child = spawn(journal, 'sleep', ['sleep', '60'], log=journal.directory / 'log')\n"
@@ -335,8 +335,8 @@ def _is_whole(cut: bytes) -> int:
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.journal.journal import ProcessId
+from pytest_nfvperf.adapters.machine.reaper import open_journal
+from pytest_nfvperf.adapters.process.journal import ProcessId
 journal = open_journal(Path(sys.argv[1]))
 print(journal.tag, ProcessId.own().pid, flush=True)
 sys.stdin.read()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.journal.journal import Kind, read_entries
+from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.net.ends import OURS, keep, put_back
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.journal import Kind, read_entries
 from tests.functional.lab_support import veth_cables
 from tests.functional.ovs_support import clean_run, needs_root, netns_path, run_base
 from tests.functional.trex_support import far_end_in, flags_of
@@ -27,7 +27,7 @@ PROMISCUOUS = 0x100
 CHILD = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.ends import keep
 from tests.functional.test_kept_settings import change
 journal = open_journal(Path(sys.argv[1]))

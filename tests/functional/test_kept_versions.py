@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
 from pytest_nfvperf.model.topology.ports import NicKind

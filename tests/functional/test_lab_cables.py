@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed, read_usage
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
 from pytest_nfvperf.measure.cable_check import check_cabling, refuse_wrong_cables
 from pytest_nfvperf.measure.rig import generator_ports

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
+from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.net.borrowed import Usage, read_usage, remove_link
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
@@ -24,7 +24,7 @@ pytestmark = needs_root
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.topology.compose import phy2phy
 from tests.functional.lab_support import lab_testbed

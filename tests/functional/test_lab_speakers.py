@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.bird import BirdControl, BirdSpeaker
 from pytest_nfvperf.features.routing.daemons import is_stopped
@@ -149,7 +149,7 @@ def test_nobody_there(journal: Journal, tmp_path: Path) -> None:
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 base, frr, bird, prefix = sys.argv[1:]

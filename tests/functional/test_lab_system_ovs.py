@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
@@ -37,7 +37,7 @@ pytestmark = needs_root
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from tests.functional.ovs_support import phy2phy
 from tests.functional.test_lab_system_ovs import started_on
 journal = open_journal(Path(sys.argv[1]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, LinkState, Pair, read_links
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace

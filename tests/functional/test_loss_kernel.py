@@ -9,7 +9,7 @@ from threading import Timer
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.ledger.ledger import Ledger, ledger_text
 from pytest_nfvperf.model.topology.compose import compose

@@ -12,7 +12,7 @@ from types import FrameType
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.process.process import Child, held, process_state, spawn
 from tests.functional.ovs_support import run_base
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.ends import End, configure
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.nics import tell_neighbour
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.ovs_support import needs_root
 

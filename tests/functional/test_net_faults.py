@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute, netns
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Ethtool, Pair, configure
@@ -25,6 +24,7 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs import private_ovs
 from pytest_nfvperf.adapters.ovs.built_topology import refuse_too_deep
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.measure import validity as trial_validity
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import deltas
@@ -218,7 +218,7 @@ def test_a_route_to_nowhere_is_named(journal: Journal, home: LiveNamespace) -> N
 CHILD = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from tests.functional.ovs_support import started
 journal = open_journal(Path(sys.argv[1]))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning

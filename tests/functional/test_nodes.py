@@ -11,11 +11,11 @@ from contextlib import closing
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import process_state, run
 from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
 from pytest_nfvperf.measure.rig import generator_ports, learning_directions

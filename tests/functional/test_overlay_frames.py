@@ -16,11 +16,11 @@ from scapy.layers.l2 import GRE, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
 from pytest_nfvperf.adapters.ovs.ovsdb import one
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.scenarios.workloads import NODES
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose, node

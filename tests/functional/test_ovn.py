@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
-from pytest_nfvperf.adapters.journal.journal import Journal, processes_tagged
+from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal, processes_tagged
 from pytest_nfvperf.features.ovn.model import LogicalPort, LogicalSwitch
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, locate_ovn
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -95,7 +95,7 @@ def test_the_packages_are_named_where_ovn_is_missing(monkeypatch: pytest.MonkeyP
 KILLED = """
 import sys, time
 from pathlib import Path
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from tests.functional.test_lab_run import run_in
 from tests.functional.ovn_support import ovn_over, switch_of_hosts, two_hosts
 from tests.functional.ovs_support import started

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.ovn import bgp_agent as agent_venv
 from pytest_nfvperf.features.ovn.bgp_agent import AgentConfig, OvnBgpAgent, find_agent, lacks_agent, lacks_devices
 from pytest_nfvperf.features.ovn.model import OvnPathPlan

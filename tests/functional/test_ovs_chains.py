@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, CHAIN_NETWORK_6, bridge_chain
 from pytest_nfvperf.model.topology.ports import Namespace, Nic, NicKind, Offloads, PortKind

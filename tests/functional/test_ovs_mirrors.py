@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.ovs.rows import offload_text, offloaded_flows
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.scenarios.workloads import mirror_output
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.compose import compose

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import deltas

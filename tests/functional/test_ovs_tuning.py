@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.ovs.installation import lacks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning

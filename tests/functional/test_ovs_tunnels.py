@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.ports import OuterPath, underlay
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain

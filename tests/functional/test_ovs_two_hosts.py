@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.topology.compose import compose

@@ -11,11 +11,11 @@ import pytest
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
 from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
 from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec, longest_gap_ns
 from pytest_nfvperf.model.scenarios.workloads import pod_node

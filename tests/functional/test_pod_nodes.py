@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.model.scenarios.workloads import NODES, pod_nodes

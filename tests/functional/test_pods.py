@@ -11,8 +11,8 @@ from user_project import make_project, records
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.profile.perf import PerfProfiler
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import RequestSpec

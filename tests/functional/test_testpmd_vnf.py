@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf import testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf

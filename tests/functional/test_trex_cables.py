@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.measure.cable_check import check_cabling
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.errors import TestbedError

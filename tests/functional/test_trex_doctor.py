@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.features.trex.side import trex_checks
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexSpec, TrexStart

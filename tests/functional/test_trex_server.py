@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import ProcessId
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
+from pytest_nfvperf.adapters.process.journal import ProcessId
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.trex.generator import TrexGenerator
 from pytest_nfvperf.features.trex.stream_plan import latency_frames

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.backends.generator_side import TakenMachine
 from pytest_nfvperf.features.trex.side import TrexSide
 from pytest_nfvperf.measure.clocks import SystemClock

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import remove_entries
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.machine.reaper import remove_entries
 from pytest_nfvperf.adapters.net.ends import read_links
 from pytest_nfvperf.adapters.net.threads import inside_named
 from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import OvsInstance
+from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.workloads import pod_node
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning

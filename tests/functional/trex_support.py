@@ -12,9 +12,9 @@ import pytest
 from pyroute2 import IPRoute, netns
 
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording, replaying
-from pytest_nfvperf.adapters.journal.journal import Journal, new_tag
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.journal import Journal, new_tag
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.features.trex.child import VARIABLE, ChildOptions
 from pytest_nfvperf.features.trex.generator import TrexGenerator

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts

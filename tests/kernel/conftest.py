@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, need, prepare_kernel
 from pytest_nfvperf.model.errors import ConfigError
 from tests.functional.ovs_support import clean_run

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, VIRTUAL_TIME, run_in_guest

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.cleanup.reaper import reap
-from pytest_nfvperf.adapters.journal.journal import Journal, processes_tagged
+from pytest_nfvperf.adapters.machine.reaper import reap
+from pytest_nfvperf.adapters.process.journal import Journal, processes_tagged
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.virtual_time.guest_run import VIRTUAL_TIME, GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.features.ovn.bgp_agent import VARIABLE, find_agent
 from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn

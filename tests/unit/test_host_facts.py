@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.doctor import machine
-from pytest_nfvperf.adapters.doctor.check import Check, CheckState
-from pytest_nfvperf.adapters.doctor.machine import checks
-from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint, running_facts
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
+from pytest_nfvperf.adapters.machine import machine_checks as machine
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.fingerprint import fingerprint, running_facts
+from pytest_nfvperf.adapters.machine.machine_checks import checks
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed, TrexSpec, TrexStart
 
 TESTBED = Testbed(

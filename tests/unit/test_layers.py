@@ -28,8 +28,8 @@ FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 FOLDERS = {
     "model": ("", "traffic", "topology", "testbed", "ledger", "sla", "measure", "evidence", "scenarios"),
     "adapters": (
-        *("journal", "process", "net", "host", "generators", "ovs", "evidence", "vnf"),
-        *("fingerprint", "report", "cleanup", "doctor"),
+        *("process", "net", "host", "generators", "ovs", "evidence", "vnf"),
+        *("report", "machine"),
     ),
     "adapters.generators": ("", "embedded", "iperf3", "pairs"),
 }

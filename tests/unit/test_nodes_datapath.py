@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.doctor.check import CheckState
-from pytest_nfvperf.adapters.doctor.node_needs import node_checks
+from pytest_nfvperf.adapters.machine.check import CheckState
+from pytest_nfvperf.adapters.machine.node_needs import node_checks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import (
     NodesDatapath,
     check_node_programs,

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import base_directory
+from pytest_nfvperf.adapters.process.journal import base_directory
 from pytest_nfvperf.cli.command import path_like
 from pytest_nfvperf.cli.main import _parser
 from pytest_nfvperf.config.testbed_file import parse_testbed

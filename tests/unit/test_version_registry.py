@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from toy_ovs import buildable, prefix, repository
 
-from pytest_nfvperf.adapters.cleanup import reaper
 from pytest_nfvperf.adapters.host.apt import Archive, archives
+from pytest_nfvperf.adapters.machine import reaper
 from pytest_nfvperf.adapters.ovs.installation import is_root, locate
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf import maker
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.measure.vnf_processes import moved, plan_vnfs, ports_of, with_kinds

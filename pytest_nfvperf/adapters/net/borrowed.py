@@ -12,11 +12,11 @@ from typing import Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.ends import OURS, exists, move_links
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 _IPV6 = Path("/proc/sys/net/ipv6/conf")

@@ -12,7 +12,6 @@ from pathlib import Path
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.nftables.main import NFTables
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.ends import (
@@ -39,6 +38,7 @@ from pytest_nfvperf.adapters.net.threads import (
     inside_named,
     open_namespaces,
 )
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import VethLink
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, LONGEST_KERNEL_NAME, Nic, Offloads, Port, PortRole

@@ -14,7 +14,6 @@ from pyroute2 import IPRoute
 from pyroute2.netlink import genlmsg
 from pyroute2.netlink.generic import ethtool as pyroute2_ethtool
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import (
     HEADER_BYTES,
@@ -25,6 +24,7 @@ from pytest_nfvperf.adapters.net.netlink import (
     family_number,
 )
 from pytest_nfvperf.adapters.net.threads import enter, in_own_thread, inside, open_namespaces
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, Offloads
 

@@ -13,13 +13,13 @@ from itertools import count
 from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_SETLINK
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.cabling import Cabling, active_in, generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.net.interface_counters import Counters, LinkCollector, link_counters
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
 from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, inside
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot

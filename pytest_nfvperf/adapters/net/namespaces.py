@@ -14,10 +14,10 @@ from typing import Protocol
 
 from pyroute2 import netns
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
 from pytest_nfvperf.adapters.net.threads import checked, enter_new, in_own_thread, libc, name_own
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import TestbedError
 

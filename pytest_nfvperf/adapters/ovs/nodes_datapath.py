@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
 from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MEMORY_MIB, locate
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, UplinkEnd, Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import listed

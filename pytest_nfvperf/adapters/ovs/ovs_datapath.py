@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, read_hugepages
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.borrowed import Borrowed
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
@@ -21,6 +20,7 @@ from pytest_nfvperf.adapters.ovs.ports import NO_UPLINKS, PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, Vswitchd
 from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSampler, PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs, SystemOvs, find_system, installation_facts
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.lab_cables import ends_of

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.net.borrowed import Borrowed
 from pytest_nfvperf.adapters.net.cabling import (
     Cabling,
@@ -36,6 +35,7 @@ from pytest_nfvperf.adapters.ovs.nics import (
     vhost_user,
 )
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import DutPort

@@ -15,10 +15,10 @@ from pathlib import Path
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, Unixctl
+from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import DPDK_EXTRA, OVS_DEFAULT, Tuning, refused_setting, with_arguments

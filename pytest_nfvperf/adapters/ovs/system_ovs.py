@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.namespaces import ForeignNamespace, Home
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, JsonRpc, Ovsdb, Unixctl
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, last_warnings
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.journal.journal import RUN_DIR_VARIABLE, base_directory, command_line
+from pytest_nfvperf.adapters.process.journal import RUN_DIR_VARIABLE, base_directory, command_line
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Any, NamedTuple, TypeVar
 
-from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Entry, Journal, Kind, ProcessId
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Entry, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.programs import absent, not_installed
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
@@ -321,12 +321,7 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     wrappers += ["nsenter", f"--net={NETNS_DIRECTORY / netns}"] if netns is not None else []
     wrappers += ["taskset", "-c", ",".join(map(str, cpus))] if cpus else []
     command = [*wrappers, *(os.fspath(part) for part in argv)]
-    environment = {
-        **plain_environment(),
-        _DPDK_RUNTIME: str(journal.directory),
-        **(env or {}),
-        TAG_VARIABLE: journal.tag,
-    }
+    added = {_DPDK_RUNTIME: str(journal.directory), **(env or {}), TAG_VARIABLE: journal.tag}
     entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
     try:
         with held(), log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
@@ -335,13 +330,11 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if pipes else out,
                 stderr=sink,
-                env=environment,
+                env=plain_environment() | added,
                 start_new_session=nice is not None,
                 process_group=0 if nice is None else None,
             )
-            identity = ProcessId.of(popen.pid)
-            if identity is not None:
-                entry = journal.amend(entry, pid=identity.pid, start_ticks=identity.start_ticks)
+            note_process(journal, entry, popen.pid)
     except OSError as error:
         journal.forget(entry)
         raise TestbedError(f"cannot start {name}: {error.strerror}: {error.filename}") from error

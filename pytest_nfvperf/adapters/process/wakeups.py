@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, read_schedstat, run, spawn, wait_until
 from pytest_nfvperf.model.errors import TestbedError
 

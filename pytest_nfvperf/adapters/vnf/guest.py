@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, read_schedstat, spawn, tail
 from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, build_initramfs, need, prepare_kernel, shared_folder
 from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, PROMPT, Console, forward_counts, forwarding_options, version_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import PROGRAM, TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.model.errors import ConfigError

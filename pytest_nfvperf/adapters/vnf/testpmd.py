@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, spawn
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError

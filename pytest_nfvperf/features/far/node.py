@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind, note_process
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts
+from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, open_line
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot

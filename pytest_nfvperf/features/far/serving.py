@@ -16,14 +16,14 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal, reap
-from pytest_nfvperf.adapters.fingerprint.fingerprint import fingerprint
 from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, planned
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
+from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot

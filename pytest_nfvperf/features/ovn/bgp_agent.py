@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process import private_mounts
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run, wait_until
 from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn, locate_ovn
 from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow
 from pytest_nfvperf.adapters.ovs.private_ovs import Starter, serve_database
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, LogicalPort, LogicalSwitch

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.features.routing.daemons import (
     ANSWER_DEADLINE_S,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Journal, Kind
+from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, tail, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.routing.model import BfdStatus, SessionCondition, SessionState

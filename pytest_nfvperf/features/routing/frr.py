@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.journal.journal import Journal
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.features.routing.daemons import (

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal, Kind, ProcessId
+from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.bird import BirdControl, bfd_status, bird_session_state, server_time
 from pytest_nfvperf.features.routing.daemons import is_stopped, wait_for_session

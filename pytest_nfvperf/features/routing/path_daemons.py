@@ -6,12 +6,12 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.openflow import NextHop
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY
 from pytest_nfvperf.features.routing import bird as bird_speaker
 from pytest_nfvperf.features.routing import frr as frr_speaker

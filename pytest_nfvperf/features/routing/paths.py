@@ -24,7 +24,7 @@ from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.adapters.journal.journal import Journal
+    from pytest_nfvperf.adapters.process.journal import Journal
 
 
 # The running path of S1: it waits for its session and flows, and checks its health.

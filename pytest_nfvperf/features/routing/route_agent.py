@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest_nfvperf
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.openflow import NextHop, RouteFlows
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, spawn, wait_until
 from pytest_nfvperf.features.routing.daemons import NICE
 from pytest_nfvperf.model.errors import TestbedError

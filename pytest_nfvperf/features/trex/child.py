@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, EngineRefusedError, StartEngine
-from pytest_nfvperf.adapters.journal.journal import ProcessId, boot_id, pid_namespace
+from pytest_nfvperf.adapters.process.journal import ProcessId, boot_id, pid_namespace
 from pytest_nfvperf.adapters.process.process import held
 from pytest_nfvperf.features.trex.server import TrexServer
 from pytest_nfvperf.model.arguments import expanded

@@ -15,9 +15,9 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.journal.journal import Entry, Journal
 from pytest_nfvperf.adapters.net.ends import OURS, keep, put_back
 from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.process.journal import Entry, Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import TrexSpec, TrexStart

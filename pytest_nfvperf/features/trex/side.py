@@ -8,9 +8,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
-from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, note_process
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.backends.generator_side import FeatureEngine, TakenMachine, digest
 from pytest_nfvperf.features.trex.child import (

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenera
 from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocketGenerator
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
-from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Kind, note_process
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, TakenMachine
 from pytest_nfvperf.measure.cpu_placement import ForgottenRoundTrips, RoundTrips
 from pytest_nfvperf.measure.limits import NoCeilings

@@ -24,8 +24,8 @@ from pytest_nfvperf.adapters.generators.iperf3.session import (
     unaccounted,
     window,
 )
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import namespace_id
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports, listens
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.streams import StreamSpec

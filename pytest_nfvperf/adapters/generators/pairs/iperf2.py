@@ -21,8 +21,8 @@ from functools import partial
 
 from pytest_nfvperf.adapters.generators.end_counters import read_end
 from pytest_nfvperf.adapters.generators.pairs.program_pair import GivesUp, ProgramPair
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec

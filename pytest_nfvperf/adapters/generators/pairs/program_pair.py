@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import namespace_id
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, plain_environment, spawn
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError

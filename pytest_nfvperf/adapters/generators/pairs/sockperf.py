@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
 from pytest_nfvperf.adapters.generators.pairs.program_pair import ProgramPair
-from pytest_nfvperf.adapters.journal.journal import Journal
 from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
 from pytest_nfvperf.model.measure.streams import RequestResult, RequestSpec

@@ -10,13 +10,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from pytest_nfvperf.adapters.doctor.check import FEATURE_CHECKS, Check, CheckState
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
 from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB, SETUP_USES, SetupError, read_distribution
+from pytest_nfvperf.adapters.machine.check import FEATURE_CHECKS, Check, CheckState
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
 from pytest_nfvperf.adapters.net.vduse import lacks_vduse
 from pytest_nfvperf.adapters.ovs.installation import locate

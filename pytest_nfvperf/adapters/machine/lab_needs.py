@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.doctor.check import Check, CheckState
-from pytest_nfvperf.adapters.fingerprint.fingerprint import running_facts
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.fingerprint import running_facts
 from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system

@@ -18,7 +18,13 @@ from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.journal.journal import (
+from pytest_nfvperf.adapters.net.borrowed import give_back, remove_link
+from pytest_nfvperf.adapters.net.ends import OURS, put_back
+from pytest_nfvperf.adapters.net.namespaces import remove_name
+from pytest_nfvperf.adapters.net.threads import inside
+from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
+from pytest_nfvperf.adapters.ovs.system_ovs import remove_bridge, restore_setting
+from pytest_nfvperf.adapters.process.journal import (
     JOURNAL_FILE,
     KEPT_FILE,
     NAME_PREFIX,
@@ -35,12 +41,6 @@ from pytest_nfvperf.adapters.journal.journal import (
     read_entries,
     read_owner,
 )
-from pytest_nfvperf.adapters.net.borrowed import give_back, remove_link
-from pytest_nfvperf.adapters.net.ends import OURS, put_back
-from pytest_nfvperf.adapters.net.namespaces import remove_name
-from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
-from pytest_nfvperf.adapters.ovs.system_ovs import remove_bridge, restore_setting
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, wait_until
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import TestbedError

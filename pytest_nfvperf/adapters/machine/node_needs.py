@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.doctor.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module, locate
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS
 from pytest_nfvperf.model.errors import NfvperfError

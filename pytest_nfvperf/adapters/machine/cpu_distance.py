@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 
-from pytest_nfvperf.adapters.cleanup.reaper import open_journal
-from pytest_nfvperf.adapters.doctor.check import Check, CheckState
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned, read_places
-from pytest_nfvperf.adapters.journal.journal import TAG_VARIABLE, Journal, Kind, note_process
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.reaper import open_journal
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import GeneratorError, NfvperfError, TestbedError

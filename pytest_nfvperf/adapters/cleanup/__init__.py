@@ -1,1 +1,0 @@
-"""Removal of what runs made: above everything that makes something."""

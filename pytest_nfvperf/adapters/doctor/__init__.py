@@ -1,1 +1,0 @@
-"""What this machine and a lab's testbed need: doctor's checks."""

@@ -1,1 +1,0 @@
-"""What must be equal for two measurements to be compared."""

@@ -1,1 +1,0 @@
-"""The journal of what a run makes, and who a process is."""
