@@ -1,7 +1,7 @@
-"""Is the lab cabled as its file says? Asked with a learning frame on every link, before anything is measured.
+"""Whether the lab is cabled as its file says: a learning frame on every link, before anything is measured.
 
 Each generator port sends learning frames (RFC 2544 section 23) from an address of its own, and one bridge over all
-linked ports says where it saw it. A wrong cable would pass for a result of another NIC.
+linked ports reports where it saw it. Results over a wrong cable would be those of another NIC.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Learning(Protocol):
 
 
 def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
-    """The ends that a link names: the others have no generator behind them."""
+    """The ends that a link names: the others have no generator at their far end."""
     return tuple(end for end in cabled_ends(testbed) if end.generator_port is not None)
 
 
@@ -69,7 +69,7 @@ def cabling_topology(ends: Sequence[CabledEnd]) -> Topology:
 def check_cabling(
     testbed: Testbed, datapath: Datapath, generator: Generator, link_deadline_s: float = LINK_DEADLINE_S
 ) -> None:
-    """Raise TestbedError when a cable is not where the testbed file says, or has no link.
+    """Raise TestbedError if a cable is not where the testbed file says, or has no link.
 
     A single link is not checked: there is no other to confuse it with.
     """
@@ -111,7 +111,12 @@ def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None
 
     ``seen``: by end, the port of the DUT on which the bridge saw its frames; None for none.
     """
-    wrong = [_wrong(end, seen[end.name]) for end in ends if seen[end.name] != end.name]
+    wrong = [
+        f"port {end.generator_port} of the generator is not connected to {end.name}"
+        + (f" but to {where}" if where else ", nor to another port of the DUT: its frames arrived nowhere")
+        for end in ends
+        if (where := seen[end.name]) != end.name
+    ]
     if not wrong:
         return
     found = ", ".join(
@@ -119,10 +124,3 @@ def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None
     )
     advice = f"change the cables, or write in the testbed file: links: [{found}]" if found else "look at the cables"
     raise TestbedError(f"the cabling differs from the testbed file: {'; '.join(wrong)}; {advice}")
-
-
-def _wrong(end: CabledEnd, where: str | None) -> str:
-    port = f"port {end.generator_port} of the generator"
-    if where is None:
-        return f"{port} is not connected to {end.name}, nor to another port of the DUT: its frames arrived nowhere"
-    return f"{port} is not connected to {end.name} but to {where}"

@@ -1,6 +1,6 @@
-"""Clocks: the machine's, one that only counts, for plans and tests, and a watch for suspends.
+"""Clocks: the machine's; one that only counts, for plans and tests; and a watch for suspends.
 
-Durations are of the monotonic clock. The wall clock is for people only: NTP or a person may set it in the middle of a
+Durations are measured by the monotonic clock. The wall clock is for people only: NTP or a person may set it during a
 run.
 """
 
@@ -15,8 +15,6 @@ _MOST_ASLEEP_NS = 10_000_000
 
 
 class SystemClock:
-    """The machine's clock."""
-
     def monotonic(self) -> float:
         return time.monotonic()
 
@@ -34,7 +32,7 @@ class SuspendWatch:
         self._before_ns = _asleep_ns()
 
     def reasons(self) -> tuple[InvalidReason, ...]:
-        """Why what ran meanwhile says nothing about the DUT; empty when the machine was awake."""
+        """Why a trial that ran meanwhile is invalid; empty if the machine was awake."""
         asleep_ns = _asleep_ns() - self._before_ns
         if asleep_ns < _MOST_ASLEEP_NS:
             return ()
@@ -42,7 +40,7 @@ class SuspendWatch:
 
 
 def _asleep_ns() -> int:
-    """How long the machine has been suspended since its boot, and a constant in a time namespace."""
+    """How long the machine has been suspended since its boot, plus a constant in a time namespace."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
 

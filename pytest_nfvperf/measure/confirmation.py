@@ -55,16 +55,16 @@ def _middle(repeats: Sequence[GoalOutcome], outcomes: Sequence[Outcome]) -> Goal
 
 # A search's result, with the rig's part in it: its ceiling, disturbed loads, and the cost.
 
-NEAR_CEILING = 0.95
+AT_CEILING = 0.95
 """A result above this share of the rig's own ceiling is generator-limited (How we measure, rule 3)."""
 
 
-def near_ceiling(goal: GoalOutcome, ceiling_fps: float | None) -> bool:
+def at_ceiling(goal: GoalOutcome, ceiling_fps: float | None) -> bool:
     """True where the rig itself hardly does more."""
-    return ceiling_fps is not None and goal.load_fps is not None and goal.load_fps >= ceiling_fps * NEAR_CEILING
+    return ceiling_fps is not None and goal.load_fps is not None and goal.load_fps >= ceiling_fps * AT_CEILING
 
 
-def marked(
+def mark_rig_limits(
     goal: GoalOutcome, ceiling_fps: float | None, spoiled: Sequence[str], maximum_fps: float | None = None
 ) -> GoalOutcome:
     """Say so when it was the rig that set the limit: the DUT does at least this.
@@ -77,10 +77,10 @@ def marked(
             return goal
         detail = f"the rig could not measure {len(spoiled)} load(s) validly; {spoiled[-1]}"
         return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
-    if near_ceiling(goal, ceiling_fps):
+    if at_ceiling(goal, ceiling_fps):
         detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling_fps or 0)} per direction"
         return replace(goal, generator_limited=True, detail=detail)
-    if goal.status is SearchStatus.AT_MAXIMUM and goal.load_fps < NEAR_CEILING * (maximum_fps or 0):
+    if goal.status is SearchStatus.AT_MAXIMUM and goal.load_fps < AT_CEILING * (maximum_fps or 0):
         detail = "the generator held no higher load when the search began"
         return replace(goal, generator_limited=True, detail=detail)
     if spoiled:
@@ -89,7 +89,7 @@ def marked(
     return goal
 
 
-def marked_low(goal: GoalOutcome, *why: str) -> GoalOutcome:
+def mark_slowed(goal: GoalOutcome, *why: str) -> GoalOutcome:
     """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this."""
     if not any(why) or goal.status is SearchStatus.ABORTED:
         return goal
@@ -269,14 +269,14 @@ def _one(
     except InvalidTrialsError as error:
         return _Spoiled(load_fps, str(error), load_fps)
     ratio, result = loss_of(trial), trial.result
-    if result.says_nothing and not result.held_load:
+    if result.inconclusive and not result.sustained_load:
         why = f"{trial.id} {_SHORT.format(format_ratio(result.offered_share))}"
         return _Spoiled(load_fps, why, load_fps * result.offered_share)
-    if result.says_nothing and (ratio > goal.loss_ratio or result.given_up):
-        in_vain = result.dated is not None and ratio <= goal.loss_ratio
+    if result.inconclusive and (ratio > goal.loss_ratio or result.given_up):
+        in_vain = result.judged_windows is not None and ratio <= goal.loss_ratio
         why = f"{trial.id} {_IN_VAIN if in_vain else _UNTOLD}"
         return _Spoiled(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
-    dated = result.dated
+    dated = result.judged_windows
     if dated is None or result.windows is None:
         offered = round(result.offered_fps or load_fps)
         return Confirmation(trial.id, offered, result.due_s, ratio, ratio <= goal.loss_ratio, result.offered)

@@ -1,4 +1,4 @@
-"""Where the host placed the measured CPUs: near or far from one another, and what was measured where."""
+"""Where the host placed the measured CPUs, near or far from one another; and on which topology runs were measured."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ from pytest_nfvperf.ports.datapath import Freezing
 from pytest_nfvperf.ports.generator import DrawsNear, Generator, MeasuresDistance
 from pytest_nfvperf.ports.machine import Clock, Kept
 
-# Where the running test's runs were measured, so that a failure shows the right topology.
-#
-# A comparison deploys many topologies: the last one deployed need not be the one that failed.
+LOOK_EVERY_S = 0.25
+_WORK_S = 0.1
+"""Between rests of the DUT. BFD (RFC 5880) and BGP sessions survive rests far longer than one."""
+
+KEPT = 400
+"""Round trips that are remembered: the bands of a thousand trials. What a host did last year is forgotten."""
+
+_SAVE_EVERY = 50
 
 DeployedOn = tuple[Topology, Dut]
 """What a rig carries."""
@@ -35,7 +40,11 @@ DeployedOn = tuple[Topology, Dut]
 
 @dataclass(slots=True)
 class Places:
-    """The places of one test. ``last``: what was deployed, woken or measured on last."""
+    """What each run of a test was measured on, so that a failure shows the right topology.
+
+    A comparison deploys many topologies: the last one deployed need not be the one that failed. ``last``: what was
+    deployed, woken or measured on last.
+    """
 
     last: DeployedOn | None = None
     _of_run: dict[str, DeployedOn] = field(default_factory=dict)
@@ -44,7 +53,7 @@ class Places:
         self._of_run[run] = self.last = place
 
     def of(self, runs: Iterable[str]) -> tuple[DeployedOn, ...]:
-        """The places of runs, each once, in the order of the runs; those that nobody noted are left out."""
+        """The places of runs, each once, in the order of the runs; unknown runs are left out."""
         return tuple(dict.fromkeys(self._of_run[run] for run in runs if run in self._of_run))
 
     def clear(self) -> None:
@@ -52,26 +61,8 @@ class Places:
         self._of_run.clear()
 
 
-# Keeps the trials of a run to one band of CPU distance (model/traffic/cpu_placement.py).
-#
-# The round trip between generator and DUT CPUs is measured before and after every trial, in a millisecond
-# without frames. Where the band changed, the host moved a CPU, and the trial is invalid. If it is far before a trial,
-# and this machine is known to have a near band, the run waits for that one: while the DUT rests, its CPUs and the
-# generator's wake one another, and a host places a CPU that wakes near the one that woke it. If that does not help in
-# time, what follows is measured far, and its figures say so.
-
-LOOK_EVERY_S = 0.25
-_WORK_S = 0.1
-"""Between rests of the DUT, each of which is far below what BFD (RFC 5880) or a BGP session takes for an end."""
-
-KEPT = 400
-"""Round trips that are remembered: a thousand trials' worth of bands, and what a host did last year is forgotten."""
-
-_SAVE_EVERY = 50
-
-
 class RoundTrips(Protocol):
-    """Round trips seen on this machine, the oldest first, ns."""
+    """Round trips measured on this machine, the oldest first, ns."""
 
     def read(self) -> list[float]: ...
 
@@ -84,12 +75,11 @@ class ForgottenRoundTrips:
     def read(self) -> list[float]:
         return []
 
-    def write(self, trips: Sequence[float]) -> None:
-        """Forgets them."""
+    def write(self, trips: Sequence[float]) -> None: ...
 
 
 class KeptRoundTrips:
-    """Round trips that later runs know of. ``kept``: where, for one fingerprint of machine and CPUs."""
+    """Keeps them for later runs. ``kept``: where, for one fingerprint of machine and CPUs."""
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
@@ -103,7 +93,15 @@ class KeptRoundTrips:
 
 
 class Placement:
-    """The placement of one run's CPUs. ``cpus``: of polling threads. ``waiting``: reports a wait for the near band."""
+    """Keeps the trials of a run to one band of CPU distance (model/traffic/cpu_placement.py).
+
+    It measures the round trip between the CPUs of generator and DUT before and after every trial, in a millisecond
+    without frames. If the band changed, the host moved a CPU, and the trial is invalid. If the CPUs are far apart
+    before a trial, and this machine is known to have a near band, the run waits for it. If that does not help in time,
+    what follows is measured far, and its figures say so.
+
+    ``cpus``: of polling threads. ``waiting``: reports a wait for the near band.
+    """
 
     def __init__(
         self, cpus: Sequence[int], kept: RoundTrips, clock: Clock, waiting: Callable[[str], None] = lambda _: None
@@ -121,7 +119,7 @@ class Placement:
 
     @property
     def bands(self) -> Bands | None:
-        """What is known of this machine so far; None before the first look."""
+        """The bands that this machine has shown; None before the first look."""
         return find_bands(self._seen)
 
     @property
@@ -130,10 +128,10 @@ class Placement:
         return bands_seen(self._placed)
 
     def settle(self, generator: Generator, dut: Freezing | None = None) -> int | None:
-        """Wait for the near band where there is one, and return the round trip, ns; None where nobody can tell.
+        """Wait for the near band if there is one, and return the round trip, ns; None if it cannot be measured.
 
         ``dut`` rests meanwhile, and its CPUs and the generator's wake one another: a host leaves a busy virtual CPU
-        where it is, but places a woken one anew, most often near its waker. Hosts leave CPUs apart for seconds, or for
+        where it is, but places a woken one again, most often near its waker. Hosts leave CPUs apart for seconds, or for
         many minutes. So wait once per far period: after a failed wait, not again until the near band has returned, and
         then for half as long (``Patience``).
         """
@@ -141,18 +139,18 @@ class Placement:
         if trip is None or not self.is_far(trip):
             self._gave_up = False
             return trip
-        return trip if self._gave_up else self._wait(generator, dut, trip)
-
-    def _wait(self, generator: Generator, dut: Freezing | None, trip: int) -> int | None:
+        if self._gave_up:
+            return trip
         until = self._clock.monotonic() + self._patience.allowed_s
-        last: int | None = trip
-        while last is not None and self.is_far(last) and self._clock.monotonic() < until:
-            self._waiting(self._waiting_words(last, until))
+        while trip is not None and self.is_far(trip) and (left := until - self._clock.monotonic()) > 0:
+            near = f" (near: {bands.near})" if (bands := self.bands) is not None else ""
+            apart = f"it keeps generator and DUT {trip} ns apart{near}"
+            self._waiting(f"waiting for the host: {apart}; at most {left:.0f} s more")
             self._draw_near(generator, dut)
-            last = self._look(generator)
-        self._gave_up = last is not None and self.is_far(last)
+            trip = self._look(generator)
+        self._gave_up = trip is not None and self.is_far(trip)
         self._patience.learn(0.0 if self._gave_up else until - self._clock.monotonic())
-        return last
+        return trip
 
     def _draw_near(self, generator: Generator, dut: Freezing | None) -> None:
         apart = self._apart
@@ -167,7 +165,7 @@ class Placement:
             dut.thaw()
 
     def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
-        """Where the CPUs were around a trial, and the reason against it when they moved meanwhile."""
+        """Where the CPUs were around a trial, and the reason against it if they moved meanwhile."""
         after = self._look(generator)
         far = [trip is not None and self.is_far(trip) for trip in (before, after)]
         bands = self.bands
@@ -188,7 +186,7 @@ class Placement:
             self._unsaved = 0
 
     def _look(self, generator: Generator) -> int | None:
-        """The round trip now, ns; None where nobody can tell.
+        """The round trip now, ns; None if it cannot be measured.
 
         One outside the known bands is a disturbed reading, or the first of another band. So it is repeated at once
         until the readings are a band of their own, or one differs: the host leaves its CPUs in a band for longer than
@@ -207,9 +205,7 @@ class Placement:
             if not alike(again, trip):
                 return self._remember(again)
             fresh.append(again)
-        for one in fresh:
-            self._remember(one)
-        return fresh[-1]
+        return [self._remember(one) for one in fresh][-1]
 
     def _read(self, generator: Generator) -> int | None:
         if not self._cpus or not isinstance(generator, MeasuresDistance):
@@ -226,12 +222,5 @@ class Placement:
         return trip
 
     def is_far(self, trip: float) -> bool:
-        """True for a round trip in the far one of two bands."""
         bands = self.bands
         return bands is not None and bands.is_far(trip)
-
-    def _waiting_words(self, trip: int, until: float) -> str:
-        bands = self.bands
-        near = f" (near: {bands.near})" if bands is not None else ""
-        left = until - self._clock.monotonic()
-        return f"waiting for the host: it keeps generator and DUT {trip} ns apart{near}; at most {left:.0f} s more"

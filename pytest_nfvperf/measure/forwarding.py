@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD
-from pytest_nfvperf.measure.confirmation import NEAR_CEILING
+from pytest_nfvperf.measure.confirmation import AT_CEILING
 from pytest_nfvperf.measure.figures import measured_frames
 from pytest_nfvperf.measure.limits import Limits, LimitsOf
-from pytest_nfvperf.measure.measurer import OWN_LIMIT
-from pytest_nfvperf.measure.plateau import OVERLOAD, generator_limited, windows_tell_nothing
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH
+from pytest_nfvperf.measure.plateau import OVERLOAD, generator_limited, judges_whole_trials
+from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -27,20 +27,42 @@ from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import Paced, plateau
 
-# What a fixed load costs: CPUs of polling threads, and latency. A sleeping PMD saves the one and adds the
-# other.
-
 _LOAD_COST_UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
-"""What a reading holds, in which unit."""
+"""What a reading of a load's cost holds, in which unit."""
 
 _SOURCE, _RAN = "pmd-sched", "pmd-sched.run_ns"
 _PERCENTILES = {"load_latency_p50": 50.0, "load_latency_p99": 99.0}
+
+UNITS = {"forwarding_rate": "pps", "packet_time": "ns", "cycles_per_packet": "cycles"}
+"""What a reading of the forwarding rate holds; forwarding_rate per direction, the others over all directions."""
+
+CLEARLY_MORE = 1.02
+"""Offered over received, above which the DUT, and not the generator, set the rate."""
+
+LARGER = (256, 512)
+"""Frame sizes to go up to, in bytes. With 128 the two are about equally slow, and which is the limit is chance."""
+
+WINDOW_S = 0.005
+"""Long enough for a rate within a percent, short enough to lie between two disturbances."""
+
+_LOWER = 0.9
+_LOWEST_TRIES = 8
+_MOST_RAISES = 2
+_WARM_UP_S = 0.15
+_EMPTYING_S = 0.02
+"""Waited after a trial whose losses nobody reads: rings of 4096 frames are empty after a fifth of it at 1 Mpps."""
+
+_OF_WINDOWS = ("forwarding_rate", "packet_time")
+_ALL_DISTURBED = "the machine disturbed every window of every reading; measure again when it is quieter"
 
 
 @checked(traffic=TRAFFIC, profile=one(Profile, "the fixture `profile`"), load_fps=WHOLE_LOAD)
 @dataclass(frozen=True, slots=True)
 class LoadCost:
-    """Reads what a load costs on any topology with generator ports. ``load_fps``: frames/s per direction."""
+    """Reads what a load costs: CPUs of polling threads, and latency. A sleeping PMD saves the one and adds the other.
+
+    Works on any topology with generator ports. ``load_fps``: frames/s per direction.
+    """
 
     traffic: Traffic
     profile: Profile
@@ -60,19 +82,20 @@ class LoadCost:
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         live.learn(self.traffic)
-        directions = live.topology.directions
         spec = TrialSpec(
             traffic=self.traffic,
             load_fps=self.load_fps,
             duration_s=self.profile.comparison_trial_s,
-            directions=directions if self.traffic.bidirectional else directions[:1],
+            directions=directions_of(live.topology, self.traffic),
             latency=True,
             residual_s=self.profile.search_residual_s,
             purpose="cost of a load",
         )
         before = live.counters()
         trial = live.runner.run(spec, remaining_s)
-        values = {"pmd_cores": _cores(before, live.counters()), **_latencies(trial.result)}
+        values = {"pmd_cores": _cores(before, live.counters())}
+        if trial.result.latency is not None:
+            values |= {name: trial.result.latency.percentile_ns(share) for name, share in _PERCENTILES.items()}
         return Reading({name: value for name, value in values.items() if value is not None}, trial.id)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -83,55 +106,26 @@ class LoadCost:
 
 
 def _cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> float | None:
-    """CPUs that the PMD threads used between two looks at them; None where there is none."""
+    """CPUs that the PMD threads used between two snapshots; None without such threads."""
     early, late = (next((one for one in each if one.source == _SOURCE), None) for each in (before, after))
     if early is None or late is None or _RAN not in early.as_dict() or _RAN not in late.as_dict():
         return None
     return (late.as_dict()[_RAN] - early.as_dict()[_RAN]) / (late.time_ns - early.time_ns)
 
 
-def _latencies(result: TrialResult) -> dict[str, float | None]:
-    histogram = result.latency
-    if histogram is None:
-        return {}
-    return {name: histogram.percentile_ns(percentile) for name, percentile in _PERCENTILES.items()}
-
-
-# The forwarding rate at maximum offered load (RFC 2285 section 3.6.2, FRMOL).
-#
-# The generator offers more than the DUT takes, and the rate received is read: a figure in half a second, where
-# a search takes ten. A trial counts if the generator was absent for at most 5 % of the time (which is taken off),
-# and at most 1 % of the PMDs' CPU time was stolen. A load that the generator cannot hold is lowered, for all
-# subjects alike; within 5 % of the rig's own ceiling the DUT forwards *at least* as much.
-
-CLEARLY_MORE = 1.02
-"""Offered over received, above which the DUT, and not the generator, set the rate."""
-
-LARGER = (256, 512)
-"""Frame sizes to go up to, in bytes. With 128 the two are about equally slow, and which is the limit is chance."""
-
-WINDOW_S = 0.005
-"""Long enough for a rate within a percent, short enough to lie between two disturbances."""
-
-_LOWER = 0.9
-_LOWEST_TRIES = 8
-_MOST_RAISES = 2
-_WARM_UP_S = 0.15
-_EMPTYING_S = 0.02
-"""Waited after a trial whose losses nobody reads: rings of 4096 frames are empty after a fifth of it at 1 Mpps."""
-
-UNITS = {"forwarding_rate": "pps", "packet_time": "ns", "cycles_per_packet": "cycles"}
-"""What a reading holds, in which unit; forwarding_rate per direction, the others over all directions."""
-
-
 @dataclass
 class ForwardingRate:
-    """Reads the forwarding rate of one traffic on any topology.
+    """Reads the forwarding rate at maximum offered load (RFC 2285 section 3.6.2, FRMOL) on any topology.
 
-    The load is the same on all topologies. It falls to what the engine holds; on one that dates what is refused it
-    rises until the DUT refuses some. ``larger``: frame sizes in bytes to grow to while the generator is the limit on
-    one of the topologies that begin before the first reading: a datapath copies all of a frame, the embedded generator
-    its head only. ``outpaced``: the DUT that began last forwards more than the generator can send.
+    The generator offers more than the DUT takes, and the rate received is read: a figure in half a second, where a
+    search takes ten. A trial counts if the generator was absent for at most 5 % of the time (which is taken off), and
+    at most 1 % of the PMDs' CPU time was stolen. Within 5 % of the rig's own ceiling the DUT forwards *at least* as
+    much.
+
+    The load is the same on all topologies. It falls to what the engine sustains. With an engine whose windows show what
+    is refused it rises until the DUT refuses some. ``larger``: frame sizes in bytes to grow to while the generator is
+    the limit on one of the topologies that begin before the first reading: a datapath copies all of a frame, the
+    embedded generator its head only. ``outpaced``: the DUT that began last forwards more than the generator can send.
     """
 
     traffic: Traffic
@@ -176,18 +170,14 @@ class ForwardingRate:
         return measured_labels(live, self.traffic)
 
     def facts(self) -> dict[str, Any]:
+        asked, sent = self._asked.frame_label, self.traffic.frame_label
+        grown = f"frames have {sent} bytes: with {asked} a DUT forwards more than the generator can send"
         return {
             **measured_frames(self.traffic),
             "ceiling_fps": self.limits.ceiling_fps if self.limits else None,
             "line_rate_fps": self.limits.line_rate_fps if self.limits else None,
-            "notes": self._notes(),
+            "notes": () if self.traffic == self._asked else (grown,),
         }
-
-    def _notes(self) -> tuple[str, ...]:
-        if self.traffic == self._asked:
-            return ()
-        asked, sent = self._asked.frame_label, self.traffic.frame_label
-        return (f"frames have {sent} bytes: with {asked} a DUT forwards more than the generator can send",)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """InvalidTrialsError for no valid trial within the budget; ValueError for a frame above a port's MTU."""
@@ -202,7 +192,7 @@ class ForwardingRate:
 
     def turn_trial(self, live: LiveTopology, remaining_s: float | None) -> tuple[Trial, Reading]:
         self._was_read = True
-        whole = windows_tell_nothing(live)
+        whole = judges_whole_trials(live)
         residual_s = self.profile.search_residual_s if whole else _EMPTYING_S
         spec = self._spec(live, self.profile.comparison_turn_s, residual_s, "forwarding rate, in turns")
         trial = live.runner.run_once(spec, remaining_s)
@@ -219,7 +209,7 @@ class ForwardingRate:
         profile, limits = self.profile, self._prepare(live)
         spec = self._spec(live, profile.comparison_trial_s, profile.search_residual_s, "forwarding rate")
         trial = live.runner.run(spec, remaining_s)
-        return trial, _reading(trial, limits, whole=windows_tell_nothing(live))
+        return trial, _reading(trial, limits, whole=judges_whole_trials(live))
 
     def _prepare(self, live: LiveTopology) -> Limits:
         if self.limits is None:
@@ -235,33 +225,33 @@ class ForwardingRate:
         self._was_read = False
 
     def _larger(self) -> list[int]:
-        """Frame sizes above the traffic's own that all topologies take which began."""
+        """Frame sizes above the traffic's own that fit the ports of all topologies that began."""
         own = self.traffic.largest_frame_size
         return [size for size in sorted(self.larger) if size > own and _fits(self.traffic, size, self._mtu)]
 
     def _warm_up(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Learn, and ignored trials; where the generator cannot hold the load, lower it until it can."""
+        """Learn, and run trials whose results are ignored until the load is right: see the class."""
         live.learn(self.traffic)
         for _ in range(_LOWEST_TRIES):
             trial = live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
-            if self._dates_refusals(trial):
+            if self._shows_refusals(trial):
                 if not self._raised(trial):
                     break
                 continue
-            if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
+            if not any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid):
                 break
             self.load_fps *= _LOWER
-        self.outpaced = self._dates_refusals(trial) and _generator_is_the_limit(trial)
+        self.outpaced = self._shows_refusals(trial) and _generator_is_the_limit(trial)
         if self.outpaced and self.grows:  # not for a moment's disturbance
             again = live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
             self.outpaced = _generator_is_the_limit(again)
 
-    def _dates_refusals(self, trial: Trial) -> bool:
+    def _shows_refusals(self, trial: Trial) -> bool:
         """True on an engine that can be asked for more than it can send."""
         return trial.result.windows is not None and self.limits is not None and self.limits.line_rate_fps is None
 
     def _raised(self, trial: Trial) -> bool:
-        """Raise the load while the engine sends all, and the DUT takes it all; False once there is enough.
+        """Raise the load while the engine sends all of it, and the DUT takes all; False once it is high enough.
 
         The ceiling that the load comes from may be of a slower hour.
         """
@@ -277,12 +267,11 @@ class ForwardingRate:
         return True
 
     def _spec(self, live: LiveTopology, duration_s: float, residual_s: float, purpose: str) -> TrialSpec:
-        both = live.topology.directions
         return TrialSpec(
             traffic=self.traffic,
             load_fps=max(1, round(self.load_fps)),
             duration_s=duration_s,
-            directions=both if self.traffic.bidirectional else both[:1],
+            directions=directions_of(live.topology, self.traffic),
             latency=False,  # under overload it is the length of the queue
             residual_s=residual_s,
             purpose=purpose,
@@ -292,7 +281,7 @@ class ForwardingRate:
 
 
 def _took_all(trial: Trial) -> bool:
-    """True where the DUT refused nothing in many windows of a trial at overload."""
+    """True if the DUT refused nothing in many windows of a trial at overload."""
     windows = trial.result.windows
     return windows is not None and bool(generator_limited(windows, trial.result.spec.duration_s))
 
@@ -302,7 +291,7 @@ def _generator_is_the_limit(trial: Trial) -> bool:
 
 
 def _outpaced(trial: Trial) -> bool:
-    """True where the generator was too slow for more of an overload than the DUT's rings were.
+    """True if the generator was too slow for more of an overload than the DUT's rings were.
 
     Of 1000 flows the rings refused 1 % and the generator left out 78 % with 64 bytes, 13 and 33 % with 128, 47 and 6 %
     with 256: there the DUT is the limit all the time, with 128 in most windows for a part of each.
@@ -322,9 +311,10 @@ def _fits(traffic: Traffic, frame_size: int, mtu: int) -> bool:
 def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     """A reading of a trial; ``whole``: by its counts, not by its windows.
 
-    A rate that the rig limited is a lower bound.
+    A rate that the rig limited is a lower bound. There is none if all windows were disturbed.
     """
-    result, whole_rate = trial.result, _whole_rate(trial.result)
+    result = trial.result
+    whole_rate = _whole_rate(result)
     rate, paced = (whole_rate, {}) if whole else (_rate(result), _paced(result, limits))
     values = _rate_and_time(rate, len(result.counts))
     if trial.cost.pmd_cycles_per_packet is not None:
@@ -337,25 +327,10 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     return Reading(values, trial.id, at_least, at_most, paced, _rate_and_time(whole_rate, len(result.counts)), missing)
 
 
-_OF_WINDOWS = ("forwarding_rate", "packet_time")
-_ALL_DISTURBED = "the machine disturbed every window of every reading; measure again when it is quieter"
-
-
-def _rate_and_time(rate: float | None, ways: int) -> dict[str, float]:
-    """Frames/s per direction, and ns a packet over all ``ways``, as far as there are any."""
+def _rate_and_time(rate: float | None, directions: int) -> dict[str, float]:
+    """Frames/s per direction, and ns a packet over all directions, as far as there are any."""
     found = {} if rate is None else {"forwarding_rate": rate}
-    return {**found, "packet_time": 1e9 / (rate * ways)} if rate else found
-
-
-def _rate(result: TrialResult) -> float | None:
-    """Frames/s per direction of the undisturbed windows, or of a whole trial that has no windows.
-
-    None where all windows were disturbed.
-    """
-    if result.windows is None:
-        return _whole_rate(result)
-    found = plateau(result.windows, result.spec.duration_s)
-    return None if found is None else found.fps / len(result.counts)
+    return {**found, "packet_time": 1e9 / (rate * directions)} if rate else found
 
 
 def _whole_rate(result: TrialResult) -> float:
@@ -363,16 +338,24 @@ def _whole_rate(result: TrialResult) -> float:
     return (result.received_fps or 0.0) / _present(result)
 
 
+def _rate(result: TrialResult) -> float | None:
+    """Frames/s per direction of the undisturbed windows, None without any; of the whole trial if it has no windows."""
+    if result.windows is None:
+        return _whole_rate(result)
+    found = plateau(result.windows, result.spec.duration_s)
+    return None if found is None else found.fps / len(result.counts)
+
+
 def _paced(result: TrialResult, limits: Limits) -> dict[str, tuple[Paced, ...]]:
     """Rates per direction, and times a packet, by window. At line rate nothing need be refused."""
     if result.windows is None:
         return {}
-    ways, line = len(result.counts), limits.line_rate_fps is not None
-    windows = result.windows.paced(result.spec.duration_s)
-    all_ways = [replace(each, unrefused=each.unrefused and not line) for each in windows if each.value > 0]
+    directions, line = len(result.counts), limits.line_rate_fps is not None
+    paced = result.windows.paced(result.spec.duration_s)
+    total = [replace(each, unrefused=each.unrefused and not line) for each in paced if each.value > 0]
     return {
-        "forwarding_rate": tuple(replace(each, value=each.value / ways) for each in all_ways),
-        "packet_time": tuple(replace(each, value=1e9 / each.value) for each in all_ways),
+        "forwarding_rate": tuple(replace(each, value=each.value / directions) for each in total),
+        "packet_time": tuple(replace(each, value=1e9 / each.value) for each in total),
     }
 
 
@@ -383,12 +366,12 @@ def _present(result: TrialResult) -> float:
 
 
 def _limited(result: TrialResult, rate: float, limits: Limits) -> str:
-    """Why the rig, and not the DUT, set the rate; empty when it was the DUT, or the line."""
+    """Why the rig, and not the DUT, set the rate; "" if it was the DUT, or the line."""
     if result.windows is not None and limits.line_rate_fps is None:
         return generator_limited(result.windows, result.spec.duration_s)
     if limits.line_rate_fps is not None and result.spec.load_fps >= math.floor(limits.line_rate_fps):
         return ""
-    if limits.ceiling_fps is not None and rate >= limits.ceiling_fps * NEAR_CEILING:
+    if limits.ceiling_fps is not None and rate >= limits.ceiling_fps * AT_CEILING:
         return f"generator-limited: within 5 % of its own ceiling of {format_fps(limits.ceiling_fps)} per direction"
     if (result.offered_fps or 0.0) / _present(result) < CLEARLY_MORE * rate:
         return f"generator-limited: hardly more was offered than the {format_fps(rate)} received"

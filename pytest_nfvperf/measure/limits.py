@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.measure.confirmation import NEAR_CEILING
+from pytest_nfvperf.measure.confirmation import AT_CEILING
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import PlateauPoint
@@ -13,15 +13,22 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.machine import Kept
 
-# The rig's own ceiling, measured once and kept (How we measure, rule 3).
-#
-# The cache is keyed by a fingerprint of machine and generator, the port kind, the frame size, the headers and
-# the number of directions. A ceiling does not depend on the flows.
+HELD_AGAIN = 0.98
+"""Share of what the generator offered when it was asked for more: it is to sustain that for a whole search."""
+
+LOWER = 0.9
+"""Share of a load that it did not sustain, if nobody knows what it offered undisturbed."""
+
+UNBOUNDED_FPS = 200e6
+"""Maximum load if neither a line rate nor a ceiling is known."""
+
+HIGHER = 1.05
+"""How far a new ceiling must exceed the known one before the search runs again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """A measured ceiling, frames/s per direction. ``lasting``: not where the host kept the CPUs apart meanwhile."""
+    """A measured ceiling, frames/s per direction. ``lasting``: False if the host kept the CPUs apart meanwhile."""
 
     fps: float
     lasting: bool = True
@@ -31,17 +38,19 @@ Meter = Callable[[Traffic, int], Ceiling]
 
 
 class NoCeilings:
-    """Where the generator's own limit cannot be measured: its ports are cabled to the DUT."""
+    """For generators whose own limit cannot be measured: their ports are cabled to the DUT."""
 
-    def cached(self, traffic: Traffic, directions: int) -> float | None:
-        """Unknown."""
+    def cached(self, traffic: Traffic, directions: int) -> None: ...
 
-    def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Not possible."""
+    def measure(self, traffic: Traffic, directions: int) -> None: ...
 
 
 class CachedCeilings:
-    """Ceilings that are kept for one machine and generator: ``{"vhost-user 64 x2": frames_per_second}``."""
+    """The rig's own ceilings, measured once and kept (How we measure, rule 3).
+
+    The cache is that of one fingerprint of machine and generator. It is keyed by the port kind, the shape of the frames
+    and the number of directions: ``{"vhost-user 64 x2": frames_per_second}``. A ceiling does not depend on the flows.
+    """
 
     def __init__(self, kept: Kept, port_kind: str, meter: Meter) -> None:
         self._kept = kept
@@ -52,7 +61,7 @@ class CachedCeilings:
         return self._known().get(self._key(traffic, directions))
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Measure, and keep the highest that lasted: what a disturbed machine reaches today is no limit tomorrow."""
+        """Measure, and keep the highest lasting one: what a disturbed machine reaches today is no limit tomorrow."""
         ceiling, key = self._meter(traffic, directions), self._key(traffic, directions)
         if ceiling.lasting and ceiling.fps > self._known().get(key, 0.0):
             self._kept.write(self._known() | {key: ceiling.fps})
@@ -66,41 +75,23 @@ class CachedCeilings:
         return dict(known) if isinstance(known, dict) else {}
 
 
-# The load that a generator holds, from a trial in which it fell behind. Pure.
+def sustainable_load(result: TrialResult) -> float:
+    """The load that a generator can sustain, from a trial in which it fell behind; frames/s per direction.
 
-HELD_AGAIN = 0.98
-"""Of what it offered when it was asked for more: it is to hold that for a whole search."""
-
-LOWER = 0.9
-"""Of a load that it did not hold, where nobody knows what it offered undisturbed."""
-
-
-def load_to_hold(result: TrialResult) -> float:
-    """The next load to try, frames/s per direction.
-
-    It is near what the generator offered in undisturbed windows. What the machine took from it says nothing of the
-    load: seen in ten warm-ups at 8.4 Mpps, the generator offered 7.45 to 7.66 Mpps in those windows, and 6.9 to 7.4
-    over all, and each search ended at what it had offered.
+    It is a little less than what the generator offered in undisturbed windows. What the machine took from it says
+    nothing about the load: seen in ten warm-ups at 8.4 Mpps, the generator offered 7.45 to 7.66 Mpps in those windows,
+    and 6.9 to 7.4 in all, and each search ended at what it had offered.
     """
     load, alone = result.spec.load_fps, result.undisturbed
     if alone is not None and alone.enough:
         return load * (1 - alone.skipped_ratio) * HELD_AGAIN
-    # An overloaded tester may have offered far less than it was asked for: there it begins to be usable.
+    # An overloaded tester may have offered far less than it was asked for: at that load it begins to be usable.
     return min(load * LOWER, result.offered_fps or load)
-
-
-# What bounds the load of a search: the rig's own ceiling, and the line. Pure.
-
-UNBOUNDED_FPS = 200e6
-"""Maximum load where neither a line rate nor a ceiling is known."""
-
-HIGHER = 1.05
-"""A ceiling that is so much above the one that is known: the machine, or what measured that one, was slower."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds any load for one traffic, frames/s per direction; None where unknown."""
+    """What bounds any load for one traffic, frames/s per direction; None if unknown."""
 
     ceiling_fps: float | None
     line_rate_fps: float | None
@@ -114,15 +105,15 @@ class Limits:
 LimitsOf = Callable[[LiveTopology, Traffic], Limits]
 
 
-def above_the_ceiling(limits: Limits, plateau: Sequence[PlateauPoint], trials: Sequence[Trial]) -> Limits | None:
-    """Limits with what the generator offered in a plateau near the known ceiling, or above it; None where that stands.
+def raised_by_plateau(limits: Limits, plateau: Sequence[PlateauPoint], trials: Sequence[Trial]) -> Limits | None:
+    """Limits with a higher ceiling: what the generator offered in a plateau at the known one; None if that one stands.
 
-    What measures a ceiling only loops frames, but DUTs can be faster: seen with 1518 bytes, OVS forwarded 3.15 Mpps
+    A ceiling is measured by looping frames, but DUTs can be faster: seen with 1518 bytes, OVS forwarded 3.15 Mpps
     where the ceiling was 2.42, and a search that ended there reported *at least*.
     """
     ceiling = limits.ceiling_fps
     read = [point for point in plateau if not point.at_least]
-    if ceiling is None or not read or read[0].fps < NEAR_CEILING * ceiling:
+    if ceiling is None or not read or read[0].fps < AT_CEILING * ceiling:
         return None
-    offered = next(load_to_hold(trial.result) for trial in trials if trial.id == read[0].trial_id)
+    offered = next(sustainable_load(trial.result) for trial in trials if trial.id == read[0].trial_id)
     return replace(limits, ceiling_fps=offered) if offered >= HIGHER * ceiling else None

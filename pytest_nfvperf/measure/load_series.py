@@ -16,23 +16,22 @@ from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossP
 from pytest_nfvperf.model.traffic.trial import MOST_NOT_OFFERED, TrialResult
 from pytest_nfvperf.ports.datapath import Offloading
 
-# Where flows were handled, asked right after a measurement on a testbed that wants them in hardware.
+_UNKNOWN_WHOSE = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
+
+_FIRST_BURST_S = 0.01
+_BURST_RESOLUTION = 0.02
+"""Bisection stops when the burst is known to this share of itself."""
 
 
 def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare | None:
-    """The flows of the datapath now: OVS forgets idle ones after 10 s.
+    """Where the datapath handles its flows, asked right after a measurement: OVS forgets idle ones after 10 s.
 
-    None where the testbed asks for no hardware offload (label ``offload``), or nobody can say.
+    None if the testbed asks for no hardware offload (label ``offload``), or the datapath cannot say.
     """
     built = live.deployment.built
     if labels.get("offload") != "on" or not isinstance(built, Offloading):
         return None
     return built.offload_share()
-
-
-# Measurements that are not searches: loss curve, latency profile, back-to-back bursts.
-
-_UNTOLD = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
 
 
 def loss_curve(
@@ -54,9 +53,8 @@ def loss_curve(
 
 
 def loss_point(trial: Trial) -> LossPoint:
-    """The loss of one trial, of the load that was offered."""
     result = trial.result
-    counted, load_fps = result.dated or result, result.spec.load_fps
+    counted, load_fps = result.judged_windows or result, result.spec.load_fps
     point = LossPoint(
         load_fps,
         loss_of(trial),
@@ -66,15 +64,15 @@ def loss_point(trial: Trial) -> LossPoint:
         offered_fps=round(load_fps * result.offered_share),
         short=short_of_load(result),
     )
-    if not result.says_nothing:
+    if not result.inconclusive:
         return point
     by_rule = trial.ledger.by_rule / result.offered if trial.ledger is not None and result.offered else 0.0
-    return replace(point, at_most=_UNTOLD, by_rule=by_rule)
+    return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=by_rule)
 
 
 def short_of_load(result: TrialResult) -> str:
-    """Why a trial measured nothing at its load: the generator offered less; "" where it held the load."""
-    if result.held_load:
+    """Why a trial measured nothing at its load: the generator offered less; "" if it sustained the load."""
+    if result.sustained_load:
         return ""
     load_fps, share = result.spec.load_fps, result.offered_share
     return (
@@ -88,24 +86,28 @@ def latency_profile(
 ) -> tuple[LatencyPoint, ...]:
     """Latency at given loads; ``loads`` is ((name, frames/s per direction), ...), e.g. ("50 % of pdr", 2e6).
 
-    A load at which the rig spoiled all trials has a point without latency, which says why.
+    If the rig disturbed all trials at a load, its point has no latency and says why.
     """
-    return tuple(_latency_at(measurer, name, load, trial_s) for name, load in loads)
+
+    def point_at(name: str, load_fps: float) -> LatencyPoint:
+        try:
+            trial = measurer.measure(trial_s, load_fps, f"latency at {name}", measurer.repeats_left)
+        except InvalidTrialsError as error:
+            return _no_latency(name, round(load_fps), error.trials[-1].id, str(error))
+        return latency_point(name, trial)
+
+    return tuple(point_at(name, load_fps) for name, load_fps in loads)
 
 
-def _latency_at(measurer: LoadMeasurer, name: str, load_fps: float, trial_s: float) -> LatencyPoint:
-    try:
-        return latency_point(name, measurer.measure(trial_s, load_fps, f"latency at {name}", measurer.repeats_left))
-    except InvalidTrialsError as error:
-        nothing = (None,) * 6
-        return LatencyPoint(name, round(load_fps), error.trials[-1].id, *nothing, samples=0, spoiled=str(error))
+def _no_latency(name: str, load_fps: int, trial_id: str, why: str) -> LatencyPoint:
+    return LatencyPoint(name, load_fps, trial_id, None, None, None, None, None, None, samples=0, spoiled=why)
 
 
 def latency_point(name: str, trial: Trial) -> LatencyPoint:
-    """The latency of one trial; ``name`` says at what load ("50 % of pdr"). None where it fell short of that load."""
+    """The latency of one trial; ``name``: of its load ("50 % of pdr"). No figures if it fell short of that load."""
     histogram, load, short = trial.result.latency, trial.result.spec.load_fps, short_of_load(trial.result)
     if histogram is None or not histogram.total or short:
-        return LatencyPoint(name, load, trial.id, None, None, None, None, None, None, 0, spoiled=short)
+        return _no_latency(name, load, trial.id, short)
     p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
     return LatencyPoint(name, load, trial.id, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, histogram.total)
 
@@ -116,40 +118,28 @@ def back_to_back(
     """Longest burst at the maximum rate without loss (RFC 9004): the mean of ``repeats`` searches.
 
     ``maximum_fps``: burst rate per direction. ``longest_s``: the longest burst tried (RFC 9004: 2 s).
-    ``throughput_fps``: for the corrected buffer time, None if unknown. A lower bound where the rig disturbed bursts.
-    Unlimited when even the longest burst lost nothing: then there is no buffer to speak of.
+    ``throughput_fps``: for the corrected buffer time, None if unknown. A lower bound if the rig disturbed bursts.
+    Unlimited if even the longest burst lost nothing: then there is no buffer to speak of.
     """
     bursts = [_longest_burst(measurer, maximum_fps, longest_s) for _ in range(repeats)]
     mean = fmean(bursts)
     unlimited = min(bursts) >= int(maximum_fps * longest_s)
-    spoiled = f"the rig spoiled longer bursts: {measurer.spoiled[0]}" if measurer.spoiled and not unlimited else ""
-    open_ended = unlimited or spoiled
-    corrected = None if open_ended else _corrected_buffer_s(mean, maximum_fps, throughput_fps)
-    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected, unlimited, spoiled)
-
-
-def _corrected_buffer_s(mean_burst: float, maximum_fps: float, throughput_fps: float | None) -> float | None:
-    """RFC 9004 section 5.4: the implied time, less what was forwarded while the burst arrived."""
-    if throughput_fps is None:
-        return None
-    implied = mean_burst / maximum_fps
-    return implied * (1 - min(1.0, throughput_fps / maximum_fps))
-
-
-_FIRST_BURST_S = 0.01
-_BURST_RESOLUTION = 0.02
-"""Bisection stops when the burst is known to this share of itself."""
+    disturbed = f"the rig disturbed longer bursts: {measurer.disturbed_loads[0]}" if measurer.disturbed_loads else ""
+    at_least = "" if unlimited else disturbed
+    corrected_s = None
+    if not unlimited and not at_least and throughput_fps is not None:
+        # RFC 9004 section 5.4: the implied time, less what was forwarded while the burst arrived.
+        corrected_s = mean / maximum_fps * (1 - min(1.0, throughput_fps / maximum_fps))
+    return BackToBack(round(maximum_fps), tuple(bursts), mean, corrected_s, unlimited, at_least)
 
 
 def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) -> int:
-    """Frames per direction of the longest lossless burst, by upward from 10 ms, then by bisection."""
-    low, high = 0.0, longest_s
-    burst = min(longest_s, _FIRST_BURST_S)
-    while burst < longest_s and _lossless(measurer, load_fps, burst):
-        low, burst = burst, min(longest_s, burst * 4)
-    if burst >= longest_s and _lossless(measurer, load_fps, longest_s):
+    """Frames per direction of the longest lossless burst: upwards from 10 ms, then by bisection."""
+    low, high = 0.0, min(longest_s, _FIRST_BURST_S)
+    while high < longest_s and _lossless(measurer, load_fps, high):
+        low, high = high, min(longest_s, high * 4)
+    if high >= longest_s and _lossless(measurer, load_fps, longest_s):
         return int(load_fps * longest_s)
-    high = burst
     while high - low > max(1 / load_fps, high * _BURST_RESOLUTION):
         middle = (low + high) / 2
         if _lossless(measurer, load_fps, middle):
@@ -160,8 +150,8 @@ def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) ->
 
 
 def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
-    """False also where the rig spoils every repeat, or the burst: so the longest lossless one is never overstated."""
-    if load_fps * burst_s < 1:  # no frame at all, of which nobody can lose or withhold one
+    """False also if the rig disturbs every repeat, or the burst: the longest lossless one is never overstated."""
+    if load_fps * burst_s < 1:  # no frame at all, which nobody can lose or withhold
         return True
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
     if trial is None or loss_of(trial) != 0:
@@ -169,16 +159,16 @@ def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
     # A burst with holes is none, though its undisturbed windows were at full rate: queues drain in the holes.
     result = trial.result
     if result.offered < (1 - MOST_NOT_OFFERED) * result.intended:
-        share = format_ratio(result.offered / result.intended)
-        measurer.spoiled.append(f"{trial.id}: the generator offered {share} of a burst of {format_seconds(burst_s)}")
+        share, burst = format_ratio(result.offered / result.intended), format_seconds(burst_s)
+        measurer.disturbed_loads.append(f"{trial.id}: the generator offered {share} of a burst of {burst}")
         return False
     return True
 
 
 def no_burst(failed: Sequence[str], ceiling_fps: float | None) -> str:
-    """Why there is no longest burst: the rates at which the rig held none, each with what spoiled it."""
+    """Why there is no longest burst. ``failed``: the rates at which the rig sustained none, each with the reason."""
     ceiling = format_fps(ceiling_fps) if ceiling_fps else "unknown"
     return (
-        f"the rig held no burst at any rate, its ceiling measured anew being {ceiling} per direction; tried "
+        f"the rig sustained no burst at any rate; its ceiling, measured again, is {ceiling} per direction; tried "
         f"{', '.join(failed)}: leave the machine alone meanwhile, or give the generator a CPU of its own"
     )

@@ -12,9 +12,9 @@ from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialSpec
 
-MAX_SPOILED_LOADS = 4
+MAX_DISTURBED_LOADS = 4
 
-OWN_LIMIT = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
+LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
 
 WARM_UP = "warm-up"
@@ -42,11 +42,15 @@ CLOSE = 1.05
 class LoadMeasurer:
     """Measures one traffic profile on one live topology at any load.
 
-    ``residual_s``: wait for residual frames after each trial (RFC 2544 section 23). ``estimate_s``: of the whole
-    search. ``trials``: everything measured, in order; of repeated trials the valid one. ``spoiled``: why loads could
-    not be measured; ``too_high``: how many of those the rig could not send. ``watch``: looks at routing sessions around
-    each trial. ``patience_s``: left for trials that were inconclusive. ``windowed``: False where whole trials are
-    judged (measure/plateau.py).
+    Attributes:
+        residual_s: wait for residual frames after each trial (RFC 2544 section 23).
+        estimate_s: of the whole search.
+        trials: everything measured, in order; of repeated trials the valid one.
+        disturbed_loads: loads that could not be measured, each with the reason.
+        too_high: how many of those the rig could not send.
+        watch: looks at routing sessions around each trial.
+        patience_s: left for invalid and inconclusive trials.
+        windowed: False if whole trials are judged (measure/plateau.py).
     """
 
     runner: TrialRunner
@@ -55,7 +59,7 @@ class LoadMeasurer:
     residual_s: float = 0.1
     estimate_s: float | None = None
     trials: list[Trial] = field(default_factory=list)
-    spoiled: list[str] = field(default_factory=list)
+    disturbed_loads: list[str] = field(default_factory=list)
     started: float | None = None
     too_high: int = 0
     watch: SessionWatch | None = None
@@ -83,7 +87,7 @@ class LoadMeasurer:
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
         trial = self._valid(spec, repeats)
         for _ in range(_AGAIN if repeats is None else repeats):
-            if self.patience_s <= 0 or not trial.result.says_nothing:
+            if self.patience_s <= 0 or not trial.result.inconclusive:
                 break
             self.patience_s -= trial.wall_s
             trial = self._valid(spec, repeats)
@@ -108,21 +112,21 @@ class LoadMeasurer:
         """One valid trial; None where the rig disturbed every repeat at this load, or never offered it.
 
         A search then goes on below, and its result is a lower bound. A load that is only too high for the rig counts
-        for nothing; after MAX_SPOILED_LOADS others InvalidTrialsError says that the rig cannot carry a search.
+        for nothing; after MAX_DISTURBED_LOADS others InvalidTrialsError says that the rig cannot carry a search.
         ``goes_lower``: the next load is a lower one where this one was disturbed.
         """
         try:
             trial = self.measure(duration_s, load_fps, purpose)
-            if trial.result.held_load or not trial.result.says_nothing:
+            if trial.result.sustained_load or not trial.result.inconclusive:
                 return trial
             share = format_ratio(trial.result.offered_share)
-            self.spoiled.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
+            self.disturbed_loads.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
             self.too_high += goes_lower
             return None
         except InvalidTrialsError as error:
-            self.spoiled.append(f"{format_fps(load_fps)}: {error}")
+            self.disturbed_loads.append(f"{format_fps(load_fps)}: {error}")
             self.too_high += goes_lower and _too_high(error)
-            if len(self.spoiled) - self.too_high >= MAX_SPOILED_LOADS:
+            if len(self.disturbed_loads) - self.too_high >= MAX_DISTURBED_LOADS:
                 raise
             return None
 
@@ -143,7 +147,7 @@ class LoadMeasurer:
     def apart(self) -> str:
         """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else empty."""
         searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
-        placed = (result.placement for result in searched if result.dated is None)
+        placed = (result.placement for result in searched if result.judged_windows is None)
         return next((place.apart for place in placed if place is not None and place.apart), "")
 
     def disturbed(self, goal: GoalOutcome) -> str:
@@ -154,7 +158,7 @@ class LoadMeasurer:
         judged = [
             each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
         ]
-        found = [trial for trial in judged if trial.result.says_nothing]
+        found = [trial for trial in judged if trial.result.inconclusive]
         if not found or any(_refuted_close(trial, goal) for trial in judged):
             return ""
         return (
@@ -206,13 +210,13 @@ class LoadLimits:
 
 def _too_high(error: InvalidTrialsError) -> bool:
     """True where most of the trials were spoiled by their own load: a lower one is easier, and the search goes on."""
-    own = [any(reason.code in OWN_LIMIT for reason in trial.result.invalid) for trial in error.trials]
+    own = [any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid) for trial in error.trials]
     return sum(own) * 2 > len(own)
 
 
 def _refuted_close(trial: Trial, goal: GoalOutcome) -> bool:
     result, load = trial.result, goal.reported_fps
-    if load is None or not load < result.spec.load_fps <= CLOSE * load or not result.valid or result.says_nothing:
+    if load is None or not load < result.spec.load_fps <= CLOSE * load or not result.valid or result.inconclusive:
         return False
     alone = result.undisturbed
     if alone is None:

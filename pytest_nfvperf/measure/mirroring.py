@@ -1,12 +1,12 @@
-"""What a mirror costs, and whether it is complete: both of one topology, in one reading of two trials.
+"""What a mirror costs, and whether it is complete: one reading of a topology is two trials.
 
-The one at maximum offered load gives the forwarding rate. The one at a set load, at which nothing need be dropped,
+The trial at maximum offered load gives the forwarding rate. The one at a set load, at which nothing need be dropped,
 gives the copies received over those expected: one each time that a frame crosses the mirrored bridge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pytest_nfvperf.measure import forwarding
 from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import RepeatBudget
 from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
@@ -41,17 +41,22 @@ the set load, the rest at maximum offered load."""
 
 _RESIDUAL_S = 0.1
 
-
 FORWARDING_RATE, NDR = "forwarding rate", "ndr"
+
+CALM_FPS = 50_000
+"""Frames/s that any testbed mirrors without loss."""
+
+_LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
+"""Reasons that spoil a load but no count: each frame that was sent must have been copied."""
 
 
 @checked(share=optional(number(0, 1, above=True)), fps=optional(LOAD), share_of=TEXT)
 @dataclass(frozen=True, slots=True)
 class MirrorLoad:
-    """At which load completeness is read: a share of what is forwarded without the mirror, or a rate.
+    """The load at which completeness is read: a share of what is forwarded without the mirror, or a rate.
 
-    ``share``: of the rate that ``share_of`` names. ``fps``: frames/s per direction; one of the two is given.
-    ``share_of``: "forwarding rate", at maximum offered load; or "ndr", which is searched for once.
+    Give one of the two. ``share``: of the rate that ``share_of`` names. ``fps``: frames/s per direction. ``share_of``:
+    "forwarding rate", at maximum offered load; or "ndr", which is searched for once.
     """
 
     share: float | None = None
@@ -73,7 +78,7 @@ class MirrorLoad:
 
 @dataclass
 class MirrorCost:
-    """Reads forwarding and mirroring on any topology; the first one read is the one without mirrors.
+    """Reads forwarding and mirroring on any topology. The first one read is the one without mirrors.
 
     ``find_ndr``: searches for the NDR of a topology, frames/s per direction. ``forwarded``: rates without a mirror that
     the load can be a share of, frames/s per direction. ``counted``: by name of the topology, the build of it whose
@@ -115,8 +120,7 @@ class MirrorCost:
         """Only a build's first turn counts copies at the set load: unlike rates, they need no neighbour in time."""
         trial, reading = self._forwarding.turn_trial(live, remaining_s)
         if live.topology.mirrors and self.counted.get(live.name) is live:
-            values = {**reading.values, **_overloaded_values(trial, copies_of(live, trial))}
-            return replace(reading, values=values)
+            return replace(reading, values={**reading.values, **_overloaded_values(live, trial)})
         found = self._with_copies(live, (trial, reading), remaining_s)
         self.counted[live.name] = live
         return found
@@ -128,7 +132,7 @@ class MirrorCost:
         return self._forwarding.facts()
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """InconclusiveError where the load is a share of the NDR, and none was found; DutFailure for no NDR."""
+        """InconclusiveError if the load is a share of the NDR, and none was found; DutFailure for no NDR."""
         self._search_if_needed(live)
         return self._with_copies(live, self._forwarding.measure(live, remaining_s), remaining_s)
 
@@ -137,7 +141,7 @@ class MirrorCost:
             self.forwarded.append(self.find_ndr(live, self.traffic))
 
     def _note_forwarded(self, trial: Trial, reading: Reading) -> None:
-        """Keep what the load is a share of: the trial's mean where none of its windows was undisturbed."""
+        """Keep what the load is a share of: the trial's mean if none of its windows was undisturbed."""
         rate = reading.values.get("forwarding_rate", trial.result.received_fps)
         if self.load.share_of == FORWARDING_RATE and rate:
             self.forwarded.append(rate)
@@ -147,31 +151,30 @@ class MirrorCost:
         if not live.topology.mirrors:
             self._note_forwarded(trial, reading)
             return reading
-        overloaded = copies_of(live, trial)
-        calm = counted_trial(live, self._calm(live), self.profile.invalid_trial_budget, remaining_s)
-        values = {**reading.values, **_overloaded_values(trial, overloaded), **_calm_values(copies_of(live, calm))}
-        return replace(reading, values=values, evidence=calm.id)
-
-    def _calm(self, live: LiveTopology) -> TrialSpec:
-        both = live.topology.directions
-        return TrialSpec(
+        spec = TrialSpec(
             traffic=self.traffic,
             load_fps=max(1, round(self.load.of(min(self.forwarded, default=self._forwarding.load_fps)))),
             duration_s=self.profile.comparison_trial_s,
-            directions=both if self.traffic.bidirectional else both[:1],
+            directions=directions_of(live.topology, self.traffic),
             latency=False,
             residual_s=_RESIDUAL_S,
             purpose="mirror completeness",
         )
+        values = {**reading.values, **_overloaded_values(live, trial)}
+        at_load = counted_trial(live, spec, self.profile.invalid_trial_budget, remaining_s)
+        copies = copies_of(live, at_load)
+        if copies.expected and not copies.missing:
+            values["mirror_completeness"] = copies.received / copies.expected
+        return replace(reading, values=values, evidence=at_load.id)
 
 
 def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDelta]) -> list[InvalidReason]:
-    """Copies that did not fit into a monitor's ring while the generator did not read it are the rig's loss.
+    """Reasons why missing copies are the rig's loss.
 
-    So are those of frames that it sent late, all at once. Frames that waited because the DUT took none are no burst:
-    they leave as the DUT takes them.
+    Either they did not fit into a monitor's ring while the generator did not read it. Or it sent their frames late, all
+    at once. Frames that waited because the DUT took none are no burst: they leave as the DUT takes them.
     """
-    moved = _moves(changes)
+    moved = {change.name: change.delta for change in changes}
     found = copy_counts(live.topology, result, moved)
     read = {port.name for port in live.topology.ports if port.role is PortRole.MONITOR and not port.unread}
     outputs = {mirror.output for mirror in live.topology.mirrors}
@@ -183,39 +186,28 @@ def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDe
         return [
             InvalidReason(Reason.LATE_POLL, f"{full} copies found full the ring by which the generator reads {names}")
         ]
-    return list(_overflows(result, found.expected))
-
-
-def _overflows(result: TrialResult, expected: int) -> Iterator[InvalidReason]:
-    """What brings more copies at once than a monitor's ring holds; ``expected``: copies of the trial."""
     elapsed_ns = max((count.elapsed_ns for count in result.counts), default=0)
     sent = sum(count.sent for count in result.counts)
     gap_ns, burst = result.health.longest_poll_gap_ns or 0, result.health.largest_burst or 0
-    unread = expected * gap_ns // elapsed_ns if elapsed_ns else 0
-    at_once = expected * burst // sent if sent else 0
-    for copies, what in (
+    unread = found.expected * gap_ns // elapsed_ns if elapsed_ns else 0
+    at_once = found.expected * burst // sent if sent else 0
+    causes = (
         (unread, f"the generator did not read for {gap_ns / 1e6:.1f} ms"),
         (at_once, f"the generator sent {burst} frames at once"),
-    ):
-        if copies > RX_DESCRIPTORS:
-            detail = f"{what}, which have {copies} copies; a monitor's ring holds {RX_DESCRIPTORS}"
-            yield InvalidReason(Reason.LATE_POLL, detail)
-
-
-def _moves(changes: Sequence[CounterDelta]) -> dict[str, int]:
-    return {change.name: change.delta for change in changes}
-
-
-_LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
-"""Reasons that spoil a load but no count: each frame that was sent must have been copied."""
+    )
+    return [
+        InvalidReason(Reason.LATE_POLL, f"{what}, which have {copies} copies; a monitor's ring holds {RX_DESCRIPTORS}")
+        for copies, what in causes
+        if copies > RX_DESCRIPTORS
+    ]
 
 
 def counted_trial(
     live: LiveTopology, spec: TrialSpec, repeats: int, remaining_s: float | None = None, *, whole: bool = False
 ) -> Trial:
-    """A trial whose counts are valid, even where it missed its load; InvalidTrialsError where no repeat gave one.
+    """A trial whose counts are valid, even if it missed its load; InvalidTrialsError if no repeat gave one.
 
-    ``whole``: where it missed its load, it must not have lost a frame: each is awaited at every crossing.
+    ``whole``: a trial that missed its load must not have lost a frame: each is awaited at every crossing.
     """
     budget = RepeatBudget(repeats)
     while True:
@@ -226,19 +218,20 @@ def counted_trial(
             also=lambda result, changes: _unread(live, result, changes),
             anywhere=spec.load_fps <= CALM_FPS,
         )
-        borne = _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
-        if all(reason.code in borne for reason in trial.result.invalid):
+        tolerated = _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
+        if all(reason.code in tolerated for reason in trial.result.invalid):
             return trial
-        budget.spend(trial, borne)
+        budget.spend(trial, tolerated)
 
 
 def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:
     """Copies of a trial's frames: expected, received, dropped on the way."""
-    moved = _moves(trial.ledger.deltas) if trial.ledger is not None else {}
-    return copy_counts(live.topology, trial.result, moved)
+    changes = trial.ledger.deltas if trial.ledger is not None else ()
+    return copy_counts(live.topology, trial.result, {change.name: change.delta for change in changes})
 
 
-def _overloaded_values(trial: Trial, overloaded: CopyCounts) -> dict[str, float]:
+def _overloaded_values(live: LiveTopology, trial: Trial) -> dict[str, float]:
+    overloaded = copies_of(live, trial)
     seconds = max(count.elapsed_ns for count in trial.result.counts) / 1e9
     values = {"mirror_rate": overloaded.received / seconds} if seconds > 0 else {}
     if overloaded.expected and not overloaded.missing:
@@ -246,16 +239,6 @@ def _overloaded_values(trial: Trial, overloaded: CopyCounts) -> dict[str, float]
         values["mirror_dropped"] = sum(overloaded.dropped.values()) / overloaded.expected
         values["mirror_unexplained"] = abs(overloaded.unexplained) / overloaded.expected
     return values
-
-
-def _calm_values(calm: CopyCounts) -> dict[str, float]:
-    if not calm.expected or calm.missing:
-        return {}
-    return {"mirror_completeness": calm.received / calm.expected}
-
-
-CALM_FPS = 50_000
-"""Frames/s that any testbed mirrors without loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +251,7 @@ class CopyTrials:
     def __call__(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
         """Learn, send, count.
 
-        InconclusiveError where no frame crossed a mirror, or nobody counts how many did: "0 of 0 copies" is no pass.
+        InconclusiveError if no frame crossed a mirror, or nobody counts how many did: "0 of 0 copies" is no pass.
         """
         found = self.send(live, traffic, load_fps=load_fps)
         if found.missing:
@@ -280,12 +263,11 @@ class CopyTrials:
         """As a call, but without a look at the counts: for callers that only need frames to have passed."""
         check_live("copies", live, traffic)
         live.learn(traffic)
-        both = live.topology.directions
         spec = TrialSpec(
             traffic=traffic,
             load_fps=load_fps,
             duration_s=self.profile.comparison_trial_s,
-            directions=both if traffic.bidirectional else both[:1],
+            directions=directions_of(live.topology, traffic),
             latency=True,  # whole frames are compared by the samples of latency
             residual_s=_RESIDUAL_S,
             purpose="copies",

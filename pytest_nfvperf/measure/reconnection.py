@@ -1,4 +1,4 @@
-"""How long a restart of the DUT interrupts what two namespaces send to each other, for a study to compare."""
+"""How long a restart of the DUT interrupts what two namespaces send to each other, as figures that a study compares."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.streams import Reconnection, longest_gap_ns
 from pytest_nfvperf.ports.datapath import Restart
 from pytest_nfvperf.ports.machine import Clock
-from pytest_nfvperf.ports.streams import Reachability, StreamEnd, Watch
+from pytest_nfvperf.ports.streams import Reachability, StreamEnd
 
 UNITS = {"reconnect_time": "s", "restart_time": "s"}
-"""What a reading holds, in which unit."""
 
 _BEFORE_S, _AGAIN_S = 10.0, 30.0
 _LOOK_ON_S = 0.5
-"""After the first datagram came again: the DUT may still replace what it remembered of flows."""
+"""After the first datagram arrived again: the DUT may still replace the flows that it remembered."""
 _READING_S = 3.0
 
 
@@ -50,7 +49,7 @@ class ReconnectTime:
         return _READING_S
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """UnavailableError for a DUT that nobody can restart; DutFailure where they do not reach each other again."""
+        """UnavailableError for a DUT that cannot be restarted; DutFailure if they do not reach each other again."""
         restart, reachability = live.deployment.restart, live.deployment.reachability
         if restart is None or reachability is None:
             raise UnavailableError(f"nobody here can restart the datapath {live.datapath_kind!r}, and watch meanwhile")
@@ -68,9 +67,8 @@ class ReconnectTime:
     def _watched(
         self, live: LiveTopology, restart: Restart, reachability: Reachability, between: tuple[StreamEnd, StreamEnd]
     ) -> Reconnection:
-        client, server = between
         clock = self.context.clock
-        with reachability.watch(client, server) as watch:
+        with reachability.watch(*between) as watch:
             if not watch.await_one(_BEFORE_S):
                 raise TestbedError(_unreached(live, between, _BEFORE_S, "before a restart of the DUT"))
             began_ns = _now_ns(clock)
@@ -79,7 +77,14 @@ class ReconnectTime:
             if not watch.await_one(_AGAIN_S):
                 raise DutFailure(_unreached(live, between, _AGAIN_S, "after a restart of the DUT"))
             clock.sleep(_LOOK_ON_S)
-            return _reconnection(watch, began_ns, restarted_ns, _now_ns(clock))
+            now_ns, arrived = _now_ns(clock), watch.arrived()
+            return Reconnection(
+                outage_ns=longest_gap_ns(arrived, began_ns, now_ns),
+                restart_ns=restarted_ns - began_ns,
+                interval_ns=watch.interval_ns,
+                sent=watch.sent,
+                arrived=len(arrived),
+            )
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         return {"topology": live.name, "datapath": live.datapath_kind}
@@ -90,17 +95,6 @@ class ReconnectTime:
 
 def _now_ns(clock: Clock) -> int:
     return int(clock.monotonic() * 1e9)
-
-
-def _reconnection(watch: Watch, began_ns: int, restarted_ns: int, now_ns: int) -> Reconnection:
-    arrived = watch.arrived()
-    return Reconnection(
-        outage_ns=longest_gap_ns(arrived, began_ns, now_ns),
-        restart_ns=restarted_ns - began_ns,
-        interval_ns=watch.interval_ns,
-        sent=watch.sent,
-        arrived=len(arrived),
-    )
 
 
 def _unreached(live: LiveTopology, between: tuple[StreamEnd, StreamEnd], deadline_s: float, when: str) -> str:

@@ -35,21 +35,30 @@ from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler
 from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 
-# What a rig is made of: factories that a backend hands over.
-
 LedgerFactory = Callable[[Topology, TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
+
+_NO_MAC = "00:00:00:00:00:00"
+"""For a host whose kernel chose the address: the generator passes its frames on unchanged."""
+
+LINK_DEADLINE_S = 10.0
+MAX_RECOVERIES = 2
+"""How often a broken testbed is rebuilt in one run before later tests cite the first cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class RigParts:
-    """The parts of a rig. Most are factories, because a broken rig is built anew. None: the testbed does not have it.
+    """The parts of a rig, which a backend makes. Most are factories, because a broken rig is rebuilt.
 
-    ``pmd_cpus``: number of CPUs of poll-mode threads, 0 if unknown. ``polling_cpus``: their distance from the
-    generator's is watched; ``round_trips``: seen before. ``make_profiler``: of the CPUs of DUT and streams. ``vnfs``:
-    starts VNFs that are processes; None where there is only the generator's loop. ``beside``: the parts of one more rig
-    that shares the CPUs: while one works the others are frozen. ``room_beside``: for how many more there is memory now;
-    0 where the testbed has but one DUT. ``check_cabling``: raises TestbedError when cables are not where the testbed
-    file says.
+    Attributes:
+        make_streams, make_cpu_accounting, make_requests, make_connects, reachability: None if the testbed has none.
+        pmd_cpus: number of CPUs of poll-mode threads, 0 if unknown.
+        polling_cpus: CPUs whose distance from the generator's is watched.
+        round_trips: measured before.
+        make_profiler: of the CPUs of DUT and streams.
+        vnfs: starts VNFs that are processes; None if there is only the generator's loop.
+        check_cabling: raises TestbedError if cables are not where the testbed file says.
+        beside: the parts of one more rig that shares the CPUs: while one works the others are frozen.
+        room_beside: for how many more there is memory now; 0 if the testbed has but one DUT.
     """
 
     make_datapath: Callable[[Dut], Datapath]
@@ -71,18 +80,14 @@ class RigParts:
     room_beside: Callable[[], int] = lambda: 0
 
 
-# What the generator is told of a deployed topology: which ports there are, and where to send learning frames.
-
-_NO_MAC = "00:00:00:00:00:00"
-"""For a host whose kernel chose the address: the generator passes its frames on unchanged."""
-
-
 def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
-    """The topology's ports as the generator attaches them.
+    """The topology's ports as the generator attaches them, and then the hosts behind endpoints.
 
     Without those of ``others`` (VNFs that are processes) and cabled ones, which have no device of ours.
     """
     devices = {found.port: found.device for found in built.attachments() if found.port not in others}
+    # By its destination a monitor tells apart the copies of a frame that crosses a bridge several times.
+    macs = dict.fromkeys(port.mac for port in topology.ports if port.role is not PortRole.MONITOR)
     ports = [
         GeneratorPort(
             name=port.name,
@@ -95,17 +100,12 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
             mtu=port.mtu,
             eth_peer=port.eth_peer,
             unread=port.unread,
-            addresses=_told_apart(topology) if port.role is PortRole.MONITOR else (),
+            addresses=tuple(macs)[:MOST_ADDRESSES] if port.role is PortRole.MONITOR else (),
         )
         for port in topology.ports
         if (device := devices.get(port.name)) is not None
     ]
-    return [*ports, *_hosts(topology, devices)]
-
-
-def _hosts(topology: Topology, devices: Mapping[str, str | None]) -> list[GeneratorPort]:
-    """Hosts behind endpoints. They can be attached once the endpoints are."""
-    return [
+    hosts = [
         GeneratorPort(
             name=one.label,
             device=device,
@@ -118,15 +118,11 @@ def _hosts(topology: Topology, devices: Mapping[str, str | None]) -> list[Genera
         for one in topology.behind
         if (device := devices.get(one.label)) is not None
     ]
-
-
-def generator_port_names(topology: Topology) -> list[str]:
-    """Names of all that ``generator_ports`` may have attached, hosts first, because they use the rings of others."""
-    return [*(one.label for one in topology.behind), *(port.name for port in topology.ports)]
+    return [*ports, *hosts]
 
 
 def learning_directions(topology: Topology) -> tuple[Direction, ...]:
-    """The topology's directions, and the way back from receivers that send nothing, where a bridge must learn them.
+    """The topology's directions, and the reverse ones of receivers that send nothing, if a bridge must learn them.
 
     RFC 2544 section 23: a bridge that never heard of a receiver floods its frames to all ports.
     """
@@ -134,33 +130,29 @@ def learning_directions(topology: Topology) -> tuple[Direction, ...]:
     silent = {direction.rx: direction for direction in topology.directions}
     for direction in topology.directions:
         silent.pop(direction.tx, None)
-    back = [Direction(way.rx, way.tx) for way in silent.values() if topology.port(way.rx).bridge not in crossed]
+    back = [Direction(one.rx, one.tx) for one in silent.values() if topology.port(one.rx).bridge not in crossed]
     return (*topology.directions, *back)
 
 
-def _told_apart(topology: Topology) -> tuple[str, ...]:
-    """Destinations, by which a monitor tells apart the copies of a frame that crosses a bridge several times."""
-    macs = [port.mac for port in topology.ports if port.role is not PortRole.MONITOR]
-    return tuple(dict.fromkeys(macs))[:MOST_ADDRESSES]
-
-
-# What a topology consists of while it is deployed.
+def directions_of(topology: Topology, traffic: Traffic) -> tuple[Direction, ...]:
+    """The topology's directions in which this traffic is sent: both, or the first."""
+    return topology.directions if traffic.bidirectional else topology.directions[:1]
 
 
 class Service(Protocol):
-    """What runs on a deployed topology, beside generator and DUT: routing daemons, for example."""
+    """A service on a deployed topology, such as routing daemons. ``close`` ends it, and can be called twice."""
 
-    def close(self) -> None:
-        """End it. Can be called twice."""
-        ...
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class Deployment:
     """What a topology consists of while it is deployed.
 
-    ``processes``: roles of the DUT's and the VNFs' on this machine, by their ids. ``restart``: of the DUT; None where
-    nobody can. ``reachability``: watches what passes between namespaces; None where nobody does.
+    Attributes:
+        restart: of the DUT; None if it cannot be restarted.
+        reachability: watches what passes between namespaces; None if the testbed cannot.
+        processes: roles of the processes of DUT and VNFs on this machine, by their ids.
     """
 
     built: BuiltTopology
@@ -177,12 +169,6 @@ class Deployment:
     vnfs: RunningVnfs = field(default_factory=RunningVnfs)
     services: list[Service] = field(default_factory=list)
 
-    def can(self, datapath: Datapath) -> None:
-        if isinstance(datapath, Sampled):
-            self.samplers = datapath.samplers()
-        if isinstance(datapath, Restarting):
-            self.restart = datapath.restart
-
     def close(self) -> None:
         try:
             self.stop_services()
@@ -195,22 +181,14 @@ class Deployment:
             self.services.pop().close()
 
 
-# The rig: one DUT, one generator, at most one live topology, and what is remembered of failures.
-#
-# Only one topology lives at a time: unused ports would still be polled by the PMD and slow what is measured.
-# Tests on the same topology share it.
-
-LINK_DEADLINE_S = 10.0
-MAX_RECOVERIES = 2
-"""How often a broken testbed is built anew in one run before later tests cite the first cause."""
-
-
 @dataclass(slots=True, eq=False)
 class LiveTopology:
     """A deployed topology, with the generator attached: what a test measures on.
 
-    ``repeats``: of an invalid trial. ``current``: None once it is not deployed any more. ``replaced_by``: the topology
-    that was deployed after it, by name; "" for none.
+    Attributes:
+        repeats: of an invalid trial.
+        current: None once it is not deployed any more.
+        replaced_by: the topology that was deployed after it, by name; "" for none.
     """
 
     topology: Topology
@@ -223,7 +201,7 @@ class LiveTopology:
     def start_service(self, start: Callable[[LiveTopology], Service]) -> None:
         """Start something on it, such as routing daemons: closed before it is removed, started again if it is rebuilt.
 
-        It is removed and built again where the generator's own ceiling has to be measured.
+        It is removed and rebuilt if the generator's own ceiling has to be measured.
         """
         self.deployment.services.append(start(self))
         self.service_starters.append(start)
@@ -247,14 +225,14 @@ class LiveTopology:
 
     @property
     def deployment(self) -> Deployment:
-        """ArgumentError where the test deployed another topology since; TestbedError where it was removed otherwise."""
+        """ArgumentError if the test deployed another topology since; TestbedError if it was removed otherwise."""
         if self.current is not None:
             return self.current
         self.refuse_replaced()
         raise TestbedError(f"topology {self.name!r} is no longer deployed: it was removed since")
 
     def refuse_replaced(self) -> None:
-        """Raise ArgumentError where another topology was deployed after it: a test measures on the wrong one."""
+        """Raise ArgumentError if another topology was deployed after it: the test would measure on the wrong one."""
         if self.replaced_by:
             raise ArgumentError(
                 f"topology {self.name!r} is not deployed any more: {self.replaced_by!r} was deployed after it, and a "
@@ -280,7 +258,6 @@ class LiveTopology:
 
     @property
     def datapath_info(self) -> DatapathInfo:
-        """What the DUT is that it is built on: kind, versions, installation."""
         return self.deployment.datapath
 
     def counters(self) -> list[CounterSnapshot]:
@@ -301,10 +278,14 @@ class LiveTopology:
 
 
 class Rig:
-    """Owns the DUT, the generator and the live topology; everything is made when first needed."""
+    """Owns the DUT, the generator and the live topology. Everything is made when first needed.
+
+    Only one topology lives at a time: a PMD would still poll unused ports, which slows what is measured. Tests on the
+    same topology share it.
+    """
 
     def __init__(self, parts: RigParts, context: Context, placement: Placement | None = None) -> None:
-        """``placement``: of the rig beside which this one works, on the same CPUs."""
+        """``placement``: of the rig whose companion this one is, on the same CPUs."""
         self.context = context
         self._parts = parts
         self._placement = placement or Placement(
@@ -323,7 +304,7 @@ class Rig:
 
     @property
     def bands_seen(self) -> BandsSeen | None:
-        """In which bands of CPU distance this run's trials were; None where nobody looked."""
+        """In which bands of CPU distance this run's trials were; None if it was not measured."""
         return self._placement.bands_seen
 
     def datapath(self, dut: Dut | None = None) -> Datapath:
@@ -348,20 +329,20 @@ class Rig:
         return self._parts.room_beside()
 
     def loops_vnfs(self, topology: Topology) -> bool:
-        """True where its VNFs run in the generator's own loop, so that they rest between its trials."""
+        """True if its VNFs run in the generator's own loop, so that they rest between its trials."""
         return all_in_the_loop(topology, self._parts.vnfs)
 
     def beside(self, name: str) -> Rig | None:
-        """One more rig on the same CPUs, not started yet; None where the testbed has but one DUT.
+        """One more rig on the same CPUs, not started yet; None if the testbed has but one DUT.
 
-        One of the two is frozen while the other works. Whoever asked for it closes it.
+        One of the two is frozen while the other works. The caller closes it.
         """
         if self._parts.beside is None:
             return None
         return Rig(self._parts.beside(name), self.context, self._placement)
 
     def freeze(self) -> None:
-        """SIGSTOP the DUT: it takes no CPU, and nothing can be asked of it."""
+        """SIGSTOP the DUT: it takes no CPU, and answers nothing."""
         if isinstance(self._datapath, Freezing):
             self._datapath.freeze()
 
@@ -388,7 +369,7 @@ class Rig:
 
     @property
     def generator_info(self) -> GeneratorInfo | None:
-        """Of the generator, if one runs: topologies without a port for it do not start one."""
+        """None if no generator runs: topologies without a port for it do not start one."""
         return self._generator.info() if self._generator is not None else None
 
     def streams(self) -> StreamEngine:
@@ -419,8 +400,8 @@ class Rig:
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        To measure it, or ``anew``, the topology is removed, because a PMD would poll on the CPU that the loop needs;
-        ``live`` is deployed again afterwards.
+        If it is unknown, or to be measured ``anew``, the topology is removed, because a PMD would poll on the CPU that
+        the loop needs; ``live`` is deployed again afterwards.
         """
         ceilings = self._parts.ceilings
         known = ceilings.cached(traffic, directions)
@@ -438,7 +419,9 @@ class Rig:
             return
         deployment.stop_services()
         if deployment.generator is not None:
-            deployment.generator.detach(generator_port_names(live.topology))
+            # All that ``generator_ports`` may have attached, hosts first, because they use the rings of others.
+            names = [*(one.label for one in live.topology.behind), *(port.name for port in live.topology.ports)]
+            deployment.generator.detach(names)
         deployment.close()
         self._leaving = None
 
@@ -451,7 +434,7 @@ class Rig:
         return live, deployment
 
     def broken(self, test: str, error: TestbedError) -> TestbedError:
-        """Remember that the testbed broke, with logs, and take everything down; returns what died behind the error."""
+        """Remember that the testbed broke, with logs, and take everything down; returns the death behind the error."""
         if self._datapath is not None:
             error = death_behind(error, self._datapath.check_alive, self.context.clock)
             add_evidence(error, self._datapath.logs())
@@ -467,28 +450,22 @@ class Rig:
         return error
 
     def interrupted(self) -> None:
-        """Take everything down after a signal's handler broke off what was done here.
+        """Take everything down after a signal's handler interrupted what was done here.
 
-        The testbed did not break: it is built anew for the next test, however often.
+        The testbed did not break: it is rebuilt for the next test, however often.
         """
         self._cabling_checked = False
         self.close()
 
     def go_on_for(self, earlier: Rig) -> None:
-        """Remember what broke on the rig in whose place this one is."""
+        """Remember what broke on the rig that this one replaces."""
         self._first_cause, self._first_record = earlier._first_cause, earlier._first_record
         self._recoveries = earlier._recoveries
 
     def close(self) -> None:
         """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""
-        steps: list[Callable[[], None]] = [self._forget_live]
-        if self._generator is not None:
-            steps.append(self._generator.close)
-        if self._streams is not None:
-            steps.append(self._streams.close)
-        if self._datapath is not None:
-            steps.append(self._datapath.close)
-        steps.append(self._placement.close)
+        owned = [each for each in (self._generator, self._streams, self._datapath) if each is not None]
+        steps = [self._forget_live, *(each.close for each in owned), self._placement.close]
         self._generator = self._datapath = self._streams = None
         errors: list[TestbedError] = []
         for step in steps:
@@ -500,8 +477,7 @@ class Rig:
             raise errors[0]
 
     def _forget_live(self) -> None:
-        """Also a topology that was being removed when that was interrupted."""
-        half_removed = self._leaving
+        half_removed = self._leaving  # its removal was interrupted
         _, deployment = self._taken_down()
         for each in (half_removed, deployment):
             if each is not None:
@@ -534,15 +510,24 @@ class Rig:
             built.wait_ready(LINK_DEADLINE_S)
         except BaseException as error:
             if isinstance(error, TestbedError):
-                add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own
+                add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own lines
             vnfs.close()
             built.close()
             raise
-        deployment = Deployment(built, live.dut, datapath.info(), generator, None, datapath.collectors(), vnfs=vnfs)
-        deployment.can(datapath)
-        deployment.reachability = self._parts.reachability
-        deployment.check_alive = lambda: _all_alive(datapath, vnfs)
-        deployment.processes = lambda: vnfs.processes_beside(datapath)
+        deployment = Deployment(
+            built,
+            live.dut,
+            datapath.info(),
+            generator,
+            runner=None,
+            collectors=datapath.collectors(),
+            samplers=datapath.samplers() if isinstance(datapath, Sampled) else (),
+            restart=datapath.restart if isinstance(datapath, Restarting) else None,
+            reachability=self._parts.reachability,
+            check_alive=lambda: _all_alive(datapath, vnfs),
+            processes=lambda: vnfs.processes_beside(datapath),
+            vnfs=vnfs,
+        )
         if generator is not None:
             deployment.runner = self._runner(live, generator, deployment)
         live.current = deployment

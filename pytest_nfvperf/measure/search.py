@@ -12,14 +12,14 @@ from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, M
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.measure.confirmation import (
     SHARES,
+    at_ceiling,
     confirm_all,
     cost_of,
-    marked,
-    marked_low,
-    near_ceiling,
+    mark_rig_limits,
+    mark_slowed,
     over_repeats,
 )
-from pytest_nfvperf.measure.limits import HIGHER, Limits, LimitsOf, above_the_ceiling, load_to_hold
+from pytest_nfvperf.measure.limits import HIGHER, Limits, LimitsOf, raised_by_plateau, sustainable_load
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
     latency_point,
@@ -29,9 +29,9 @@ from pytest_nfvperf.measure.load_series import (
     no_burst,
     share_after,
 )
-from pytest_nfvperf.measure.measurer import OWN_LIMIT, WARM_UP, LoadLimits, LoadMeasurer, loss_of
-from pytest_nfvperf.measure.plateau import plateaus, typical, windows_tell_nothing
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, WARM_UP, LoadLimits, LoadMeasurer, loss_of
+from pytest_nfvperf.measure.plateau import judges_whole_trials, median_reading, plateaus
+from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -131,7 +131,7 @@ class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
         trial = self._measurer.measure_if_possible(intended_duration, intended_load, "search")
         if trial is None:  # go on below; the outcome says that it is a lower bound
             return MeasurementResult(intended_duration, intended_load, offered_count=1, loss_count=1)
-        counted = trial.result.dated or trial.result
+        counted = trial.result.judged_windows or trial.result
         return MeasurementResult(
             intended_duration=intended_duration,
             intended_load=intended_load,
@@ -363,7 +363,7 @@ class Search:
         return maximum if limits.line_rate_fps else maximum * BURST_SHARE
 
     def _bursts(self, measurer: LoadMeasurer, rate: float, throughput_fps: float | None) -> BackToBack:
-        measurer.spoiled.clear()
+        measurer.disturbed_loads.clear()
         return back_to_back(
             measurer,
             rate,
@@ -419,15 +419,17 @@ class Search:
         limits, maximum, plateau = self._warmed_up(measurer, limits)
         readings = [*plateau]
         found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
-        if measurer.watch is None and any(near_ceiling(goal, limits.ceiling_fps) for goal in found):
+        if measurer.watch is None and any(at_ceiling(goal, limits.ceiling_fps) for goal in found):
             limits, found = self._above(live, traffic, measurer, limits, found, find)
         readings += self._plateau(measurer, limits, again=True)
-        found = tuple(marked(goal, limits.ceiling_fps, measurer.spoiled, limits.maximum_fps) for goal in found)
+        found = tuple(
+            mark_rig_limits(goal, limits.ceiling_fps, measurer.disturbed_loads, limits.maximum_fps) for goal in found
+        )
         goals = self._confirmed(measurer, found)
         readings += self._plateau(measurer, limits, again=True)
-        plateau = typical(readings)
+        plateau = median_reading(readings)
         live.runner.patience.learn(measurer.patience_s)
-        goals = tuple(marked_low(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
+        goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
         found_more = {
             "goals": goals,
             "cost": cost_of(goals, measurer.trials, plateau),
@@ -443,7 +445,7 @@ class Search:
         """The limits, the maximum load and the first reading; once more where the DUT exceeds the rig's ceiling."""
         maximum, plateau = self._usable_maximum(measurer, limits), self._plateau(measurer, limits)
         for _ in range(_MOST_RAISES):
-            raised = above_the_ceiling(limits, plateau, measurer.trials)
+            raised = raised_by_plateau(limits, plateau, measurer.trials)
             if raised is None:
                 break
             limits, maximum = raised, self._usable_maximum(measurer, raised)
@@ -495,17 +497,16 @@ class Search:
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
         check_live("search", live, traffic)
-        directions = live.topology.directions if traffic.bidirectional else live.topology.directions[:1]
         limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
         measurer = LoadMeasurer(
             live.runner,
             traffic,
-            directions,
+            directions_of(live.topology, traffic),
             residual_s=self.profile.search_residual_s,
             estimate_s=self._estimate_of(self.profile),
             patience_s=live.runner.patience.allowed_s,
-            windowed=not windows_tell_nothing(live),
+            windowed=not judges_whole_trials(live),
         )
         return measurer, limits
 
@@ -514,11 +515,11 @@ class Search:
         load = limits.maximum_fps
         for _ in range(_WARM_UPS):
             trial = measurer.attempt(self.profile.warmup_s, load, WARM_UP)
-            if not any(reason.code in OWN_LIMIT for reason in trial.result.invalid):
+            if not any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid):
                 return load
             if trial.result.placement is not None and trial.result.placement.apart:
                 continue  # far from the DUT's CPU the generator is slower, which says nothing of the load
-            load = load_to_hold(trial.result)
+            load = sustainable_load(trial.result)
         return load
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:

@@ -1,7 +1,7 @@
-"""Routing sessions beside a search: up before each of its trials, and judged at the loads that the DUT sustains.
+"""Routing sessions during a search: up before each of its trials, and judged at the loads that the DUT sustains.
 
 A search overloads the datapath on purpose. BGP and BFD share the queue that overflows then, so a session and its routes
-may go down. Each trial waits until it is back, and a flap under overload is reported, not judged.
+may go down. Each trial waits until it is back, and a flap under overload is reported, but not judged.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class Sessions(Protocol):
 
     @property
     def name(self) -> str:
-        """Which, for a person."""
+        """For a person."""
         ...
 
     def await_ready(self) -> None:
-        """Wait until all are up and their routes are in the datapath; DutFailure when they do not come in time."""
+        """Wait until all are up and their routes are in the datapath; DutFailure if they are not in time."""
         ...
 
     def flaps(self) -> int | None:
-        """How often they went down so far; None where nobody tells."""
+        """How often they went down so far; None if the daemon does not count it."""
         ...
 
 
@@ -47,9 +47,9 @@ class SessionWatch:
         self._seen.append((trial, None if now is None or self._before is None else now - self._before))
 
     def judged(self, goals: Sequence[GoalOutcome]) -> dict[str, Any]:
-        """Fields of the Outcome: flaps at loads up to the highest that held; or why there is no such figure."""
-        held = self._held_fps(goals)
-        counts = [(trial, flaps) for trial, flaps in self._seen if held and trial.result.spec.load_fps <= held]
+        """Fields of the Outcome: flaps at loads up to the highest that was sustained; or why there is no figure."""
+        sustained_fps = self._sustained_fps(goals)
+        counts = [(trial, flaps) for trial, flaps in self._seen if trial.result.spec.load_fps <= sustained_fps]
         if not counts:
             return {"missing": (("session_flaps", "no load held, and sessions are not judged under overload"),)}
         if any(flaps is None for _, flaps in counts):
@@ -59,8 +59,8 @@ class SessionWatch:
         others = sum(flaps or 0 for trial, flaps in self._seen if trial.id not in ids)
         return {"sessions": SessionsSeen(self._sessions.name, flaps, ids, others)}
 
-    def _held_fps(self, goals: Sequence[GoalOutcome]) -> int:
-        """The highest load of a goal that held: confirmed, or found where no confirmation is asked for; 0 for none."""
+    def _sustained_fps(self, goals: Sequence[GoalOutcome]) -> int:
+        """The highest load that meets a goal: confirmed, or found if no confirmation is asked for; 0 for none."""
         loads = [0]
         for goal in goals:
             if goal.confirmation is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.measure.load_series import share_after
 from pytest_nfvperf.measure.measurer import WINDOW_S
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import Allowed, checked, optional
@@ -20,14 +20,14 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import RecordKind, SoakData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import Profile
-from pytest_nfvperf.model.measure.soak import MOST_SPOILED, Gap, Soak
+from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, Gap, Soak
 from pytest_nfvperf.model.measure.soak_series import (
     SESSION_UP,
     TIME,
-    DatedInterval,
+    AttributedInterval,
     Plan,
     SoakTable,
-    dated_intervals,
+    attributed_intervals,
     fitting_interval_s,
     series,
     summarise,
@@ -40,13 +40,33 @@ from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
 from pytest_nfvperf.ports.generator import RunningTrial, TellsIntervals
 from pytest_nfvperf.ports.machine import Signals, TakeSignals
 
-# One row of a soak's samples an interval: the counts of the generator, and the readings of each sampler.
-
 _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")
 _LATENCIES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
 _RIG = ("rig.absent_ns", "rig.longest_poll_gap_ns")
 OWN_CPU = "collector.cpu_ns"
 """Column: CPU time of this process within the interval, which is what sampling costs."""
+
+OF_INTERVALS = frozenset(
+    {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.BURST, Reason.DUT_CPU_STOLEN}
+)
+"""Reasons against a trial that a soak holds against single intervals instead."""
+
+MOST_SOAK_WINDOWS = 90_000
+"""Windows by which losses are attributed: 15 minutes have those of 10 ms, longer soaks longer ones."""
+
+_PLANNED_STEPS = 60
+
+_LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
+"""From the first number of intervals up to twice as many, a soak is given up if more than this share lost frames, or
+were disturbed, and a lower load is left to begin again with. Only for soaks so many times as long."""
+
+_SHORT_S = 60.0
+"""A soak of up to so many seconds that the rig disturbed is worth another one at a lower load, if there is one."""
+
+_GIVEN_UP = "too many intervals lost frames, or were disturbed, to go on with; another begins"
+
+_LATE_SHARE = 0.5
+"""If an interval ended longer ago than this share of one, it is too old for samplers to be read for it."""
 
 
 @dataclass(slots=True)
@@ -60,9 +80,9 @@ class _Source:
 
 @dataclass(slots=True)
 class Rows:
-    """Makes rows of intervals.
+    """Makes one row of a soak's samples an interval: the counts of the generator, and the readings of each sampler.
 
-    ``samplers`` are read once a row; one that fails is read again in the next, and the time between is one of ``gaps``.
+    ``samplers`` are read once a row. One that fails is read again in the next, and the time between is one of ``gaps``.
     """
 
     directions: Sequence[Direction]
@@ -75,7 +95,7 @@ class Rows:
     _own_cpu_ns: int = 0
 
     def begin(self) -> None:
-        """Take the first reading of all samplers; TestbedError when one does not answer."""
+        """Take the first reading of all samplers; TestbedError if one does not answer."""
         self._sources = [_Source(sampler, sampler.read()) for sampler in self.samplers]
         self._before = tuple(SoFar() for _ in self.directions)
         sampled = [name for source in self._sources for name in (*source.last.counters, *source.last.gauges)]
@@ -118,7 +138,7 @@ class Rows:
             return {}
         self._close_gap(source, at_s)
         risen = {name: now - source.last.counters.get(name, 0) for name, now in reading.counters.items()}
-        # One that fell began anew: its source was restarted, and how much it counted before is not known.
+        # If a counter fell, its source was restarted, and nobody knows how much it counted before.
         known = {name: float(rise) for name, rise in risen.items() if rise >= 0 and name in source.last.counters}
         source.last = reading
         return {**known, **reading.gauges}
@@ -130,37 +150,11 @@ class Rows:
             source.silent_since = None
 
 
-# A soak: one long trial at a fixed load, looked at once an interval, and its verdict whatever ends it.
-
-OF_INTERVALS = frozenset(
-    {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.BURST, Reason.DUT_CPU_STOLEN}
-)
-"""Reasons against a trial that a soak holds against single intervals instead."""
-
-MOST_SOAK_WINDOWS = 90_000
-"""Windows by which the losses of a soak are dated: 15 minutes have those of 10 ms, longer soaks longer ones."""
-
-_PLANNED_STEPS = 60
-
-_LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
-"""From so many intervals on, and up to twice as many, a soak is given up of which more than this share lost frames, or
-had too few of them offered, where a lower load is left to begin again with; and how many times as long a soak must be
-for that."""
-
-_SHORT_S = 60.0
-"""A soak of up to so many seconds that the rig has spoiled is worth another one at a lower load, if there is one."""
-
-_GIVEN_UP = "too many intervals lost frames, or were spoiled, to go on with; another begins"
-
-_LATE_SHARE = 0.5
-"""An interval that ended longer ago than this share of one is too old for samplers to be read for it."""
-
-
 @dataclass(slots=True)
 class _Watched:
     """What a running soak has collected. ``interrupted``: why it ended early.
 
-    ``look_at``: from how many intervals on it gives up where too many are in trouble; None: never.
+    ``look_at``: from how many intervals on it gives up if too many are in trouble; None: never.
     """
 
     plan: Plan
@@ -171,12 +165,12 @@ class _Watched:
     faults: list[str] = field(default_factory=list)
     seen: int = 0
     lost: float = 0.0
-    dated: Mapping[int, DatedInterval] = field(default_factory=dict)
+    attributed: Mapping[int, AttributedInterval] = field(default_factory=dict)
     look_at: int | None = None
     given_up: bool = False
 
     def gives_up(self) -> bool:
-        """At each look: most intervals lost frames, or are spoiled. Whose loss it was is dated at the trial's end."""
+        """True if most intervals lost frames, or are disturbed. Whose loss it was is only known at the trial's end."""
         if self.look_at is None or not self.look_at <= len(self.table) < 2 * self.look_at:
             return False
         so_far = self.summary()
@@ -186,33 +180,29 @@ class _Watched:
     def elapsed_s(self) -> float:
         return self.table.column(TIME)[-1] if len(self.table) else 0.0
 
-    def gaps(self) -> list[Gap]:
-        """Of samplers, and rows that the disk refused."""
-        refused = self.file.failed if self.file else None
-        if refused is None:
-            return self.rows.gaps
-        end = self.elapsed_s()
-        why = f"{refused[1]} rows are not on disk: {refused[0]}"
-        return [*self.rows.gaps, Gap("samples file", 0.0, end, why)]
+    def ended(self) -> str:
+        return f"ended after {format_seconds(self.elapsed_s())} of {format_seconds(self.plan.duration_s)}"
 
     def lost_so_far(self) -> float:
-        """Frames, in spoiled intervals too; counted as rows come, for the live line."""
+        """Frames, in disturbed intervals too; counted as rows come, for the live line."""
         for row in range(self.seen, len(self.table)):
             self.lost += self.table.total(".lost", [row])
         self.seen = len(self.table)
         return self.lost
 
     def summary(self) -> Soak:
-        spent = self.table.total(OWN_CPU) / 1e9
-        elapsed = self.elapsed_s()
+        gaps, elapsed_s = [*self.rows.gaps], self.elapsed_s()
+        if self.file and self.file.failed is not None:
+            why, rows = self.file.failed
+            gaps.append(Gap("samples file", 0.0, elapsed_s, f"{rows} rows are not on disk: {why}"))
         return summarise(
             self.table,
             self.plan,
-            self.gaps(),
+            gaps,
             self.interrupted,
             self.faults,
-            sampling_cores=spent / elapsed if elapsed else None,
-            dated=self.dated,
+            sampling_cores=self.table.total(OWN_CPU) / 1e9 / elapsed_s if elapsed_s else None,
+            attributed=self.attributed,
         )
 
 
@@ -221,7 +211,7 @@ class Soaker:
 
     ``open_samples``: None for a plan: nothing is written, and the time passes in few steps. ``take_signals``: takes the
     process's signals while a soak runs. ``interrupted``: called when a signal ended a soak. ``loads``: frames/s per
-    direction for the requested load or None, and lower ones for where the rig disturbs a soak.
+    direction for the requested load or None, and lower ones to use if the rig disturbs a soak.
     """
 
     def __init__(
@@ -258,7 +248,7 @@ class Soaker:
         duration_s: float | None = None,
         also: Sequence[Sampler] = (),
     ) -> Outcome:
-        """Run a soak and summarise it. The evidence has it, however it ends.
+        """Run a soak and summarise it. However it ends, it is in the evidence.
 
         Args:
             live: the topology to measure on.
@@ -269,7 +259,7 @@ class Soaker:
 
         Raises:
             ConfigError: the generator cannot report intervals, or the load is no number of frames.
-            InconclusiveError: the rig sustains no such load, or let none be found.
+            InconclusiveError: the rig does not sustain such a load, or let none be found.
             DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
@@ -280,7 +270,8 @@ class Soaker:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
             watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
-            disturbed = _disturbed_by_rig(soak)
+            # If the DUT itself lost frames, no lower load may hide that.
+            disturbed = soak.spoiled_ratio > MOST_DISTURBED and not soak.lossy_count
             in_vain = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
             if not (watched.given_up or in_vain):
                 break
@@ -301,12 +292,12 @@ class Soaker:
     def _at(
         self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], *, may_give_up: bool
     ) -> tuple[_Watched, str]:
-        """Soak at one load; what was seen, and the trial's id."""
+        """Soak at one load; what was collected, and the trial's id."""
         live.learn(spec.traffic)
         live.runner.run_once(
             replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up"), spec.duration_s
         )
-        live.runner.calm.pause()  # what is on the PMD's CPU now would be there until the end
+        live.runner.quiet_wait.pause()  # a thread that is on the PMD's CPU now would be there until the end
         samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
         watched = self._prepare(live, spec, also, samples_name)
         planned = spec.duration_s / watched.plan.interval_s
@@ -318,12 +309,11 @@ class Soaker:
                 watched.file.close()
 
     def _spec(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> TrialSpec:
-        both = live.topology.directions
         return TrialSpec(
             traffic=traffic,
             load_fps=max(1, round(load_fps)),
             duration_s=duration_s,
-            directions=both if traffic.bidirectional else both[:1],
+            directions=directions_of(live.topology, traffic),
             residual_s=self.profile.rfc2544_residual_s,
             purpose="soak",
             window_s=max(WINDOW_S, duration_s / MOST_SOAK_WINDOWS),
@@ -335,29 +325,26 @@ class Soaker:
         interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
         if self._open_samples is None:
             interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
-        file = self._file(spec, rows.columns, interval_s, name)
+        file = None
+        if self._open_samples is not None:
+            most = math.ceil(spec.duration_s / interval_s) + 2
+            about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
+            file = self._open_samples(name, rows.columns, most, about)
         plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
         return _Watched(plan, SoakTable(rows.columns), rows, file)
 
-    def _file(self, spec: TrialSpec, columns: Sequence[str], interval_s: float, name: str) -> SamplesSink | None:
-        if self._open_samples is None:
-            return None
-        most = math.ceil(spec.duration_s / interval_s) + 2
-        about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
-        return self._open_samples(name, columns, most, about)
-
     def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
-        """Id of the trial; the samples are in ``watched``, and on record, however it ends."""
+        """Id of the trial. However it ends, the samples are in ``watched`` and on record."""
         with self._take_signals() as signals:
             try:
                 trial = live.runner.run_once(
                     spec, spec.duration_s, execute=lambda asked: self._watch(live, asked, watched, signals)
                 )
             except TestbedError as error:
-                watched.interrupted = watched.interrupted or f"{_so_far(watched)}: {error.message}"
+                watched.interrupted = watched.interrupted or f"{watched.ended()}: {error.message}"
                 self._record("", watched)
                 raise
-        watched.dated = dated_intervals(watched.table, trial.result)
+        watched.attributed = attributed_intervals(watched.table, trial.result)
         watched.faults += [str(reason) for reason in trial.result.invalid if reason.code not in OF_INTERVALS]
         self._record(trial.id, watched)
         if signals.asked:
@@ -371,7 +358,7 @@ class Soaker:
             name = generator.info().engine if generator is not None else "none"
             raise ConfigError(f"generator {name} reports no counts during a trial, which a soak needs: use another one")
         running = generator.start_trial(spec, watched.plan.interval_s)
-        signals.stop = lambda: _stop_quietly(running)  # not only when the interval is over
+        signals.stop = lambda: _stop_quietly(running)  # at once, rather than at the end of the interval
         watched.plan = replace(watched.plan, most_skipped=running.most_skipped)
         try:
             self._take_rows(live, running, watched, signals)
@@ -397,18 +384,16 @@ class Soaker:
             live.deployment.check_alive()
             self._context.progress.soaking(_line(watched))
             if signals.asked and not watched.interrupted:
-                watched.interrupted = f"{_so_far(watched)} by {signals.asked}"
+                watched.interrupted = f"{watched.ended()} by {signals.asked}"
                 running.stop()
             elif not watched.interrupted and watched.gives_up():
-                watched.interrupted = f"{_so_far(watched)}: {_GIVEN_UP}"
+                watched.interrupted = f"{watched.ended()}: {_GIVEN_UP}"
                 running.stop()
         watched.rows.end(watched.elapsed_s())
 
     def _record(self, trial_id: str, watched: _Watched) -> None:
-        summary = watched.summary()
-        file = watched.file
-        name, written = (file.name, file.written) if file else ("", 0)
-        self._context.recorder.emit(SoakData(trial_id, name, written, summary, series(watched.table)))
+        name, written = (watched.file.name, watched.file.written) if watched.file else ("", 0)
+        self._context.recorder.emit(SoakData(trial_id, name, written, watched.summary(), series(watched.table)))
 
 
 class _Lag:
@@ -424,32 +409,20 @@ class _Lag:
         return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
 
 
-def _disturbed_by_rig(soak: Soak) -> bool:
-    """The soak is inconclusive at this load. Where the DUT itself lost frames no lower load may hide it."""
-    return soak.spoiled_ratio > MOST_SPOILED and not soak.lossy_count
-
-
 def _stop_quietly(running: RunningTrial) -> None:
-    """Ask for the end; what is broken is told by who waits for the next interval."""
+    """Ask for the end. Who waits for the next interval reports what is broken."""
     with suppress(TestbedError):
         running.stop()
 
 
-def _so_far(watched: _Watched) -> str:
-    return f"ended after {format_seconds(watched.elapsed_s())} of {format_seconds(watched.plan.duration_s)}"
-
-
 def _line(watched: _Watched) -> str:
     """``34.0 s of 60.0 s · 4.00 Mpps · 0 lost · sessions 2 of 2 up``."""
-    table = watched.table
-    last = len(table) - 1
-    directions = watched.plan.directions
-    rate = table.total(".received", [last]) / table.span_s(last) / directions
-    lost = round(watched.lost_so_far())
+    table, last = watched.table, len(watched.table) - 1
+    rate = table.total(".received", [last]) / table.span_s(last) / watched.plan.directions
     parts = [
         f"{format_seconds(table.column(TIME)[last])} of {format_seconds(watched.plan.duration_s)}",
         f"{format_fps(rate)} per direction",
-        f"{lost:,} lost",
+        f"{round(watched.lost_so_far()):,} lost",
     ]
     sessions = table.matching(SESSION_UP)
     if sessions:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
@@ -35,44 +34,91 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.machine import CpuAccounting
 from pytest_nfvperf.ports.streams import ConnectEngine, RequestEngine, StreamEnd, StreamEngine
 
-# Namespaces of a live topology between which streams and requests are sent.
-
 Ends = tuple[str, str]
 """Namespaces of a topology, by their names there: the client's, the server's."""
 
+Cpus = tuple[int, ...]
+
+CONNECTS, REQUESTS = "connects", "requests"
+"""The outcomes' algorithms."""
+
+_CONNECT_UNITS = {
+    "connect_rate": "times/s",
+    "connect_time_mean": "ns",
+    "connect_time_p50": "ns",
+    "connect_time_p99": "ns",
+    "connect_time_p999": "ns",
+    "failed_connects": "times",
+    "datapath_cores": "cores",
+}
+"""What a reading of connects holds, in which unit."""
+
+_CONNECT_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
+_CONNECT_OVERHEAD_S = 0.3
+"""On top of the connects' own time: the process, its report."""
+
+_RESPONSE_UNITS = {
+    "response_time_p50": "ns",
+    "response_time_p99": "ns",
+    "response_time_p999": "ns",
+    "responses": "times/s",
+    "datapath_cores": "cores",
+}
+
+_RESPONSE_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
+_RESPONSE_OVERHEAD_S = 0.8
+"""On top of the requests' own time: warming up, processes, the log."""
+
+_STREAM_UNITS = {
+    "tcp_throughput": "bps",
+    "cpu_per_gigabit": "cpu-s/Gbit",
+    "sender_cores": "cores",
+    "receiver_cores": "cores",
+    "datapath_cores": "cores",
+    "softirq_cores": "cores",
+    "context_switches": "times/s",
+    "retransmits": "segments",
+}
+
+_STREAM_OVERHEAD_S = 0.5
+"""On top of the streams' own time: processes, reports, counters."""
+
+_IN_KERNEL = frozenset({"system", "linux-bridge"})
+"""Datapaths that forward frames in softirq."""
+
 
 def stream_ends(live: LiveTopology, ends: Ends | None = None) -> tuple[StreamEnd, StreamEnd]:
-    """The first interface with an address of each of two namespaces; without names of the first one and the last.
+    """The first interface with an address of each of two namespaces; without names, of the first one and the last.
 
-    ConfigError lists the namespaces with addresses; TestbedError where the topology has no two of them.
+    ConfigError lists the namespaces with addresses; TestbedError if the topology has fewer than two of them.
     """
     nics = [nic for nic in live.topology.nics if nic.addresses]
     if ends is not None:
-        client, server = (_named(live, nics, name) for name in ends)
-        return client, server
-    if len({nic.namespace for nic in nics}) < 2:
+        client, server = (_nic_of(live, nics, name) for name in ends)
+    elif len({nic.namespace for nic in nics}) < 2:
         raise TestbedError(f"topology {live.name!r} has no two namespaces with addresses to send streams between")
-    return _end(live, nics[0]), _end(live, nics[-1])
+    else:
+        client, server = nics[0], nics[-1]
+    return _end(live, client), _end(live, server)
 
 
-def _named(live: LiveTopology, nics: Sequence[Nic], name: str) -> StreamEnd:
-    found = next((nic for nic in nics if nic.namespace == name), None)
+def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
+    found = next((nic for nic in nics if nic.namespace == namespace), None)
     if found is None:
         known = dict.fromkeys(nic.namespace for nic in nics)
-        hint = did_you_mean(name, list(known))
+        hint = did_you_mean(namespace, list(known))
         raise ConfigError(
-            f"ends: topology {live.name!r} has no namespace {name!r} with an address{hint or '.'} There are "
+            f"ends: topology {live.name!r} has no namespace {namespace!r} with an address{hint or '.'} There are "
             f"{listed(known) or 'none'}"
         )
-    return _end(live, found)
+    return found
 
 
 def _end(live: LiveTopology, nic: Nic) -> StreamEnd:
     return StreamEnd(live.netns(nic.namespace), nic.addresses[0].split("/")[0], nic.name)
 
 
-# Times between two namespaces of any topology, by a tool that runs at both ends, as figures that a study
-# compares.
+# Times of requests and connects between two namespaces, by a tool that runs at both ends.
 
 Spec = TypeVar("Spec", RequestSpec, ConnectSpec)
 Data = TypeVar("Data", RequestData, ConnectData)
@@ -84,8 +130,8 @@ class EndRunner(Generic[Spec, Result, Data]):
     """Runs the tool on live topologies, with evidence of all.
 
     ``name``: the outcome's algorithm. ``work``: the tool, from the client's end to the server's. ``record``: makes the
-    record of its result, duration (s) and CPU account. ``accounting``: None where nobody does. ``cpus``: for client and
-    server, where a spec does not say; empty: any.
+    record of its result, duration (s) and CPU account. ``accounting``: None if the testbed has none. ``cpus``: for
+    client and server, if a spec has none; empty: any.
     """
 
     name: str
@@ -119,10 +165,10 @@ class EndRunner(Generic[Spec, Result, Data]):
 
 @dataclass(frozen=True, slots=True)
 class EndTimes(Generic[Spec, Result, Data]):
-    """Reads the tool's figures between two namespaces.
+    """Reads the tool's figures between two namespaces, for a study to compare.
 
-    ``ends``: None for the topology's own. ``overhead_s``: beside the spec's whole seconds: processes, their reports.
-    ``values``: the metrics of a result; None of those that have no figure.
+    ``ends``: None for the topology's own. ``overhead_s``: on top of the spec's whole seconds: processes, their reports.
+    ``values``: the metrics of a result; None for those without a figure.
     """
 
     runner: EndRunner[Spec, Result, Data]
@@ -142,7 +188,11 @@ class EndTimes(Generic[Spec, Result, Data]):
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         run_id, data = self.runner.run(live, self.spec, self.ends, remaining_s)
-        values = {**self.values(data), "datapath_cores": cores_throughout(data.cpu, live.datapath_kind)}
+        values = dict(self.values(data))
+        if data.cpu is not None:
+            # Over the whole time: requests were too few to fill the datapath, or went on for all of it.
+            in_kernel = live.datapath_kind in _IN_KERNEL
+            values["datapath_cores"] = data.cpu.datapath_cores(data.cpu.elapsed_ns, in_kernel=in_kernel)
         return Reading({name: value for name, value in values.items() if value is not None}, run_id)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -152,93 +202,10 @@ class EndTimes(Generic[Spec, Result, Data]):
         return {"mean_frame_size": 0.0, "directions": 1}
 
 
-def cores_throughout(cpu: CpuAccount | None, datapath: str) -> float | None:
-    """Of the datapath over the whole time: requests were too few to fill it, or went on for all of it."""
-    if cpu is None:
-        return None
-    return cpu.datapath_cores(cpu.elapsed_ns, in_kernel=datapath in {"system", "linux-bridge"})
-
-
-# What streams cost: the CPU time of the machine by whom it served, and figures made of it.
-
-_IN_KERNEL = frozenset({"system", "linux-bridge"})
-"""Datapaths that forward frames in softirq."""
-
-
-def sides(result: StreamResult) -> tuple[SideCpu | None, SideCpu | None]:
-    """CPU of the sender and of the receiver; where both ends do both, of the client and of the server."""
-    client, server = result.client_cpu, result.server_cpu
-    return (server, client) if result.spec.direction == "reverse" else (client, server)
-
-
-def ended_parts(result: StreamResult) -> list[CpuPart]:
-    """The streams' ends, whose processes are gone when somebody looks at the machine again."""
-    both = zip((CpuRole.SENDER, CpuRole.RECEIVER), sides(result), strict=True)
-    return [CpuPart(role, str(role), side.user_ns + side.system_ns) for role, side in both if side is not None]
-
-
-def pmd_busy(changes: Mapping[str, int]) -> float | None:
-    """Share of the PMD threads' cycles that were spent on packets; None where OVS does not tell."""
-    busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
-    return busy / (busy + idle) if busy is not None and idle is not None and busy + idle > 0 else None
-
-
-def flowed_ns(result: StreamResult, wall_s: float) -> float:
-    """For how long streams flowed, warm-up included; as the ends' own cores are counted."""
-    return result.client_cpu.elapsed_ns if result.client_cpu is not None else wall_s * 1e9
-
-
-def datapath_cores(
-    cpu: CpuAccount | None, vswitchd_ns: int | None, datapath: str, result: StreamResult, wall_s: float
-) -> float | None:
-    """CPUs that the datapath used; None where nobody counted.
-
-    ``vswitchd_ns``: CPU time of the DUT's process, used where nobody accounts. ``wall_s``: from call to counts, s.
-    """
-    flowed = flowed_ns(result, wall_s)
-    if flowed <= 0:
-        return None
-    if cpu is not None:
-        return cpu.datapath_cores(flowed, in_kernel=datapath in _IN_KERNEL)
-    return None if vswitchd_ns is None else vswitchd_ns / flowed
-
-
-def cost_values(cpu: CpuAccount | None, result: StreamResult, wall_s: float) -> dict[str, float | None]:
-    """``cpu_per_gigabit`` (CPU seconds), ``softirq_cores`` and ``context_switches`` a second; empty without account."""
-    flowed = flowed_ns(result, wall_s)
-    if cpu is None or flowed <= 0:
-        return {}
-    goodput = result.goodput_bps
-    switches = cpu.switches
-    return {
-        "cpu_per_gigabit": cpu.cost_cores(flowed) * 1e9 / goodput if goodput else None,
-        "softirq_cores": cpu.softirq_ns / flowed,
-        "context_switches": None if switches is None else switches / (cpu.elapsed_ns / 1e9),
-    }
-
-
-# Rate and times of TCP connects between two namespaces, as figures that a study compares.
-
-CONNECTS = "connects"
-"""The outcome's algorithm."""
-
-_CONNECT_UNITS = {
-    "connect_rate": "times/s",
-    "connect_time_mean": "ns",
-    "connect_time_p50": "ns",
-    "connect_time_p99": "ns",
-    "connect_time_p999": "ns",
-    "failed_connects": "times",
-    "datapath_cores": "cores",
-}
-"""What a reading holds, in which unit."""
-
-_CONNECT_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
-_CONNECT_OVERHEAD_S = 0.3
-"""Beside the connects' own time: the process, its report."""
-
 Connector = EndRunner[ConnectSpec, ConnectResult, ConnectData]
 ConnectRate = EndTimes[ConnectSpec, ConnectResult, ConnectData]
+Requester = EndRunner[RequestSpec, RequestResult, RequestData]
+ResponseTime = EndTimes[RequestSpec, RequestResult, RequestData]
 
 
 def connect_rate(connector: Connector, spec: ConnectSpec, ends: Ends | None = None) -> ConnectRate:
@@ -256,28 +223,6 @@ def connect_values(result: ConnectResult) -> dict[str, float | None]:
         **{name: result.times.percentile_ns(percentile) for name, percentile in _CONNECT_PERCENTILES.items()},
         "failed_connects": float(result.failed),
     }
-
-
-# Response times between two namespaces, as a figure that a study compares.
-
-REQUESTS = "requests"
-"""The outcome's algorithm."""
-
-_RESPONSE_UNITS = {
-    "response_time_p50": "ns",
-    "response_time_p99": "ns",
-    "response_time_p999": "ns",
-    "responses": "times/s",
-    "datapath_cores": "cores",
-}
-"""What a reading holds, in which unit."""
-
-_RESPONSE_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
-_RESPONSE_OVERHEAD_S = 0.8
-"""Beside the requests' own time: warming up, processes, the log."""
-
-Requester = EndRunner[RequestSpec, RequestResult, RequestData]
-ResponseTime = EndTimes[RequestSpec, RequestResult, RequestData]
 
 
 def response_time(requester: Requester, spec: RequestSpec, ends: Ends | None = None) -> ResponseTime:
@@ -300,30 +245,12 @@ def response_values(result: RequestResult) -> dict[str, float | None]:
 # The figure of a chain that ends in namespaces is the goodput of TCP, and its cost at both ends (S2: 1.0 core
 # for the sender, 0.8 for the receiver).
 
-_STREAM_UNITS = {
-    "tcp_throughput": "bps",
-    "cpu_per_gigabit": "cpu-s/Gbit",
-    "sender_cores": "cores",
-    "receiver_cores": "cores",
-    "datapath_cores": "cores",
-    "softirq_cores": "cores",
-    "context_switches": "times/s",
-    "retransmits": "segments",
-}
-"""What a reading holds, in which unit."""
-
-_STREAM_OVERHEAD_S = 0.5
-"""Beside the streams' own time: processes, reports, counters."""
-
-
-Cpus = tuple[int, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class StreamRun:
     """A finished run with its record. ``wall_s``: from call to counts, s.
 
-    ``datapath_cores``: CPUs that the datapath used, with softirq where it is in the kernel; None where nobody counted.
+    ``datapath_cores``: CPUs that the datapath used, with softirq if it is in the kernel; None if nobody counted.
     """
 
     id: str
@@ -334,37 +261,38 @@ class StreamRun:
 
     @property
     def cpu_per_gigabit(self) -> float | None:
-        """CPU seconds a gigabit of payload, of all that served it; None where nobody accounts for CPUs."""
-        return cost_values(self.cpu, self.result, self.wall_s).get("cpu_per_gigabit")
+        """CPU seconds a gigabit of payload, of all that served it; None without an account of CPUs."""
+        return self.cost_values().get("cpu_per_gigabit")
+
+    def cost_values(self) -> dict[str, float | None]:
+        """``cpu_per_gigabit``, ``softirq_cores`` and ``context_switches`` a second; empty without account."""
+        cpu, goodput, flowed = self.cpu, self.result.goodput_bps, _flowed_ns(self.result, self.wall_s)
+        if cpu is None or flowed <= 0:
+            return {}
+        switches = cpu.switches
+        return {
+            "cpu_per_gigabit": cpu.cost_cores(flowed) * 1e9 / goodput if goodput else None,
+            "softirq_cores": cpu.softirq_ns / flowed,
+            "context_switches": None if switches is None else switches / (cpu.elapsed_ns / 1e9),
+        }
 
 
-def _requester(
-    make: Callable[[], RequestEngine] | None,
-    context: Context,
-    accounting: CpuAccounting | None,
-    cpus: tuple[Cpus, Cpus],
-) -> Requester:
-    if make is None:
-        raise UnavailableError("this testbed has nothing that sends requests between namespaces")
-    return EndRunner(REQUESTS, make().run, RequestData, context, accounting, cpus)
+def _sides(result: StreamResult) -> tuple[SideCpu | None, SideCpu | None]:
+    """CPU of the sender and of the receiver; if both ends do both, of the client and of the server."""
+    client, server = result.client_cpu, result.server_cpu
+    return (server, client) if result.spec.direction == "reverse" else (client, server)
 
 
-def _connector(
-    make: Callable[[], ConnectEngine] | None,
-    context: Context,
-    accounting: CpuAccounting | None,
-    cpus: tuple[Cpus, Cpus],
-) -> Connector:
-    if make is None:
-        raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
-    return EndRunner(CONNECTS, make().run, ConnectData, context, accounting, cpus)
+def _flowed_ns(result: StreamResult, wall_s: float) -> float:
+    """How long streams flowed, warm-up included; as the ends' own cores are counted."""
+    return result.client_cpu.elapsed_ns if result.client_cpu is not None else wall_s * 1e9
 
 
 class Profiling(Protocol):
-    """Profiles runs by doing them once more."""
+    """Profiles runs by repeating them."""
 
     def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
-        """``name``: the record of the run; ``what``: was measured, for a person; ``work``: does the same again."""
+        """``name``: the record of the run; ``what`` was measured, for a person; ``work``: does the same again."""
         ...
 
     def compare(self, per: str, outcomes: Sequence[Outcome]) -> None: ...
@@ -373,9 +301,9 @@ class Profiling(Protocol):
 class StreamRunner:
     """The fixture ``streams``: runs streams between two namespaces of a live topology.
 
-    ``repeats``: of an invalid run. ``cpus``: that client and server may run on, where a spec does not say; empty: any.
-    ``accounting``, ``make_requests``, ``make_connects``: None where the testbed has none. ``profile``: repeats a run
-    under a profiler, and compares the profiles; None: nobody asks.
+    ``repeats``: of an invalid run. ``cpus``: that client and server may run on, if a spec has none; empty: any.
+    ``accounting``, ``make_requests``, ``make_connects``: None if the testbed has none. ``profile``: repeats a run under
+    a profiler, and compares the profiles; None if nobody asks for it.
     """
 
     def __init__(
@@ -394,22 +322,34 @@ class StreamRunner:
         self._repeats = repeats
         self._cpus = cpus
         self._accounting = accounting
-        self.requester = partial(_requester, make_requests, context, accounting, cpus)
-        """What sends requests between the same namespaces; raises UnavailableError where nothing does."""
-        self.connector = partial(_connector, make_connects, context, accounting, cpus)
-        """What measures TCP connects between them; raises UnavailableError where nothing does."""
+        self._make_requests = make_requests
+        self._make_connects = make_connects
         self._profile = profile
         self._profiled: list[tuple[Topology, Dut, StreamSpec]] = []
+
+    def requester(self) -> Requester:
+        """What sends requests between the same namespaces; UnavailableError if nothing does."""
+        if self._make_requests is None:
+            raise UnavailableError("this testbed has nothing that sends requests between namespaces")
+        engine = self._make_requests()
+        return EndRunner(REQUESTS, engine.run, RequestData, self._context, self._accounting, self._cpus)
+
+    def connector(self) -> Connector:
+        """What measures TCP connects between them; UnavailableError if nothing does."""
+        if self._make_connects is None:
+            raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
+        engine = self._make_connects()
+        return EndRunner(CONNECTS, engine.run, ConnectData, self._context, self._accounting, self._cpus)
 
     @checked("streams.run", live=LIVE, spec=STREAMS, ends=ENDS)
     def run(
         self, live: LiveTopology, spec: StreamSpec, remaining_s: float | None = None, *, ends: Ends | None = None
     ) -> StreamRun:
-        """Run until one is valid; InvalidTrialsError where none was within the budget.
+        """Run until one is valid; InvalidTrialsError if none was within the budget.
 
         ``remaining_s``: for the progress line. ``ends``: the client's and the server's namespace; None: the first one
-        with an address and the last. ConfigError and TestbedError as of ``stream_ends``, or the streams could not be
-        had.
+        with an address and the last. ConfigError and TestbedError as from ``stream_ends``; TestbedError also if the
+        streams could not be sent.
         """
         client, server = self._cpus
         spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
@@ -447,11 +387,14 @@ class StreamRunner:
         result = self._engine.run(spec, *between)
         result = replace(result, invalid=(*result.invalid, *suspends.reasons()))
         wall_s = self._context.clock.monotonic() - started
-        cpu = self._accounting.end(ended_parts(result)) if self._accounting is not None else None
+        # The processes at the streams' ends are gone by now.
+        ends = zip((CpuRole.SENDER, CpuRole.RECEIVER), _sides(result), strict=True)
+        ended = [CpuPart(role, str(role), side.user_ns + side.system_ns) for role, side in ends if side is not None]
+        cpu = self._accounting.end(ended) if self._accounting is not None else None
         live.deployment.check_alive()
         changes = {c.name: c.delta for b, a in zip(before, live.counters(), strict=True) for c in deltas(b, a)}
-        cpu = with_pmd_split(cpu, pmd_busy(changes)) if cpu is not None else None
-        cores = datapath_cores(cpu, changes.get("vswitchd.cpu_ns"), live.datapath_kind, result, wall_s)
+        cpu = with_pmd_split(cpu, _pmd_busy(changes)) if cpu is not None else None
+        cores = _datapath_cores(cpu, changes.get("vswitchd.cpu_ns"), live.datapath_kind, _flowed_ns(result, wall_s))
         run_id = self._context.recorder.next_id(RecordKind.STREAM)
         run = StreamRun(run_id, result, cores, cpu, wall_s)
         self._context.streams[run_id] = result
@@ -459,6 +402,24 @@ class StreamRunner:
         self._context.recorder.emit(StreamData(result, wall_s, cores, repeat_of, cpu), run_id)
         self._context.progress.trial_finished(None, result.valid)
         return run
+
+
+def _pmd_busy(changes: Mapping[str, int]) -> float | None:
+    """Share of the PMD threads' cycles that were spent on packets; None if OVS does not report it."""
+    busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
+    return busy / (busy + idle) if busy is not None and idle is not None and busy + idle > 0 else None
+
+
+def _datapath_cores(cpu: CpuAccount | None, vswitchd_ns: int | None, datapath: str, flowed_ns: float) -> float | None:
+    """CPUs that the datapath used; None if nobody counted.
+
+    ``vswitchd_ns``: CPU time of the DUT's process, used without an account.
+    """
+    if flowed_ns <= 0:
+        return None
+    if cpu is not None:
+        return cpu.datapath_cores(flowed_ns, in_kernel=datapath in _IN_KERNEL)
+    return None if vswitchd_ns is None else vswitchd_ns / flowed_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,8 +448,17 @@ class TcpThroughput:
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         run = self.runner.run(live, self.spec, remaining_s, ends=self.ends)
-        values = {name: value for name, value in _values(run).items() if value is not None}
-        return Reading(values, run.id)
+        sender, receiver = _sides(run.result)
+        retransmits = run.result.retransmits
+        values = {
+            "tcp_throughput": run.result.goodput_bps,
+            "sender_cores": None if sender is None else sender.cores,
+            "receiver_cores": None if receiver is None else receiver.cores,
+            "datapath_cores": run.datapath_cores,
+            "retransmits": None if retransmits is None else float(retransmits),
+            **run.cost_values(),
+        }
+        return Reading({name: value for name, value in values.items() if value is not None}, run.id)
 
     def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
         self.runner.compare_profiles(per, outcomes)
@@ -500,21 +470,8 @@ class TcpThroughput:
         return {"mean_frame_size": 0.0, "directions": 1}
 
 
-def _values(run: StreamRun) -> dict[str, float | None]:
-    sender, receiver = sides(run.result)
-    retransmits = run.result.retransmits
-    return {
-        "tcp_throughput": run.result.goodput_bps,
-        "sender_cores": None if sender is None else sender.cores,
-        "receiver_cores": None if receiver is None else receiver.cores,
-        "datapath_cores": run.datapath_cores,
-        "retransmits": None if retransmits is None else float(retransmits),
-        **cost_values(run.cpu, run.result, run.wall_s),
-    }
-
-
 class StreamSettings(TypedDict, total=False):
-    """What may be said of streams beside their number; fields of ``StreamSpec``."""
+    """What can be set for streams besides their number; fields of ``StreamSpec``."""
 
     direction: Literal["forward", "reverse", "both"]
     buffer_bytes: int | None

@@ -40,15 +40,28 @@ from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
 from pytest_nfvperf.ports.machine import Clock
 
-# Turns what happens into evidence records with readable ids, and hands them to the sinks.
+# A killed process is gone from /proc thread by thread, and gives back its hugepages, before its status can be had.
+_GRACE_S = 0.5
+_STEP_S = 0.02
+
+PAUSE_S = 1.3
+"""Longer than the second in which periodic work of a kernel comes round."""
+
+_NOT_WITHIN_S = 10.0
+"""If a pause did not help, the disturbing thread does not move, and more pauses only take time."""
+
+FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]
+LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
 
 
 class Recorder:
-    """Numbers records within a run and knows which test is running.
+    """Makes evidence records with readable ids of what happens in a run, and hands them to the sinks.
 
-    ``sinks``: take every record in this order; the file comes first, so that what others show is on disk already.
-    ``worker``: "" or the xdist worker's name, which keeps ids of parallel workers apart. ``encode``: makes the text of
-    a trial's exact histograms. ``findings``: of the running test; whoever starts a test clears it.
+    Attributes:
+        sinks: take every record in this order; the file comes first, so that what others show is on disk already.
+        worker: "" or the xdist worker's name, which keeps ids of parallel workers apart.
+        encode: makes the text of a trial's exact histograms.
+        findings: of the running test; whoever starts a test clears it.
     """
 
     def __init__(
@@ -90,16 +103,11 @@ class Recorder:
                 closing.callback(sink.close)
 
 
-# A process that died explains more than one that no longer answers: look for a death behind every broken
-# testbed.
-
-# A killed process is gone from /proc thread by thread, and gives back its hugepages, before its status can be had.
-_GRACE_S = 0.5
-_STEP_S = 0.02
-
-
 def death_behind(error: TestbedError, check_alive: Callable[[], None], clock: Clock) -> TestbedError:
-    """The death that ``check_alive`` finds within half a second, with what was seen of it; else the error itself."""
+    """The death that ``check_alive`` finds within half a second; else the error itself.
+
+    A process that died explains more than one that no longer answers.
+    """
     end = clock.monotonic() + _GRACE_S
     while clock.monotonic() < end:
         try:
@@ -117,57 +125,40 @@ def death_behind(error: TestbedError, check_alive: Callable[[], None], clock: Cl
 
 
 def add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
-    """Add logs to what an error shows, but for those that it has already."""
+    """Add logs to those that the error has already."""
     for name, text in logs.items():
         error.evidence.setdefault(name, text)
 
 
-# What a trial cost, from counters around it (How we measure, rule 10).
-
-_NS = 1e9
-
-
 def trial_cost(result: TrialResult, changes: Mapping[str, int], pmd_cpus: int, own_cpu_s: float) -> Cost:
-    """Cost of one trial. ``changes``: counter deltas by name; an absent counter gives an absent cost.
+    """Cost of one trial, from counters around it (How we measure, rule 10).
 
-    ``pmd_cpus``: number of CPUs of poll-mode threads, 0 if unknown. ``own_cpu_s``: of the test process.
+    ``changes``: counter deltas by name; an absent counter gives an absent cost. ``pmd_cpus``: number of CPUs of
+    poll-mode threads, 0 if unknown. ``own_cpu_s``: of the test process.
     """
     busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
     packets = changes.get("pmd.packets_received")
-    cycles = busy / packets if busy is not None and packets and result.spec.saturating else None
-    received_fps = result.received_fps
-    total_fps = received_fps * len(result.counts) if received_fps is not None else None
+    dut_ns, generator_ns = changes.get("vswitchd.cpu_ns"), changes.get("generator.cpu_ns")
+    total_fps = result.received_fps * len(result.counts) if result.received_fps is not None else None
     return Cost(
         trial_id="",
-        pmd_cycles_per_packet=cycles,
+        pmd_cycles_per_packet=busy / packets if busy is not None and packets and result.spec.saturating else None,
         pmd_busy_ratio=busy / (busy + idle) if busy is not None and idle is not None and busy + idle else None,
         mpps_per_core=total_fps / 1e6 / pmd_cpus if total_fps is not None and pmd_cpus else None,
-        dut_cpu_seconds=_seconds(changes.get("vswitchd.cpu_ns")),
-        generator_cpu_seconds=_seconds(changes.get("generator.cpu_ns")),
+        dut_cpu_seconds=None if dut_ns is None else dut_ns / 1e9,
+        generator_cpu_seconds=None if generator_ns is None else generator_ns / 1e9,
         test_process_cpu_seconds=own_cpu_s,
     )
 
 
-def _seconds(nanoseconds: int | None) -> float | None:
-    return None if nanoseconds is None else nanoseconds / _NS
+class QuietWait:
+    """Pauses after trials in which the DUT was kept off its CPU, so that the thread that took it wakes elsewhere.
 
-
-# A pause in which what preempts a PMD moves to another CPU. Nobody else's process is touched.
-#
-# Seen on two cores: a kernel thread that ran for 0.5 to 15 ms twice a second stayed on the PMD's CPU for
-# minutes, and every trial at 4 Mpps lost frames: a thread that wakes while all CPUs poll stays where it last was.
-# When it woke while the generator's CPU was idle it moved there, where it costs skipped frames only: 13 of 13
-# trials lost none.
-
-PAUSE_S = 1.3
-"""Longer than the second in which periodic work of a kernel comes round."""
-
-_NOT_WITHIN_S = 10.0
-"""Where a pause did not help, what disturbs does not move, and more pauses only take time."""
-
-
-class Calm:
-    """Pauses after trials in which the DUT was kept off its CPU, so that a woken thread leaves it."""
+    Nobody else's process is touched. Seen on two cores: a kernel thread that ran for 0.5 to 15 ms twice a second stayed
+    on the PMD's CPU for minutes, and every trial at 4 Mpps lost frames: a thread that wakes while all CPUs poll stays
+    where it last was. When it woke while the generator's CPU was idle it moved there, where it costs skipped frames
+    only: 13 of 13 trials lost none.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -183,17 +174,19 @@ class Calm:
         self._last_s = self._clock.monotonic()
 
 
-# Runs trials: counters around each, validity first, repeats of invalid ones, evidence of all.
-
-
 @dataclass(frozen=True, slots=True)
 class Context:
     """What every run needs around it.
 
-    ``trials``, ``streams``: the running test's, by id; ``others``: ids of its requests and restarts. ``profiles``: by
-    the id of the run that was done once more under a profiler. ``places``: the topology of each run. ``place``: of the
-    topology that a runner of trials is for. ``placement``: None where the DUT's CPUs are not known. ``dut``: rests
-    while ``placement`` waits; None where it cannot. ``virtual``: time is a count of instructions.
+    Attributes:
+        trials, streams: of the running test, by id.
+        others: ids of its requests and restarts.
+        profiles: by the id of the run that was repeated under a profiler.
+        places: the topology of each run.
+        place: the topology that a runner of trials is for.
+        placement: None if the DUT's CPUs are not known.
+        dut: rests while ``placement`` waits; None if it cannot.
+        virtual: time is a count of instructions.
     """
 
     recorder: Recorder
@@ -215,13 +208,9 @@ class Context:
             known.clear()
 
 
-FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]
-LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A finished trial with what surrounded it. ``wall_s``: seconds from call to counts."""
+    """A finished trial. ``wall_s``: seconds from call to counts."""
 
     id: str
     result: TrialResult
@@ -231,10 +220,10 @@ class Trial:
 
 
 class TrialRunner:
-    """Runs trials on one live topology.
+    """Runs trials on one live topology: counters around each, validity first, evidence of all.
 
-    ``collectors`` are read before and after each trial, never during it. ``make_ledger``: None when the datapath has no
-    counters. ``check_alive``: raises TestbedError when the DUT died. ``repeats``: of an invalid trial. ``pmd_cpus``: of
+    ``collectors`` are read before and after each trial, never during it. ``make_ledger``: None if the datapath has no
+    counters. ``check_alive``: raises TestbedError if the DUT died. ``repeats``: of an invalid trial. ``pmd_cpus``: of
     poll-mode threads, for Mpps per core; 0 if unknown. ``vnf_counts``: of VNFs that are processes.
     """
 
@@ -254,7 +243,7 @@ class TrialRunner:
         self.progress = context.progress
         self.clock = context.clock
         self.patience = context.patience
-        self.calm = Calm(context.clock)
+        self.quiet_wait = QuietWait(context.clock)
         self._trials = context.trials
         self._places = context.places
         self._place = context.place
@@ -279,7 +268,7 @@ class TrialRunner:
 
         Trials that were invalid only because the host moved a CPU have a budget of their own (``RepeatBudget``).
         ``before`` is called before each trial, the repeats too. InvalidTrialsError for none within the budget;
-        TestbedError where the generator or the DUT broke.
+        TestbedError if the generator or the DUT broke.
         """
         budget = RepeatBudget(self._repeats if repeats is None else min(repeats, self._repeats))
         while True:
@@ -303,66 +292,64 @@ class TrialRunner:
     ) -> Trial:
         """Run one trial and record it, valid or not.
 
-        ``execute``: another way than ``run_trial``. ``also``: further reasons against the trial. ``begins``: called
-        when the generator is about to send: a trial may first wait for the host, for seconds. ``anywhere``: the load is
-        sustained wherever the CPUs are: nothing waits for the near band, and a move does not matter.
+        ``execute``: runs it instead of ``run_trial``, and judges a long trial by intervals. ``also``: further reasons
+        against the trial. ``begins``: called when the generator is about to send: a trial may first wait for the host,
+        for seconds. ``anywhere``: the load is sustained wherever the CPUs are: nothing waits for the near band, and a
+        move does not matter.
         """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, suspends = self.clock.monotonic(), SuspendWatch()
         own_cpu = time.process_time()
-        apart = None if anywhere else self._placement.settle(self._generator, self._dut)
-        self._watch(spec)
+        distance_ns = None if anywhere else self._placement.settle(self._generator, self._dut)
+        self._watch_pollers(spec)
         before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
         if begins is not None:
             begins()
         result = (execute or self._generator.run_trial)(spec)
-        if execute is None:  # who watches a long trial by intervals judges those
+        if execute is None:
             result = replace(result, invalid=(*result.invalid, *generator_reasons(result)))
         self._check_alive()
         after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
         changes = counter_deltas(before, after)
-        result = self._placed(replace(result, vnfs=(*result.vnfs, *vnfs)), apart, watched=execute is not None)
+        result = self._placed(replace(result, vnfs=(*result.vnfs, *vnfs)), distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
-        told = (*testbed_reasons(result, changes), *unreceived(ledger), *suspends.reasons())
-        told = (*told, *(also(result, changes) if also else ()))
-        result = replace(result, invalid=(*result.invalid, *told))
+        against = (*testbed_reasons(result, changes), *unreceived(ledger), *suspends.reasons())
+        against = (*against, *(also(result, changes) if also else ()))
+        result = replace(result, invalid=(*result.invalid, *against))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         moves = {change.name: change.delta for change in changes}
-        trial = Trial(
-            id=trial_id,
-            result=result,
-            ledger=ledger,
-            cost=replace(trial_cost(result, moves, self._pmd_cpus, time.process_time() - own_cpu), trial_id=trial_id),
-            wall_s=self.clock.monotonic() - started,
-        )
+        cost = trial_cost(result, moves, self._pmd_cpus, time.process_time() - own_cpu)
+        wall_s = self.clock.monotonic() - started
+        trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s)
         self._trials[trial.id] = trial
         if self._place is not None:
             self._places.ran(trial.id, self._place)
-        self._record(trial, repeat_of)
+        encode = self.recorder.encode
+        record = trial_data(result, wall_s=wall_s, encode=encode, ledger=ledger, cost=trial.cost, repeat_of=repeat_of)
+        self.recorder.emit(record, trial.id)
         self.progress.trial_finished(result.own_loss_ratio, result.valid)
-        self.calm.after(result)
+        self.quiet_wait.after(result)
         return trial
 
-    def _watch(self, spec: TrialSpec) -> None:
-        """Give a generator that dates disturbances the DUT's polling threads: they come and go."""
-        if spec.window_s is None or not isinstance(self._generator, WatchesPollers):
-            return
-        known = (collector for collector in self._collectors if isinstance(collector, KnowsPollers))
-        self._generator.watch([poller for collector in known for poller in collector.pollers()])
+    def _watch_pollers(self, spec: TrialSpec) -> None:
+        """Tell the generator's witnesses the DUT's polling threads, which come and go."""
+        if spec.window_s is not None and isinstance(self._generator, WatchesPollers):
+            known = (collector for collector in self._collectors if isinstance(collector, KnowsPollers))
+            self._generator.watch([poller for collector in known for poller in collector.pollers()])
 
-    def _placed(self, result: TrialResult, before_ns: int | None, *, watched: bool) -> TrialResult:
-        """With where the CPUs were. Who watches a long trial by intervals judges those: one move does not spoil all."""
+    def _placed(self, result: TrialResult, before_ns: int | None, *, by_interval: bool) -> TrialResult:
+        """Add how far apart the CPUs were. ``by_interval``: its caller judges single intervals."""
         if before_ns is None:
             return result
         placed, moved = self._placement.judge(self._generator, before_ns)
-        # What was sent while the CPUs were far apart is no part of what is judged where enough is dated.
-        reasons = (moved,) if moved and not watched and result.dated is None else ()
+        # Windows in which the CPUs were far apart are not judged, so a move does not matter to those that are.
+        reasons = (moved,) if moved and not by_interval and result.judged_windows is None else ()
         return replace(result, placement=placed, invalid=(*result.invalid, *reasons))
 
     def _ledger(
         self, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
     ) -> Ledger | None:
-        """Where frames went; drop counters that settle late are waited for only when frames are missing there."""
+        """Where frames went. Drop counters that settle late are waited for only if frames are missing there."""
         if self._make_ledger is None:
             return None
         first = self._make_ledger(result, before, after)
@@ -374,14 +361,3 @@ class TrialRunner:
             for collector, early, snapshot in zip(self._collectors, before, after, strict=True)
         ]
         return self._make_ledger(result, before, late)
-
-    def _record(self, trial: Trial, repeat_of: str | None) -> None:
-        data = trial_data(
-            trial.result,
-            wall_s=trial.wall_s,
-            encode=self.recorder.encode,
-            ledger=trial.ledger,
-            cost=trial.cost,
-            repeat_of=repeat_of,
-        )
-        self.recorder.emit(data, trial.id)

@@ -1,4 +1,4 @@
-"""The VNFs of a topology that run as processes of their own: started together, counted around trials, watched."""
+"""The VNFs of a topology that run as processes of their own: planned, started together, counted around trials."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
 
 @dataclass(frozen=True, slots=True)
 class PlannedVnf:
-    """A VNF that is to be started, and what runs it."""
+    """A VNF that is to be started, and what is to run it."""
 
     kind: VnfKind
     spec: VnfSpec
 
 
 def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) -> tuple[PlannedVnf, ...]:
-    """The topology's VNFs that need processes of their own; TestbedError where this testbed starts none."""
+    """The topology's VNFs that need processes of their own; TestbedError if this testbed starts none."""
     owners: dict[str, list[Port]] = {}
     for port in topology.ports:
         if port.role is PortRole.FORWARDER:
@@ -47,7 +47,7 @@ def _kind(said: VnfKind, spec: VnfSpec, vnfs: int, maker: VnfMaker | None) -> Vn
 
 
 def all_in_the_loop(topology: Topology, maker: VnfMaker | None) -> bool:
-    """True where every VNF of a topology runs in the generator's own loop, whatever its ports come to be."""
+    """True if every VNF of a topology runs in the generator's own loop, whatever its ports turn out to be."""
     kinds = {port.owner: port.vnf_kind for port in topology.ports if port.role is PortRole.FORWARDER}
     on_vhost_user = (_kind(said, VnfSpec(name, ()), len(kinds), maker) for name, said in kinds.items())
     return all(kind is VnfKind.LOOP for kind in on_vhost_user)
@@ -68,10 +68,10 @@ class RunningVnfs:
     """The planned VNFs while they run. Owns their end."""
 
     def __init__(self, planned: Sequence[PlannedVnf] = (), maker: VnfMaker | None = None) -> None:
-        """Start them all, side by side. TestbedError where one could not be started; none is left then."""
+        """Start them all, side by side. If one cannot be started, end the others and raise TestbedError."""
         self._vnfs: list[Vnf] = []
         self.kinds: Mapping[str, VnfKind] = {vnf.spec.name: vnf.kind for vnf in planned}
-        """By the VNFs' names; those of the generator's loop are not among them."""
+        """By the VNFs' names, without those of the generator's loop."""
         try:
             for index, vnf in enumerate(planned):
                 assert maker is not None
@@ -109,7 +109,7 @@ class RunningVnfs:
 
 
 def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:
-    """The topology with the kind of every VNF, also where it left the kind to the testbed."""
+    """The topology with the kind of every VNF, also of those whose kind it left to the testbed."""
     ports = tuple(replace(port, vnf_kind=kinds.get(port.owner, port.vnf_kind)) for port in topology.ports)
     return replace(topology, ports=ports)
 

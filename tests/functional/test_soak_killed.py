@@ -76,7 +76,7 @@ def test_killed_between_its_parts_it_leaves_nothing(base: Path, tmp_path: Path) 
     (test,) = (test for test in read_run(folder).tests.values() if test.node_id)
     ((given_up, samples),) = ((one.soak, one.samples) for one in test.soaks.values())
     assert (given_up.load_fps, given_up.interrupted.partition(":")[2]) == (
-        LOAD, " too many intervals lost frames, or were spoiled, to go on with; another begins",
+        LOAD, " too many intervals lost frames, or were disturbed, to go on with; another begins",
     )  # fmt: skip
     assert len((folder / samples).read_text().splitlines()) >= 3
     shown = started("pytest_nfvperf.cli.main", "show", str(folder))

@@ -269,7 +269,7 @@ def test_bursts_that_the_rig_never_holds_are_inconclusive_with_the_rates(bursts)
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["INCONCLUSIVE * back_to_back_frames >= 32 frames*", "*the rig held no burst at any rate, its ceiling*"]
+        ["INCONCLUSIVE * back_to_back_frames >= 32 frames*", "*the rig sustained no burst at any rate; its ceiling*"]
     )
 
 

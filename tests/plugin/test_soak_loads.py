@@ -76,7 +76,7 @@ def test_a_load_above_the_rigs_ceiling_of_today_is_inconclusive(soaked, pytester
 
     assert result.ret == 10
     result.stdout.fnmatch_lines(
-        ["INCONCLUSIVE: the load of 6.00 Mpps per direction is above what the rig itself bears today, 4.50 Mpps: *"]
+        ["INCONCLUSIVE: the load of 6.00 Mpps per direction is above what the rig itself sustains today, 4.50 Mpps: *"]
     )
     assert not records(pytester.path, "soak"), "it is not run for hours first"
 
@@ -128,7 +128,7 @@ def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytest
     assert soak_loads(pytester) == [(4_000_000, False), (2_000_000, True)]
     given_up = records(pytester.path, "soak")[0]["data"]["soak"]
     assert given_up["interrupted"] == (
-        "ended after 15.0 s of 30.0 s: too many intervals lost frames, or were spoiled, to go on with; another begins"
+        "ended after 15.0 s of 30.0 s: too many intervals lost frames, or were disturbed, to go on with; another begins"
     )
     assert given_up["spoiled_count"] == 15
 

@@ -130,7 +130,7 @@ def test_frames_that_the_dut_drops_are_its_own_on_any_host() -> None:
 def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(0.5, 5e6, "search")
-    assert trial.result.says_nothing
+    assert trial.result.inconclusive
     assert len(measurer.sink.records) == 4, "three repeats at a load"
     for load_mpps in range(30):
         measurer.measure(0.5, 5e6 + load_mpps * 1e4, "search")
@@ -144,7 +144,7 @@ def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least()
 def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(0.5, 3e6, "search")
-    assert not trial.result.says_nothing
+    assert not trial.result.inconclusive
     assert measurer.patience_s == PATIENCE_S
     assert measurer.disturbed(found_at(2e6)) == ""
 
@@ -207,8 +207,8 @@ def test_a_load_that_is_borne_on_slower_cores_is_borne() -> None:
     result = of_windows(states, {81: 50, 82: 20, 83: 5})
     assert result.undisturbed is not None
     assert not result.undisturbed.enough
-    assert result.dated == result.running
-    assert (result.own_loss_ratio, result.says_nothing) == (0.0, False)
+    assert result.judged_windows == result.running
+    assert (result.own_loss_ratio, result.inconclusive) == (0.0, False)
     data = trial_data(result, wall_s=1.0, encode=None)
     assert (data.running, data.own_lost) == (result.running, 0)
     assert trial_line(data).endswith("in the 95% of it in which all CPUs ran; 75 more in the rest")
@@ -216,12 +216,12 @@ def test_a_load_that_is_borne_on_slower_cores_is_borne() -> None:
 
 def test_a_load_that_loses_on_slower_cores_is_neither_borne_nor_refuted() -> None:
     result = of_windows("as" * 50, {30: 50})
-    assert (result.dated, result.says_nothing) == (None, True)
+    assert (result.judged_windows, result.inconclusive) == (None, True)
 
 
 def test_loss_that_a_goal_allows_on_slower_cores_is_allowed() -> None:
     assert of_windows("as" * 50, {30: 50}, goal=0.005).own_loss_ratio == pytest.approx(0.005)
-    assert of_windows("as" * 50, {30: 51}, goal=0.005).dated is None
+    assert of_windows("as" * 50, {30: 51}, goal=0.005).judged_windows is None
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_few_lossy_windows_among_few_undisturbed_ones_tell_nothing(states: str
     assert result.undisturbed.enough
     assert result.undisturbed.lossy >= min(lossy, 1)
     assert (result.own_loss_ratio or 0.0) > 0
-    assert result.says_nothing is not refutes
+    assert result.inconclusive is not refutes
 
 
 def test_a_load_refuted_close_above_bounds_the_figure_whatever_other_trials_say() -> None:
@@ -255,7 +255,7 @@ def test_what_a_tolerant_goal_bears_while_cores_are_shared_refutes_no_strict_one
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(1.0, CAPACITY * SLOW * 1.002, "confirmation of pdr", give_up_loss=PDR.loss_ratio)
     assert 0 < (trial.result.own_loss_ratio or 0.0) < PDR.loss_ratio
-    assert not trial.result.says_nothing, "the PDR may well be so high"
+    assert not trial.result.inconclusive, "the PDR may well be so high"
     measurer.measure(1.0, CAPACITY * SLOW * 1.01, "search")
     assert "too little was undisturbed" in measurer.disturbed(found_at(CAPACITY * SLOW)), "alone it bears it"
 
@@ -286,8 +286,8 @@ def test_a_trial_that_was_given_up_for_the_hosts_loss_does_not_hold() -> None:
     """The engine does not know which CPUs are far: it may give up for frames that are none of the DUT's."""
     result = measurer_on(OnASharedHost(CAPACITY)).measure(1.0, 5e6, "search").result
     full = replace(result, spec=replace(result.spec, give_up_loss=0.0))
-    assert not full.says_nothing
-    assert replace(full, given_up=True).says_nothing
+    assert not full.inconclusive
+    assert replace(full, given_up=True).inconclusive
 
 
 def test_a_short_trial_is_no_confirmation() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.measure.limits import HELD_AGAIN, LOWER, load_to_hold
+from pytest_nfvperf.measure.limits import HELD_AGAIN, LOWER, sustainable_load
 from pytest_nfvperf.measure.measurer import WARM_UP
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import Windows
@@ -34,14 +34,14 @@ def offering(alone: int, shared: int, every: int) -> Windows:
 @pytest.mark.parametrize("shared", [100, 80, 10])
 def test_what_is_offered_undisturbed_is_held(shared: int) -> None:
     """Seen: 7.6 of 8.4 Mpps in undisturbed windows, 6.9 over all, and the search ended there."""
-    assert load_to_hold(held(OFFERED, offering(95, shared, every=10))) == pytest.approx(0.95 * HELD_AGAIN * LOAD)
+    assert sustainable_load(held(OFFERED, offering(95, shared, every=10))) == pytest.approx(0.95 * HELD_AGAIN * LOAD)
 
 
 def test_a_load_held_undisturbed_is_lowered_a_little() -> None:
-    assert load_to_hold(held(OFFERED, offering(100, 10, every=10))) == pytest.approx(HELD_AGAIN * LOAD)
+    assert sustainable_load(held(OFFERED, offering(100, 10, every=10))) == pytest.approx(HELD_AGAIN * LOAD)
 
 
 @pytest.mark.parametrize("seen", [None, offering(95, 50, every=2)], ids=["no windows", "hardly any undisturbed"])
 def test_without_undisturbed_windows_the_whole_trial_tells(seen: Windows | None) -> None:
-    assert load_to_hold(held(OFFERED, seen)) == pytest.approx(OFFERED, rel=1e-3)
-    assert load_to_hold(held(0.95 * LOAD, seen)) == pytest.approx(LOWER * LOAD)
+    assert sustainable_load(held(OFFERED, seen)) == pytest.approx(OFFERED, rel=1e-3)
+    assert sustainable_load(held(0.95 * LOAD, seen)) == pytest.approx(LOWER * LOAD)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from simulated_bench import Bench
 
-from pytest_nfvperf.measure.limits import HELD_AGAIN, Limits, above_the_ceiling
+from pytest_nfvperf.measure.limits import HELD_AGAIN, Limits, raised_by_plateau
 from pytest_nfvperf.measure.measurer import WARM_UP
 from pytest_nfvperf.measure.plateau import OVERLOAD, plateaus
 from pytest_nfvperf.measure.search import Search
@@ -28,7 +28,7 @@ def test_the_ceiling_is_what_is_offered_where_the_dut_passes_it(ceiling_fps: flo
     measurer = measurer_on(OnASharedHost(CAPACITY))
     measurer.attempt(0.5, ceiling_fps, WARM_UP)
     read = plateaus(measurer, ceiling_fps, None)
-    found = above_the_ceiling(Limits(ceiling_fps, None), read, measurer.trials)
+    found = raised_by_plateau(Limits(ceiling_fps, None), read, measurer.trials)
     assert (None if found is None else found.ceiling_fps) == (raised_fps and pytest.approx(raised_fps))
 
 
@@ -37,9 +37,9 @@ def test_a_plateau_that_the_rig_limited_raises_no_ceiling() -> None:
     measurer.attempt(0.5, 4.5e6, WARM_UP)
     (point,) = plateaus(measurer, 4.5e6, None)
     limited = replace(point, generator_limited="room in its rings")
-    assert above_the_ceiling(Limits(4.5e6, None), [limited], measurer.trials) is None
-    assert above_the_ceiling(Limits(4.5e6, None), [], measurer.trials) is None
-    assert above_the_ceiling(Limits(None, None), [point], measurer.trials) is None
+    assert raised_by_plateau(Limits(4.5e6, None), [limited], measurer.trials) is None
+    assert raised_by_plateau(Limits(4.5e6, None), [], measurer.trials) is None
+    assert raised_by_plateau(Limits(None, None), [point], measurer.trials) is None
 
 
 def test_a_search_goes_beyond_a_ceiling_that_the_dut_passes() -> None:

@@ -186,7 +186,7 @@ def test_no_search_finds_a_load_that_was_never_offered() -> None:
     (ndr,) = mlr_search(measurer, [NDR], LoadLimits(10_000, 10e6), timeout_s=1e6)
     assert ndr.load_fps is not None
     assert ndr.load_fps <= 2e6 / (1 - MOST_NOT_OFFERED)
-    assert measurer.spoiled
+    assert measurer.disturbed_loads
 
 
 def test_no_point_of_a_loss_curve_is_of_a_load_that_was_never_offered() -> None:

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.measure.confirmation import marked
+from pytest_nfvperf.measure.confirmation import mark_rig_limits
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
-from pytest_nfvperf.measure.plateau import plateaus, typical
+from pytest_nfvperf.measure.plateau import plateaus, median_reading
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
@@ -68,8 +68,8 @@ def test_the_plateau_that_is_told_is_the_reading_in_the_middle(
         PlateauPoint("t", each, each, each, 50, "far" if each in apart else "", "slow" if each in limited else "")
         for each in fps
     ]
-    assert [point.fps for point in typical(readings)] == [told]
-    assert typical([]) == ()
+    assert [point.fps for point in median_reading(readings)] == [told]
+    assert median_reading([]) == ()
 
 
 NEAR, MOVED = Placed(70, 70, near_ns=100), Placed(70, 390, far=True, near_ns=100)
@@ -123,5 +123,5 @@ def test_a_generator_that_was_far_away_lowers_no_maximum(
     search = Search(QUICK, {}, lambda *_: limits, lambda _: 0.0)
     assert search._usable_maximum(measurer, limits) == pytest.approx(usable, rel=0.01)
     at_maximum = GoalOutcome(PDR, SearchStatus.AT_MAXIMUM, load_fps=round(usable), detail="met at the maximum load")
-    assert marked(at_maximum, None, [], limits.maximum_fps).generator_limited is bool(limited)
-    assert limited in marked(at_maximum, None, [], limits.maximum_fps).detail
+    assert mark_rig_limits(at_maximum, None, [], limits.maximum_fps).generator_limited is bool(limited)
+    assert limited in mark_rig_limits(at_maximum, None, [], limits.maximum_fps).detail

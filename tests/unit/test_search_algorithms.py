@@ -105,7 +105,7 @@ def test_a_search_comes_down_to_what_the_generator_can_send_however_many_loads_t
 
     assert (ndr.status, pdr.status) == (SearchStatus.FOUND, SearchStatus.FOUND)
     assert tail_fps * 0.94 <= ndr.load_fps <= tail_fps * 1.06
-    assert measurer.too_high == len(measurer.spoiled) > 0
+    assert measurer.too_high == len(measurer.disturbed_loads) > 0
     assert rfc2544_search(measurer_on(FakeGenerator(50e6, ceiling_fps=tail_fps)), NDR, LIMITS).load_fps > 0.9 * tail_fps
 
 
@@ -160,8 +160,8 @@ def test_a_load_that_the_rig_cannot_measure_bounds_the_search_from_above(search)
 
     assert found.status is SearchStatus.FOUND
     assert 4.8e6 < found.load_fps <= 4.9e6
-    assert measurer.spoiled
-    assert measurer.spoiled[0].startswith("5.00 Mpps: 3 trials in a row were invalid (skipped_frames")
+    assert measurer.disturbed_loads
+    assert measurer.disturbed_loads[0].startswith("5.00 Mpps: 3 trials in a row were invalid (skipped_frames")
 
 
 def test_a_search_that_takes_too_long_aborts_and_says_so():
@@ -317,7 +317,7 @@ def test_a_dut_that_sustains_no_burst_has_one_of_no_frame():
 
     result = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
 
-    assert (result.burst_frames, measurer.spoiled) == ((0,), [])
+    assert (result.burst_frames, measurer.disturbed_loads) == ((0,), [])
 
 
 def test_the_corrected_buffer_time_is_rfc_9004s():
@@ -398,6 +398,6 @@ def test_bursts_that_the_rig_spoiled_make_a_lower_bound():
     result = back_to_back(measurer, 1e6, repeats=1, longest_s=2.0, throughput_fps=None)
 
     assert not result.unlimited
-    assert result.at_least.startswith("the rig spoiled longer bursts: 1.00 Mpps: 3 trials in a row were invalid")
+    assert result.at_least.startswith("the rig disturbed longer bursts: 1.00 Mpps: 3 trials in a row were invalid")
     seen = observations(Outcome((), "back-to-back", 64.0, 2, back_to_back=result))[0]
     assert seen.lower_bound

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_nfvperf.adapters.report.figures import soak_events, soak_facts, soak_line
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.measure.soak import MOST_SPOILED, DisturbedInterval, Gap
+from pytest_nfvperf.model.measure.soak import MOST_DISTURBED, DisturbedInterval, Gap
 from pytest_nfvperf.model.measure.soak_series import (
     HITS,
     MOST_NAMED,
@@ -102,7 +102,7 @@ def test_too_many_spoiled_intervals_leave_a_lower_bound(count: int) -> None:
     skipped = {"p0->p1.skipped": LOAD}
     soak = summarise(soak_table(changes=dict.fromkeys(range(count), skipped)), PLAN)
     verdict = judged(soak)["lost_frames"]
-    too_many = count > MOST_SPOILED * 60
+    too_many = count > MOST_DISTURBED * 60
     assert verdict.judgement is (Judgement.INCONCLUSIVE if too_many else Judgement.PASS)
     if too_many:
         assert f"the rig spoiled {count} of 60 intervals" in verdict.reason

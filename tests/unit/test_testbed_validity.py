@@ -87,13 +87,13 @@ def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
     assert (down.code, down.detail) == (Reason.LINK_DOWN, "p1 lost its link 2x meanwhile")
 
 
-@pytest.mark.parametrize(("goal", "says_nothing"), [(0.0, True), (0.002, True), (0.003, False), (None, True)])
-def test_a_goal_that_was_met_although_the_cpu_was_taken_is_met(goal: float | None, *, says_nothing: bool) -> None:
+@pytest.mark.parametrize(("goal", "inconclusive"), [(0.0, True), (0.002, True), (0.003, False), (None, True)])
+def test_a_goal_that_was_met_although_the_cpu_was_taken_is_met(goal: float | None, *, inconclusive: bool) -> None:
     result = trial(3000)
     reasons = trial_validity.testbed_reasons(
         replace(result, spec=replace(result.spec, give_up_loss=goal)), changed(kept_off_ns=2 * MS)
     )
-    assert bool(reasons) is says_nothing
+    assert bool(reasons) is inconclusive
 
 
 def windowed(lost: int, waited_ns: tuple[int, ...], took_ns: int = 0, undisturbed: int = 100) -> TrialResult:

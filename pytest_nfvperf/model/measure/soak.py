@@ -1,26 +1,25 @@
 """The result of a soak, one long trial that is looked at once an interval, as data.
 
-Each interval is judged as a trial is. The rig disturbed it where the generator was away too long, or a loss fits into
-the time that PMDs were off their CPU; it is then neither a pass nor a loss.
+Each interval is judged as a trial is. The rig disturbed it if the generator was away too long, or a loss fits into the
+time that PMDs were off their CPU. Then it counts neither as passed nor as lossy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST_SPOILED = 0.25
-"""Share of intervals that the rig may spoil before what remains is too little to speak for the whole time. A machine
-whose host pauses it for 0.1 s every 12 to 20 s, as was seen, loses up to a sixth of its seconds through nobody's fault;
-who has CPUs of their own can demand less by the metric ``spoiled_ratio``."""
+MOST_DISTURBED = 0.25
+"""Share of intervals that the rig may disturb before the others are too few to judge the whole time by. Seen: a machine
+whose host pauses it for 0.1 s every 12 to 20 s loses up to a sixth of its seconds through nobody's fault. Who has CPUs
+of their own can demand less by the metric ``spoiled_ratio``."""
 
 LEAST_OFFERED = 0.9
-"""Share of the frames that were due which must have been offered, for the whole time's losses to bound the DUT's at
-this load."""
+"""Share of the frames due that must have been offered. With less, all losses do not bound the DUT's at this load."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoakLoad:
-    """What load a user wants: frames/s per direction, or a share of the NDR (0..1); neither: the default.
+    """The requested load: frames/s per direction, or a share of the NDR (0..1); neither: the default.
 
     Every pytest run of the environment imports this module, so it stays light.
     """
@@ -33,7 +32,7 @@ class SoakLoad:
 class Gap:
     """A time without samples of one source ("generator", "ovs", "bgp"); seconds since the first frame was due.
 
-    ``reason``: for a person; empty when nobody knows, which no soak passes with.
+    ``reason``: for a person; "" if unknown: no soak passes with such a gap.
     """
 
     source: str
@@ -44,7 +43,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class DisturbedInterval:
-    """An interval that says nothing about the DUT, and why."""
+    """An interval that the rig disturbed, and why."""
 
     start_s: float
     end_s: float
@@ -65,8 +64,11 @@ class Lossy:
 class Drift:
     """How a figure changed over the soak, by the Theil-Sen slope of its binned medians with Sen's interval.
 
-    ``unit``: "ratio" of the figure's median, or "bytes". ``value``: from the first to the last bin. ``p_value``:
-    two-sided Mann-Kendall: how rare so ordered a series would be without a trend. ``points``: bins that it rests on.
+    Attributes:
+        unit: "ratio" of the figure's median, or "bytes".
+        value: from the first to the last bin.
+        p_value: two-sided Mann-Kendall: how rare so ordered a series would be without a trend.
+        points: bins that it rests on.
     """
 
     metric: str
@@ -80,7 +82,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Flap:
-    """A session that was not up, or said that it had been down."""
+    """A session that was not up, or reported that it had been down."""
 
     session: str
     at_s: float
@@ -91,12 +93,16 @@ class Flap:
 class Soak:
     """The summary of a soak.
 
-    ``offered``, ``lost``: of undisturbed intervals, all directions, where losses are dated of
-    undisturbed windows; ``disturbed_lost``: in their other windows. ``spoiled_offered``, ``spoiled_lost``: of disturbed
-    intervals. ``skipped``: frames that were due while the generator was not there. ``spoiled``, ``lossy``, ``gaps``,
-    ``flaps``: the first MOST_NAMED; how many there are is in ``spoiled_count``, ... ``unexplained``: gaps without a
-    reason. ``missing_intervals``: intervals that were due and have no row. ``rig_faults``: what else the rig said
-    against the whole run. ``sampling_cores``: CPUs that collecting the samples took, on average.
+    Attributes:
+        offered, lost: frames of undisturbed intervals, all directions; losses of undisturbed windows if there are any.
+        disturbed_lost: frames lost in their other windows.
+        spoiled_offered, spoiled_lost: frames of disturbed intervals.
+        skipped: frames that were due while the generator was not running.
+        spoiled, lossy, gaps, flaps: the first MOST_NAMED; how many there are is in ``spoiled_count``, ...
+        unexplained: gaps without a reason.
+        missing_intervals: intervals that were due and have no row.
+        rig_faults: what else speaks against the whole run.
+        sampling_cores: CPUs that collecting the samples took, on average.
     """
 
     load_fps: int
@@ -128,21 +134,21 @@ class Soak:
 
     @property
     def spoiled_ratio(self) -> float:
-        """Share of intervals that the rig spoiled; 1 when there is none at all."""
+        """Share of intervals that the rig disturbed; 1 if there is no interval."""
         return self.spoiled_count / self.intervals if self.intervals else 1.0
 
     @property
     def bound_reason(self) -> str:
-        """Why what was seen does not speak for the whole time; empty when it does."""
+        """Why its counts are not those of the whole time; "" if they are."""
         reasons = [self.interrupted] if self.interrupted else []
-        if self.spoiled_ratio > MOST_SPOILED:
+        if self.spoiled_ratio > MOST_DISTURBED:
             first = f", the first: {self.spoiled[0].reason}" if self.spoiled else ""
             reasons.append(f"the rig spoiled {self.spoiled_count} of {self.intervals} intervals{first}")
         return "; ".join([*reasons, *self.rig_faults])
 
     @property
     def is_whole(self) -> bool:
-        """It ran its whole time and offered the load, though the rig may have disturbed most of it.
+        """True if it ran its whole time and offered the load, though the rig may have disturbed most of it.
 
         Then its counts are upper bounds: a machine that disturbs adds losses, flaps and gaps, and takes none away.
         """
@@ -152,5 +158,5 @@ class Soak:
 
     @property
     def all_lost(self) -> int:
-        """Frames lost in all, the machine's doing or the DUT's: at least the DUT's own."""
+        """All lost frames, whether the DUT lost them or the machine did."""
         return self.lost + self.disturbed_lost + self.spoiled_lost

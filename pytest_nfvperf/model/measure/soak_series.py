@@ -1,4 +1,8 @@
-"""A soak's series: windows, their summary and the table of them."""
+"""The samples of a soak: the table of them, which losses are the DUT's, the summary, and the curves to draw.
+
+One row an interval, one column a figure, in bounded memory. Counts are differences within the interval. What a source
+did not report is absent (NaN), never 0; its next row covers the time since its last.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +16,65 @@ from statistics import median
 from pytest_nfvperf.model.measure.cpu_account import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Flap, Gap, Lossy, Soak
 from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
-from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import LEAST_SHARE, State, lost_by_window, reaching
 
-# The samples of a soak: one row an interval, one column a figure, in bounded memory.
-#
-# Counts are differences within the interval. What a source did not report is absent (NaN), never 0; its next
-# row covers the time since its last.
-
-ABSENT = math.nan
-
 TIME = "t"
 """The column of each row's end, s since the first frame was due."""
+
+KEPT_OFF_CPU = "pmd-sched.stolen_ns"
+"""Column: how long PMD threads were kept off their CPU, by the kernel or the host, for anything but the DUT."""
+
+SESSION_UP, SESSION_FLAPS = ".up", ".flaps"
+"""Columns of a session: 1 while it is up; how often it went down within the interval."""
 
 MOST_BYTES = 50_000_000
 """The rows of one soak on disk, however long: beyond it intervals are longer."""
 
 _VALUE_BYTES = 10
 """A figure with its comma, on the safe side: most counts of a second have 7 digits or fewer."""
+
+MOST_NAMED = 50
+"""Disturbed and lossy intervals, gaps and flaps are listed up to so many of each; all are counted."""
+
+_TREND_BINS = 60
+_FEWEST_BINS = 10
+_SETTLING_SHARE = 0.1
+"""Of the start, left out of trends: caches fill, memory is touched for the first time."""
+
+_LATE = 1.5
+"""An interval so many times as long as it should be lacks a sample."""
+
+MOST_POINTS = 240
+"""Of each curve: more than a screen shows, and little enough for the evidence."""
+
+SHORT = 0.9
+"""An interval shorter than this share of the others counts, but is in no curve."""
+
+STATE = "up"
+"""The unit of a state: 1 or 0."""
+
+HITS = "PMD lookups, by where they ended"
+
+_MPPS, _PER_CENT, _US, _MS, _MIB = 1e-6, 100.0, 1e-3, 1e-6, 1 / (1 << 20)
+
+_RATES = (
+    ("received rate", "Mpps", ".received", _MPPS),
+    *((HITS, "M/s", f".{kind}_hits", _MPPS) for kind in ("phwol", "simple_match", "emc", "smc", "megaflow")),
+    *((HITS, "M/s", f".upcalls_{kind}", _MPPS) for kind in ("ok", "failed")),
+    ("port packets", "Mpps", ".rx_packets", _MPPS),
+    ("port packets", "Mpps", ".tx_packets", _MPPS),
+    ("OpenFlow packets", "Mpps", ".openflow_packets", _MPPS),
+    ("CPU", "cores", ".cpu_ns", 1e-9),
+)
+"""Counters drawn as rates: panel, unit, how their columns end, factor."""
+
+_GAUGES = (
+    ("receive queues, in the last 5 s", "% of their PMD", ".rxq_busy_5s", _PER_CENT),
+    ("receive queues, mean of OVS's last minute", "% of their PMD", ".rxq_busy", _PER_CENT),
+    ("memory of ovs-vswitchd", "MiB", "vswitchd.rss", _MIB),
+    ("sessions", STATE, SESSION_UP, 1.0),
+)
 
 
 class SoakTable:
@@ -47,11 +91,11 @@ class SoakTable:
         return len(self._values[TIME])
 
     def add(self, row: Mapping[str, float]) -> None:
-        """Append a row; columns that it lacks are absent in it, ``t`` must be there and rise."""
+        """Append a row; columns that it lacks are absent in it, ``t`` must be there and rise: ValueError else."""
         if len(self) and row[TIME] <= self._values[TIME][-1]:
             raise ValueError(f"time does not rise: {row[TIME]} s after {self._values[TIME][-1]} s")
         for name, values in self._values.items():
-            values.append(row.get(name, ABSENT))
+            values.append(row.get(name, math.nan))
 
     def head(self, rows: int) -> SoakTable:
         shorter = SoakTable(self.columns[1:])
@@ -59,7 +103,7 @@ class SoakTable:
         return shorter
 
     def column(self, name: str) -> Sequence[float]:
-        """All values of a column, NaN where absent; KeyError for one that is not there."""
+        """All values of a column, NaN for absent ones; KeyError for an unknown column."""
         return self._values[name]
 
     def matching(self, suffix: str) -> tuple[str, ...]:
@@ -69,19 +113,18 @@ class SoakTable:
         return self._matching[suffix]
 
     def total(self, suffix: str, rows: Iterable[int] | None = None) -> float:
-        """Sum of all columns that end so, over some rows or all; absent values add nothing."""
+        """Sum of all columns whose names end so, over some rows or all; absent values add nothing."""
         chosen = range(len(self)) if rows is None else list(rows)
         values = (self._values[name][row] for name in self.matching(suffix) for row in chosen)
         return math.fsum(value for value in values if not math.isnan(value))
 
     def span_s(self, row: int) -> float:
-        """How long a row's interval was, s."""
         times = self._values[TIME]
         return times[row] - (times[row - 1] if row else 0.0)
 
 
 def thinned(times: Sequence[float], values: Sequence[float], most: int) -> tuple[tuple[float, float], ...]:
-    """At most so many points, each the median of equally many neighbours, at the middle of their times; without NaN."""
+    """At most ``most`` points: medians of equally many neighbours, at the middle of their times; without NaN."""
     if most < 1:
         raise ValueError(f"at least one point, not {most}")
     present = [(t, value) for t, value in zip(times, values, strict=True) if not math.isnan(value)]
@@ -91,7 +134,7 @@ def thinned(times: Sequence[float], values: Sequence[float], most: int) -> tuple
 
 
 def row_bytes(columns: int) -> int:
-    """How long a row of so many columns is at most on disk, as far as can be known."""
+    """How long a row of so many columns is on disk, at most and as far as can be known."""
     return (columns + 1) * _VALUE_BYTES + 2
 
 
@@ -101,89 +144,65 @@ def fitting_interval_s(duration_s: float, wanted_s: float, columns: int) -> floa
     return wanted_s * factor
 
 
-# Which of a soak's lost frames are the DUT's own: its windows, told at its end, by the intervals that they lie
-# in.
+# Which of a soak's lost frames are the DUT's own: by the windows that lie in each interval.
 
 
 @dataclass(frozen=True, slots=True)
-class DatedInterval:
+class AttributedInterval:
     """An interval of a soak by its windows.
 
-    ``lost``: in undisturbed windows: the DUT's own; ``disturbed_lost``: in the others. ``spoiled``: why nothing can be
-    said of its loss; empty where nothing was lost, or enough of it was undisturbed.
+    Attributes:
+        lost: frames lost in undisturbed windows: the DUT's own.
+        disturbed_lost: in the others.
+        disturbed: why nobody can tell whose loss it was; "" if nothing was lost, or enough of it was undisturbed.
     """
 
     lost: int
     disturbed_lost: int
-    spoiled: str = ""
+    disturbed: str = ""
 
 
-def dated_intervals(table: SoakTable, result: TrialResult) -> dict[int, DatedInterval]:
-    """Those rows of the table that the trial's windows cover, by number; none where it has no windows."""
-    windows, moved = result.windows, _moved(result.placement)
+def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, AttributedInterval]:
+    """The rows of the table that the trial's windows cover, by number; none if it has no windows."""
+    windows, placed, moved = result.windows, result.placement, ""
     if windows is None:
         return {}
+    if placed is not None and placed.moved:
+        moved = (
+            f"the host moved a CPU during the soak (a cache line's round trip took {placed.before_ns} ns before it and "
+            f"{placed.after_ns} ns after), so nobody can tell whose loss it was"
+        )
     states = reaching(windows.states(result.due_s))
     losses = lost_by_window(windows, result.due_s, result.lost)
     length_s, found = windows.length_ns / 1e9, {}
     for row, end_s in enumerate(table.column(TIME)):
         first, last = round((end_s - table.span_s(row)) / length_s), round(end_s / length_s)
         if first < last <= len(states):
-            dated = _dated(states[first:last], losses[first:last])
-            found[row] = _of_nobody(dated, moved) if moved else dated
+            one = _attributed(states[first:last], losses[first:last])
+            if moved and one.lost:  # it may be that of CPUs which were far apart by then
+                one = AttributedInterval(0, one.lost + one.disturbed_lost, moved)
+            found[row] = one
     return found
 
 
-def _moved(placed: Placed | None) -> str:
-    """Where the CPUs were near before the soak and far after it, or the other way round: in words; else ""."""
-    if placed is None or not placed.moved:
-        return ""
-    return (
-        f"the host moved a CPU during the soak (a cache line's round trip took {placed.before_ns} ns before it and "
-        f"{placed.after_ns} ns after), so nobody can tell whose loss it was"
-    )
-
-
-def _of_nobody(dated: DatedInterval, why: str) -> DatedInterval:
-    """Loss that may be that of CPUs which were far apart by then."""
-    return DatedInterval(0, dated.lost + dated.disturbed_lost, why) if dated.lost else dated
-
-
-def _dated(states: Sequence[State], losses: Sequence[int]) -> DatedInterval:
+def _attributed(states: Sequence[State], losses: Sequence[int]) -> AttributedInterval:
     alone = [state is State.ALONE for state in states]
     own = sum(lost for lost, undisturbed in zip(losses, alone, strict=True) if undisturbed)
     elsewhere = sum(losses) - own
     if not sum(losses) or sum(alone) >= LEAST_SHARE * len(states):
-        return DatedInterval(own, elsewhere)
+        return AttributedInterval(own, elsewhere)
     (usual, _), *_ = Counter(state for state in states if state is not State.ALONE).most_common(1)
     share = sum(alone) / len(states)
     why = f"{share:.0%} of it was undisturbed ({usual}), too little to tell whose loss it was"
-    return DatedInterval(own, elsewhere, why)
+    return AttributedInterval(own, elsewhere, why)
 
 
-# From the samples of a soak to its summary. Pure.
-
-MOST_NAMED = 50
-"""Spoiled and lossy intervals, gaps and flaps are listed up to so many of each; all are counted."""
-
-KEPT_OFF_CPU = "pmd-sched.stolen_ns"
-"""Column: how long PMD threads were kept off their CPU, by the kernel or the host, for anything but the DUT."""
-
-SESSION_UP, SESSION_FLAPS = ".up", ".flaps"
-"""Columns of a session: 1 while it is up; how often it went down within the interval."""
-
-_TREND_BINS = 60
-_FEWEST_BINS = 10
-_SETTLING_SHARE = 0.1
-"""Of the start, left out of trends: caches fill, memory is touched for the first time."""
-
-_LATE = 1.5
-"""An interval so many times as long as it should be lacks a sample."""
+# From the samples of a soak to its summary.
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a soak was to be. ``most_skipped``: share of an interval's frames that the generator may skip."""
+    """Parameters of a soak. ``most_skipped``: share of an interval's frames that the generator may skip."""
 
     load_fps: int
     directions: int
@@ -199,46 +218,48 @@ def summarise(
     interrupted: str = "",
     rig_faults: Sequence[str] = (),
     sampling_cores: float | None = None,
-    dated: Mapping[int, DatedInterval] | None = None,
+    attributed: Mapping[int, AttributedInterval] | None = None,
 ) -> Soak:
     """The summary of a soak.
 
     ``gaps``: that the collector saw itself. ``interrupted``: why it ended early, or "". ``rig_faults``: against the
-    whole run. ``dated``: rows whose losses are dated by windows; the others are judged by all of their loss.
+    whole run. ``attributed``: rows whose losses are known by windows; the others are judged by all of their loss.
     """
-    dated = dated or {}
-    spoiled = {row: reason for row in range(len(table)) if (reason := _spoiled(table, row, plan, dated))}
-    valid = [row for row in range(len(table)) if row not in spoiled]
-    own = {row: max(0, dated[row].lost) if row in dated else _lost(table, row) for row in valid}
+    attributed = attributed or {}
+    disturbed = {row: why for row in range(len(table)) if (why := _disturbed(table, row, plan, attributed.get(row)))}
+    valid = [row for row in range(len(table)) if row not in disturbed]
+    own = {row: max(0, attributed[row].lost) if row in attributed else _lost(table, row) for row in valid}
     lossy = [row for row in valid if own[row] > 0]
+    elapsed_s = table.column(TIME)[-1] if len(table) else 0.0
+    due = math.floor(min(elapsed_s, plan.duration_s) / plan.interval_s + 0.5)
     all_gaps = [*_late_intervals(table, plan), *gaps]
     flaps = list(_flaps(table))
     return Soak(
         load_fps=plan.load_fps,
         planned_s=plan.duration_s,
-        elapsed_s=table.column(TIME)[-1] if len(table) else 0.0,
+        elapsed_s=elapsed_s,
         interval_s=plan.interval_s,
         intervals=len(table),
         offered=_frames(table, (".sent", ".refused"), valid),
         lost=sum(own.values()),
-        spoiled_offered=_frames(table, (".sent", ".refused"), spoiled),
-        spoiled_lost=_frames(table, (".lost",), spoiled),
-        disturbed_lost=sum(dated[row].disturbed_lost for row in valid if row in dated),
+        spoiled_offered=_frames(table, (".sent", ".refused"), disturbed),
+        spoiled_lost=_frames(table, (".lost",), disturbed),
+        disturbed_lost=sum(attributed[row].disturbed_lost for row in valid if row in attributed),
         skipped=_frames(table, (".skipped",), range(len(table))),
         spoiled=tuple(
             DisturbedInterval(*_times(table, row), reason, _lost(table, row))
-            for row, reason in list(spoiled.items())[:MOST_NAMED]
+            for row, reason in list(disturbed.items())[:MOST_NAMED]
         ),
-        spoiled_count=len(spoiled),
+        spoiled_count=len(disturbed),
         lossy=tuple(Lossy(*_times(table, row), own[row]) for row in lossy[:MOST_NAMED]),
         lossy_count=len(lossy),
         gaps=tuple(all_gaps[:MOST_NAMED]),
         gap_count=len(all_gaps),
         unexplained=sum(not gap.reason for gap in all_gaps),
-        missing_intervals=max(0, _due(table, plan) - len(table)),
+        missing_intervals=max(0, due - len(table)),
         flaps=tuple(flaps[:MOST_NAMED]),
         flap_count=len(flaps),
-        drifts=tuple(_drifts(table, valid, plan, dated)),
+        drifts=tuple(_drifts(table, valid, plan, attributed)),
         interrupted=interrupted,
         rig_faults=tuple(rig_faults),
         sessions=tuple(name.removesuffix(SESSION_UP) for name in table.matching(SESSION_UP)),
@@ -246,7 +267,7 @@ def summarise(
     )
 
 
-def _frames(table: SoakTable, suffixes: Sequence[str], rows: Sequence[int] | dict[int, str] | range) -> int:
+def _frames(table: SoakTable, suffixes: Sequence[str], rows: Iterable[int]) -> int:
     return round(sum(table.total(suffix, rows) for suffix in suffixes))
 
 
@@ -259,21 +280,10 @@ def _lost(table: SoakTable, row: int) -> int:
     return round(table.total(".lost", [row]))
 
 
-def _due(table: SoakTable, plan: Plan) -> int:
-    """Intervals that should have been told of by the time of the last."""
-    last = table.column(TIME)[-1] if len(table) else 0.0
-    return math.floor(min(last, plan.duration_s) / plan.interval_s + 0.5)
-
-
-def _spoiled(table: SoakTable, row: int, plan: Plan, dated: Mapping[int, DatedInterval]) -> str:
-    """Why the rig spoiled an interval; where its losses are dated, the time that PMDs waited in it is, too."""
-    if row not in dated:
-        return spoiled_by(table, row, plan)
-    return dated[row].spoiled or _skipped(table, row, plan)
-
-
-def spoiled_by(table: SoakTable, row: int, plan: Plan) -> str:
-    """Why the rig spoiled an interval; empty when it did not."""
+def _disturbed(table: SoakTable, row: int, plan: Plan, attributed: AttributedInterval | None) -> str:
+    """How the rig disturbed an interval; "" if it did not."""
+    if attributed is not None:  # by windows, which know the time that PMDs waited
+        return attributed.disturbed or _skipped(table, row, plan)
     return _skipped(table, row, plan) or _kept_off_cpu(table, row, plan)
 
 
@@ -325,14 +335,13 @@ def _flaps(table: SoakTable) -> Iterator[Flap]:
                 yield from (Flap(name.removesuffix(SESSION_FLAPS), end, "went down") for _ in range(int(count)))
     for name in table.matching(SESSION_UP):
         session = name.removesuffix(SESSION_UP)
-        counted = f"{session}{SESSION_FLAPS}" in table.columns
-        yield from _downs(session, table, counted=counted)
+        yield from _downs(session, table)
 
 
-def _downs(session: str, table: SoakTable, *, counted: bool) -> Iterator[Flap]:
-    """Times at which it was seen down and nobody counted that: its flaps are not told, or it never came up at all."""
-    ups = table.column(f"{session}{SESSION_UP}")
-    flaps = table.column(f"{session}{SESSION_FLAPS}") if counted else [math.nan] * len(ups)
+def _downs(session: str, table: SoakTable) -> Iterator[Flap]:
+    """Times at which a session was seen down and nobody counted that: nobody reports flaps, or it never came up."""
+    ups, counted = table.column(f"{session}{SESSION_UP}"), f"{session}{SESSION_FLAPS}"
+    flaps = table.column(counted) if counted in table.columns else [math.nan] * len(ups)
     was_up = True
     for row, up in enumerate(ups):
         if math.isnan(up):
@@ -342,51 +351,49 @@ def _downs(session: str, table: SoakTable, *, counted: bool) -> Iterator[Flap]:
         was_up = bool(up)
 
 
-def _drifts(table: SoakTable, valid: Sequence[int], plan: Plan, dated: Mapping[int, DatedInterval]) -> Iterator[Drift]:
+def _drifts(
+    table: SoakTable, valid: Sequence[int], plan: Plan, attributed: Mapping[int, AttributedInterval]
+) -> Iterator[Drift]:
     """Trends after the start.
 
-    Disturbed intervals count for memory, and for the rate where it is known whose loss there was.
+    Disturbed intervals count for memory, and for the rate if it is known whose loss there was.
     """
-    start = table.column(TIME)[-1] * _SETTLING_SHARE if len(table) else 0.0
-    everyone = [row for row in range(len(table)) if table.column(TIME)[row] > start]
-    calm = [row for row in valid if table.column(TIME)[row] > start]
-    quiet = set(calm)
-    known = [row for row in everyone if row in quiet or row in dated or not _lost(table, row)]
-    memory = [table.column("vswitchd.rss")[row] for row in everyone] if ("vswitchd.rss" in table.columns) else []
+    times = table.column(TIME)
+    start = times[-1] * _SETTLING_SHARE if len(table) else 0.0
+    settled = [row for row in range(len(table)) if times[row] > start]
+    undisturbed = [row for row in valid if times[row] > start]
+    quiet = set(undisturbed)
+    known = [row for row in settled if row in quiet or row in attributed or not _lost(table, row)]
+    memory = [table.column("vswitchd.rss")[row] for row in settled] if ("vswitchd.rss" in table.columns) else []
     for metric, unit, rows, values in (
-        ("rate_change", "ratio", known, [own_rate(table, row, plan, dated.get(row)) for row in known]),
-        ("latency_p99_change", "ratio", calm, latencies(table, calm, "p99")),
-        ("cycles_change", "ratio", calm, cycles(table, calm)),
-        ("memory_growth", "bytes", everyone, memory),
+        ("rate_change", "ratio", known, [_own_rate(table, row, plan, attributed.get(row)) for row in known]),
+        ("latency_p99_change", "ratio", undisturbed, _latencies(table, undisturbed, "p99")),
+        ("cycles_change", "ratio", undisturbed, _cycles(table, undisturbed)),
+        ("memory_growth", "bytes", settled, memory),
     ):
-        drift = _drift(metric, unit, [table.column(TIME)[row] for row in rows], values) if values else None
+        drift = _drift(metric, unit, [times[row] for row in rows], values) if values else None
         if drift is not None:
             yield drift
 
 
-def rates(table: SoakTable, rows: Sequence[int]) -> list[float]:
-    """Received frames/s, all directions, of these rows."""
-    return [table.total(".received", [row]) / table.span_s(row) for row in rows]
-
-
-def own_rate(table: SoakTable, row: int, plan: Plan, dated: DatedInterval | None) -> float:
-    """What the DUT forwards of the load, frames/s, all directions; NaN where nothing was offered.
+def _own_rate(table: SoakTable, row: int, plan: Plan, attributed: AttributedInterval | None) -> float:
+    """What the DUT forwards of the load, frames/s, all directions; NaN if nothing was offered.
 
     Neither the generator's skipped frames nor loss while the machine disturbed it are the DUT's.
     """
     offered = sum(table.total(suffix, [row]) for suffix in (".sent", ".refused"))
-    forwarded = table.total(".received", [row]) + (dated.disturbed_lost if dated is not None else 0)
+    forwarded = table.total(".received", [row]) + (attributed.disturbed_lost if attributed is not None else 0)
     return plan.load_fps * plan.directions * forwarded / offered if offered else math.nan
 
 
-def latencies(table: SoakTable, rows: Sequence[int], percentile: str) -> list[float]:
-    """The worst direction's percentile in ns, NaN without samples; empty when no latency was measured."""
+def _latencies(table: SoakTable, rows: Sequence[int], percentile: str) -> list[float]:
+    """The worst direction's percentile in ns, NaN without samples; empty if no latency was measured."""
     names = table.matching(f".{percentile}_ns")
     return [max((table.column(name)[row] for name in names), default=math.nan) for row in rows] if names else []
 
 
-def cycles(table: SoakTable, rows: Sequence[int]) -> list[float]:
-    """Busy PMD cycles a packet, NaN where nothing was received; empty when they were not counted."""
+def _cycles(table: SoakTable, rows: Sequence[int]) -> list[float]:
+    """Busy PMD cycles a packet, NaN if nothing was received; empty if they were not counted."""
     needed = ("pmd.cycles_busy", "pmd.packets_received")
     if not set(needed) <= set(table.columns):
         return []
@@ -408,10 +415,7 @@ def _drift(metric: str, unit: str, times: Sequence[float], values: Sequence[floa
     )
 
 
-# What of a soak is drawn over time: rates of what was counted, per thread, queue and port. Pure.
-
-MOST_POINTS = 240
-"""Of each curve: more than a screen shows, and little enough for the evidence."""
+# Curves over time: rates of what was counted, per thread, queue and port.
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,50 +428,20 @@ class SoakCurve:
     points: tuple[tuple[float, float], ...]
 
 
-SHORT = 0.9
-"""An interval that is less than this share of the others is short: it counts, and is in no curve."""
-
-STATE = "up"
-"""The unit of what is so or not: 1 or 0."""
-
-_MPPS, _PER_CENT, _US, _MS, _MIB = 1e-6, 100.0, 1e-3, 1e-6, 1 / (1 << 20)
-
-HITS = "PMD lookups, by where they ended"
-
-_RATES = (
-    ("received rate", "Mpps", ".received", _MPPS),
-    *((HITS, "M/s", f".{kind}_hits", _MPPS) for kind in ("phwol", "simple_match", "emc", "smc", "megaflow")),
-    *((HITS, "M/s", f".upcalls_{kind}", _MPPS) for kind in ("ok", "failed")),
-    ("port packets", "Mpps", ".rx_packets", _MPPS),
-    ("port packets", "Mpps", ".tx_packets", _MPPS),
-    ("OpenFlow packets", "Mpps", ".openflow_packets", _MPPS),
-    ("CPU", "cores", ".cpu_ns", 1e-9),
-)
-"""Counters drawn as rates: panel, unit, how their columns end, factor."""
-
-_GAUGES = (
-    ("receive queues, in the last 5 s", "% of their PMD", ".rxq_busy_5s", _PER_CENT),
-    ("receive queues, mean of OVS's last minute", "% of their PMD", ".rxq_busy", _PER_CENT),
-    ("memory of ovs-vswitchd", "MiB", "vswitchd.rss", _MIB),
-    ("sessions", STATE, SESSION_UP, 1.0),
-)
-
-
 def series(table: SoakTable) -> tuple[SoakCurve, ...]:
-    """All curves that the samples have, in order; those of 0 throughout only where their panel has no other."""
+    """All curves that the samples have, in order. Those of 0 throughout only if their panel has no other."""
     if not len(table):
         return ()
     table = table.head(len(table) - (1 if short_end_s(table) else 0))
-    found = [*_generators(table), *_of_pmds(table), *_of_rates(table), *_of_gauges(table)]
-    return tuple(
-        one
-        for one in found
-        if one.points and (_moves(one) or (not any(_moves(other) for other in found if other.panel == one.panel)))
-    )
+    made = (*_rig_curves(table), *_pmd_curves(table), *_rate_curves(table), *_gauges(table))
+    found = [one for one in made if one.points]
+    moving = [any(value for _, value in one.points) for one in found]
+    panels = {one.panel for one, moves in zip(found, moving, strict=True) if moves}
+    return tuple(one for one, moves in zip(found, moving, strict=True) if moves or one.panel not in panels)
 
 
 def short_end_s(table: SoakTable) -> float:
-    """How long the last interval was, s, where it is shorter than the others; 0 where it is not.
+    """How long the last interval was, s, if it is shorter than the others; 0 if it is not.
 
     It holds the end of the trial, and its samplers were read at another moment than the generator's counts: a rate over
     so little would draw a cliff or a peak that nobody measured.
@@ -478,23 +452,17 @@ def short_end_s(table: SoakTable) -> float:
     return last if last < SHORT * usual else 0.0
 
 
-def _moves(one: SoakCurve) -> bool:
-    return any(value for _, value in one.points)
+def _curve(table: SoakTable, panel: str, name: str, unit: str, values: Sequence[float]) -> SoakCurve:
+    return SoakCurve(panel, name, unit, thinned(table.column(TIME), values, MOST_POINTS))
 
 
-def _curve(table: SoakTable, panel: str, name: str, unit: str, value: Callable[[int], float]) -> SoakCurve:
-    rows = range(len(table))
-    return SoakCurve(panel, name, unit, thinned(table.column(TIME), [value(row) for row in rows], MOST_POINTS))
-
-
-def _generators(table: SoakTable) -> Iterator[SoakCurve]:
+def _rig_curves(table: SoakTable) -> Iterator[SoakCurve]:
     for name in table.matching(".lost"):
         yield SoakCurve("frames lost", name.removesuffix(".lost"), "per sample", _extremes(table, name, max))
-    rows = range(len(table))
     for percentile in ("p50", "p99", "p999", "max"):
-        values = [value * _US for value in latencies(table, rows, percentile)]
+        values = [value * _US for value in _latencies(table, range(len(table)), percentile)]
         if values:
-            yield SoakCurve("latency", percentile, "us", thinned(table.column(TIME), values, MOST_POINTS))
+            yield _curve(table, "latency", percentile, "us", values)
     for name, shown in (("rig.absent_ns", "generator not running"), (KEPT_OFF_CPU, "PMDs waiting for a CPU")):
         if name in table.columns:
             yield SoakCurve("disturbance by the host", shown, "ms per sample", _extremes(table, name, max, _MS))
@@ -503,7 +471,7 @@ def _generators(table: SoakTable) -> Iterator[SoakCurve]:
 def _extremes(
     table: SoakTable, name: str, extreme: Callable[[list[float]], float], factor: float = 1.0
 ) -> tuple[tuple[float, float], ...]:
-    """Of what is rare a median shows nothing: the largest of each group, or the least."""
+    """The largest of each group, or the least: a median hides what is rare."""
     size = max(1, -(-len(table) // MOST_POINTS))
     times, values = table.column(TIME), table.column(name)
     groups = (range(first, min(first + size, len(table))) for first in range(0, len(table), size))
@@ -511,41 +479,33 @@ def _extremes(
     return tuple((end, extreme(present) * factor) for end, present in points if present)
 
 
-def _of_pmds(table: SoakTable) -> Iterator[SoakCurve]:
+def _pmd_curves(table: SoakTable) -> Iterator[SoakCurve]:
     for name in table.matching(".cycles_busy"):
         thread = name.removesuffix(".cycles_busy")
-        idle = f"{thread}.cycles_idle"
-        if thread == "pmd" or idle not in table.columns:
-            continue
-
-        def busy(row: int, busy_name: str = name, idle_name: str = idle) -> float:
-            cycles = table.column(busy_name)[row]
-            both = cycles + table.column(idle_name)[row]
-            return cycles / both * _PER_CENT if both else math.nan
-
-        yield _curve(table, "PMD busy", thread, "%", busy)
+        idle_name = f"{thread}.cycles_idle"
+        if thread != "pmd" and idle_name in table.columns:
+            both = zip(table.column(name), table.column(idle_name), strict=True)
+            shares = [busy / (busy + idle) * _PER_CENT if busy + idle else math.nan for busy, idle in both]
+            yield _curve(table, "PMD busy", thread, "%", shares)
 
 
-def _of_rates(table: SoakTable) -> Iterator[SoakCurve]:
+def _rate_curves(table: SoakTable) -> Iterator[SoakCurve]:
+    spans = [table.span_s(row) for row in range(len(table))]
     for panel, unit, ending, factor in _RATES:
         for name in table.matching(ending):
             if name.startswith("pmd.") and name.count(".") == 1:
                 continue  # the sum over all threads, each of which has its own curve
-
-            def rate(row: int, of: str = name, by: float = factor) -> float:
-                return table.column(of)[row] / table.span_s(row) * by
-
-            whole = panel in {HITS, "port packets"}  # of a panel with several counters
-            shown = name if whole else name.removesuffix(ending)
-            yield _curve(table, panel, shown, unit, rate)
+            several_counters = panel in {HITS, "port packets"}
+            shown = name if several_counters else name.removesuffix(ending)
+            values = [value / span * factor for value, span in zip(table.column(name), spans, strict=True)]
+            yield _curve(table, panel, shown, unit, values)
 
 
-def _of_gauges(table: SoakTable) -> Iterator[SoakCurve]:
+def _gauges(table: SoakTable) -> Iterator[SoakCurve]:
     for panel, unit, ending, factor in _GAUGES:
         for name in table.matching(ending):
             shown = name.removesuffix(ending) or "resident"
             if ending == SESSION_UP:
                 yield SoakCurve(panel, shown, unit, _extremes(table, name, min))
-                continue
-            values = [value * factor for value in table.column(name)]
-            yield SoakCurve(panel, shown, unit, thinned(table.column(TIME), values, MOST_POINTS))
+            else:
+                yield _curve(table, panel, shown, unit, [value * factor for value in table.column(name)])

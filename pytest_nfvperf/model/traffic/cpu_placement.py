@@ -1,9 +1,9 @@
-"""Where the CPUs of generator and DUT are: the round trip of a cache line between them, and the bands it falls into.
+"""How far apart the CPUs of generator and DUT are: the round trip of a cache line, and the bands it falls into.
 
-On shared rings (vhost-user, memif) every frame is cache lines that one core writes and another reads. Two cores
-that share an L3 cache do that in some 100 ns, two that do not in 250 to 450 ns, and the forwarding rate differs by
-half. A host that moves virtual CPUs between L3 domains makes one machine show two rates. So a figure stands for
-one *band* of round trips. Bands are found in what was seen, never assumed: two clusters, or one.
+On shared rings (vhost-user, memif) every frame is cache lines that one core writes and another reads. Two cores that
+share an L3 cache take some 100 ns for that, two that do not 250 to 450 ns, and the forwarding rate differs by half. A
+host that moves virtual CPUs between L3 domains makes one machine show two rates. So a figure stands for one *band* of
+round trips. Bands are found in what was measured, never assumed: two clusters, or one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 
 APART = 1.6
-"""Two bands differ by this factor at least, between the slowest of the near and the fastest of the far one."""
+"""Two bands differ by at least this factor, between the slowest of the near and the fastest of the far one."""
 
 FEWEST = 3
 """A band has at least so many round trips; fewer are a disturbed reading."""
@@ -25,7 +25,7 @@ SMALLEST_SHARE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A polling thread of the DUT. ``cpu``: that it keeps to. ``process``, ``thread``: their ids."""
+    """A polling thread of the DUT: the CPU that it keeps to, and the ids of its process and itself."""
 
     cpu: int
     process: int
@@ -39,7 +39,7 @@ class Distance:
     Attributes:
         cpu: of the generator's polling thread.
         other: of the DUT's thread.
-        round_trip_ns: median time for a cache line to go there and back; None where the other CPU could not be used.
+        round_trip_ns: median time for a cache line to go there and back; None if the other CPU could not be used.
         preempted: whoever ran on the other CPU had to give way: we had the right to a real-time priority.
     """
 
@@ -51,12 +51,12 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the CPUs of generator and DUT were around a trial.
+    """How far apart the CPUs of generator and DUT were around a trial.
 
     Attributes:
-        before_ns, after_ns: round trip right before and after it; None where it could not be measured.
+        before_ns, after_ns: round trip right before and after it; None if it could not be measured.
         far: in the far one of two bands, before or after.
-        near_ns: slowest round trip of the near band; None where this machine has shown one band only.
+        near_ns: slowest round trip of the near band; None if this machine has shown one band only.
     """
 
     before_ns: int | None
@@ -66,7 +66,6 @@ class Placed:
 
     @property
     def trips_ns(self) -> tuple[int, ...]:
-        """The round trips that could be measured."""
         return tuple(trip for trip in (self.before_ns, self.after_ns) if trip is not None)
 
     @property
@@ -76,7 +75,7 @@ class Placed:
 
     @property
     def apart(self) -> str:
-        """For a person, why a figure may be too low; empty when it is not."""
+        """Why a figure may be too low, for a person: the CPUs were far apart; else ""."""
         if not self.far:
             return ""
         return (
@@ -100,20 +99,14 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """The bands that a machine has shown. Where all round trips are alike there is ``near`` alone."""
+    """The bands that a machine has shown; ``near`` alone if all its round trips are alike."""
 
     near: Band
     far: Band | None = None
 
-    @property
-    def border_ns(self) -> float | None:
-        """Between the two, in the middle of their logarithms; None where there is one."""
-        return None if self.far is None else math.sqrt(self.near.high_ns * self.far.low_ns)
-
     def is_far(self, round_trip_ns: float) -> bool:
-        """True beyond the border between two bands."""
-        border_ns = self.border_ns
-        return border_ns is not None and round_trip_ns > border_ns
+        """True beyond the border between two bands, the middle of their logarithms."""
+        return self.far is not None and round_trip_ns > math.sqrt(self.near.high_ns * self.far.low_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +115,7 @@ class BandsSeen:
 
     Attributes:
         near_trials, far_trials, moved_trials: how many.
-        near_ns, far_ns: median of the round trips around them; None where there was none.
+        near_ns, far_ns: median of the round trips around them; None if there was none.
     """
 
     near_trials: int
@@ -133,26 +126,28 @@ class BandsSeen:
 
     @property
     def trials(self) -> int:
-        """All whose CPUs were looked at."""
+        """All whose CPU distance was measured."""
         return self.near_trials + self.far_trials + self.moved_trials
 
 
 def bands_seen(placed: Iterable[Placed]) -> BandsSeen | None:
-    """The bands of a run's trials; None where nobody looked. On a machine of one band all trials are near."""
+    """The bands of a run's trials; None if no distance was measured. On a machine of one band all trials are near."""
     known = [one for one in placed if one.trips_ns]
-    near, far = ([one for one in known if one.far is wanted and not one.moved] for wanted in (False, True))
     if not known:
         return None
-    return BandsSeen(len(near), len(far), len(known) - len(near) - len(far), _median_trip(near), _median_trip(far))
-
-
-def _median_trip(placed: Sequence[Placed]) -> float | None:
-    trips = [trip for one in placed for trip in one.trips_ns]
-    return median(trips) if trips else None
+    near, far = ([one for one in known if one.far is wanted and not one.moved] for wanted in (False, True))
+    near_trips, far_trips = ([trip for one in band for trip in one.trips_ns] for band in (near, far))
+    return BandsSeen(
+        near_trials=len(near),
+        far_trials=len(far),
+        moved_trials=len(known) - len(near) - len(far),
+        near_ns=median(near_trips) if near_trips else None,
+        far_ns=median(far_trips) if far_trips else None,
+    )
 
 
 def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
-    """Two bands where the round trips fall into two clusters, else one; None without any.
+    """Two bands if the round trips fall into two clusters, else one; None without any.
 
     The split is where the factor between neighbours is largest, among places that leave enough on either side.
     """
@@ -168,17 +163,16 @@ def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
 
 
 def fewest_of(number: int) -> int:
-    """How many of so many round trips make a band."""
+    """How many of ``number`` round trips make a band."""
     return max(FEWEST, math.ceil(SMALLEST_SHARE * number))
 
 
 def alike(trip_ns: float, other_ns: float) -> bool:
-    """True where two round trips can be of one band."""
+    """True if two round trips can be of one band."""
     return max(trip_ns, other_ns) < APART * min(trip_ns, other_ns)
 
 
 def farthest(distances: Sequence[Distance]) -> int | None:
-    """The longest round trip, ns: the one that limits a path through all of them. None where one is missing."""
-    trips = [distance.round_trip_ns for distance in distances]
-    known = [trip for trip in trips if trip is not None]
-    return max(known) if known and len(known) == len(trips) else None
+    """The longest round trip, ns: it limits a path through all of them. None if one is missing."""
+    known = [distance.round_trip_ns for distance in distances if distance.round_trip_ns is not None]
+    return max(known) if known and len(known) == len(distances) else None

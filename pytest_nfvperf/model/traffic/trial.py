@@ -1,18 +1,18 @@
 """A trial: one constant load for one duration, as RFC 2544 section 23 means it.
 
-Results are integer counts and measured times; rates and ratios are computed from
-them and never stored. On rings with back-pressure (vhost-user, memif)
+Results are integer counts and measured times. Rates and ratios are computed from them and never stored. On rings with
+back-pressure (vhost-user, memif)
 
     intended = sent + refused + skipped
 
-*Refused* frames were due but the ring was full: the DUT did not drain it in time, its
-loss. *Skipped* frames were due while the generator was not running: the rig's failure.
+*Refused* frames were due but the ring was full: the DUT did not drain it in time, its loss. *Skipped* frames were due
+while the generator was not running: the rig's failure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,8 +22,11 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import Undisturbed, Windows, running, undisturbed
 
 MOST_NOT_OFFERED = 0.04
-"""Share of the frames due that a trial may leave out and still be one at its load: what the rig forgives itself where
-its generator shares a CPU with housekeeping, the most of all its limits (docs/explanation/measuring-method.md)."""
+"""Share of the frames due that a trial may leave out and still be one at its load. It is the largest of the rig's own
+limits: that of a generator which shares a CPU with housekeeping (docs/explanation/measuring-method.md)."""
+
+SCHEDULED = "from the scheduled send time"
+_LATENCY_ORIGINS = {"trex": "from the actual send time (TRex knows no other)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
-    """What a trial shall do.
+    """Parameters of a trial.
 
     Attributes:
         traffic: the profile.
@@ -49,10 +52,10 @@ class TrialSpec:
         latency: record latency histograms.
         residual_s: how long to wait for residual frames after the last (RFC 2544 section 23: 2 s).
         purpose: why it is run: warm-up, search, confirmation, latency, ceiling, ...
-        saturating: the load is meant to be above what the DUT takes: the rate received counts, not what is lost.
-        give_up_loss: once more of all its frames than this ratio are refused, the trial cannot meet its goal any more
-            and may be ended early, after no less than a second; None: never. Engines that cannot tell run on.
-        window_s: length of the windows that counts are also kept by; None: none are. Engines without them ignore it.
+        saturating: the load is meant to exceed what the DUT takes: the rate received counts, not the loss.
+        give_up_loss: loss ratio of its goal. If more of all frames than this are refused, the engine may end the trial
+            early, after a second or more; None: it must not. Engines that cannot tell run on.
+        window_s: length of the windows that counts are kept for, too; None: no windows. Engines without them ignore it.
     """
 
     traffic: Traffic
@@ -76,7 +79,7 @@ class TrialSpec:
 
 
 class Reason(StrEnum):
-    """Why a trial says nothing about the DUT. Stable codes; the detail says the rest."""
+    """Why a trial says nothing about the DUT. The codes are stable; the detail says the rest."""
 
     SKIPPED_FRAMES = "skipped_frames"
     FELL_BEHIND = "fell_behind"
@@ -99,7 +102,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InvalidReason:
-    """One reason with its figures, ready to be read by a person."""
+    """A reason with its figures, for a person."""
 
     code: Reason
     detail: str
@@ -112,8 +115,9 @@ class InvalidReason:
 class Arrivals:
     """When the frames that arrived were due, by their sequence numbers and load: ns from the trial's start.
 
-    ``gap_frames``: most frames missing between two that arrived; ``gap_after_ns`` and ``gap_before_ns``: when those
-    two were due, None where none is missing.
+    Attributes:
+        gap_frames: most frames missing between two that arrived.
+        gap_after_ns, gap_before_ns: when those two were due; None if no frame is missing.
     """
 
     first_ns: int
@@ -139,7 +143,7 @@ class DirectionCounts:
         sent: put on the port.
         refused: due, but the port's ring was full.
         skipped: due while the generator was not running.
-        received: distinct frames of this trial and direction that came back.
+        received: distinct frames of this trial and direction that arrived.
         duplicated: further copies of frames already received.
         out_of_order: received frames with a sequence number below one already seen.
         foreign: frames on the receiving port that are not of this trial.
@@ -148,7 +152,7 @@ class DirectionCounts:
         elapsed_ns: from the first to the last due time actually served, measured.
         latency: from the scheduled send time (no coordinated omission; TRex: the actual one), or None.
         latency_raw: from the actual send time, or None.
-        arrivals: when what arrived was due; None where nothing arrived or the engine does not tell.
+        arrivals: when the frames that arrived were due; None if nothing arrived or the engine does not report it.
     """
 
     direction: Direction
@@ -175,13 +179,13 @@ class DirectionCounts:
 
     @property
     def lost(self) -> int:
-        """Offered but not received. Negative means the rig miscounted; validity reports it."""
+        """Offered but not received. Below 0 if the rig miscounted; validity reports that."""
         return self.offered - self.received
 
 
 @dataclass(frozen=True, slots=True)
 class RigHealth:
-    """What the generator says about itself over the trial; None where it cannot know.
+    """What the generator reports of itself over the trial; None for what it does not know.
 
     Attributes:
         longest_poll_gap_ns: longest time in which no receive ring was polled.
@@ -189,7 +193,7 @@ class RigHealth:
         largest_burst: most frames handed to a port at once after a late poll.
         preemptions: involuntary context switches of the polling threads.
         run_delay_ns: time the polling threads waited for a CPU.
-        busy_ratio: share of the time spent on frames, 0..1, rest was idle polling.
+        busy_ratio: share of the time spent on frames, 0..1; the rest was idle polling.
     """
 
     longest_poll_gap_ns: int | None = None
@@ -201,17 +205,17 @@ class RigHealth:
 
     @property
     def longest_gap_ns(self) -> int | None:
-        """For how long nothing was polled, or nothing sent that was due; None where neither is told."""
+        """Longest time in which nothing was polled, or nothing sent that was due; None if neither is known."""
         return max((ns for ns in (self.longest_poll_gap_ns, self.longest_lateness_ns) if ns is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class VnfCounts:
-    """What a VNF counted of the frames that came in by one of its ports.
+    """Counts of a VNF, of the frames that came in by one of its ports.
 
     Attributes:
-        port: of the topology, which they came in by.
-        peer: which they leave by.
+        port: of the topology, by which they came in.
+        peer: by which they leave.
         received: frames taken from the port.
         sent: put on the peer.
         ring_full: not sent, because the peer's ring was full: the DUT did not drain it.
@@ -228,20 +232,20 @@ class VnfCounts:
 
 @dataclass(frozen=True, slots=True)
 class MonitorCounts:
-    """What a monitor saw of a direction's frames to one destination address.
+    """What a monitor received of a direction's frames to one destination address.
 
-    A frame that is copied at several crossings of a bridge, and has another destination at each, is a frame of its
-    own at each; where VNFs leave addresses as they are, all its copies but the first are ``duplicated``.
+    A frame may be copied at several crossings of a bridge. If VNFs change its destination in between, each copy counts
+    as a frame of its own. If they do not, all copies but the first are ``duplicated``.
 
     Attributes:
         port: the monitor's.
         direction: whose frames.
-        address: their destination MAC; "" for those to none that the monitor tells apart.
+        address: their destination MAC; "" for all that the monitor does not count by address.
         received: distinct frames.
         duplicated: further copies of them.
         out_of_order: of the distinct ones.
         truncated: copies without their end, as a mirror's snaplen leaves them.
-        corrupted: other copies that were not as sent.
+        corrupted: other copies that differ from what was sent.
         received_bytes: with FCS.
     """
 
@@ -257,20 +261,22 @@ class MonitorCounts:
 
     @property
     def copies(self) -> int:
-        """All that came."""
         return self.received + self.duplicated
 
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What a trial did. Built by a Generator; reasons may be added by the trial runner.
+    """What a trial did. Counts are of all directions, rates per direction.
 
-    ``vnfs``: what VNFs counted that the generator runs; none of those that others run.
-    ``monitors``: what its monitors saw, without what none was seen of.
-    ``started_ns``: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None where not told.
-    ``given_up``: ended early by the spec's ``give_up_loss``; ``intended`` is what was dealt with until then.
-    ``placement``: where the CPUs of generator and DUT were; None where nobody can tell.
-    ``windows``: counts by short windows, where the spec asked for them; None where the engine has none.
+    A Generator builds it; the trial runner may add reasons.
+
+    Attributes:
+        vnfs: counts of the VNFs that the generator itself runs.
+        monitors: counts of its monitors, without those of 0.
+        started_ns: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None if unknown.
+        given_up: ended early by the spec's ``give_up_loss``; ``intended`` is what was dealt with until then.
+        placement: how far apart the CPUs of generator and DUT were; None if unknown.
+        windows: counts by short windows, if the spec asked for them; None if the engine has none.
     """
 
     spec: TrialSpec
@@ -286,71 +292,68 @@ class TrialResult:
 
     @property
     def due_s(self) -> float:
-        """How long frames were due, s: the spec's duration, or less where it was given up."""
+        """How long frames were due, s: the spec's duration, or less if it was given up."""
         if not self.given_up:
             return self.spec.duration_s
         return max(counts.intended for counts in self.counts) / self.spec.load_fps
 
     @property
     def valid(self) -> bool:
-        """True when the trial says something about the DUT."""
         return not self.invalid
 
     @property
     def intended(self) -> int:
-        """Frames due, all directions."""
+        """Frames due."""
         return sum(c.intended for c in self.counts)
 
     @property
     def offered(self) -> int:
-        """Frames the DUT was asked to take, all directions."""
         return sum(c.offered for c in self.counts)
 
     @property
     def sent(self) -> int:
-        """Frames put on the ports, all directions."""
         return sum(c.sent for c in self.counts)
 
     @property
     def received(self) -> int:
-        """Distinct frames received, all directions."""
+        """Distinct frames."""
         return sum(c.received for c in self.counts)
 
     @property
     def lost(self) -> int:
-        """Offered - received, all directions. Never clamped."""
+        """Offered - received. Never clamped."""
         return sum(c.lost for c in self.counts)
 
     @property
     def loss_ratio(self) -> float | None:
-        """Lost / offered over all directions; None when nothing was offered."""
+        """Lost / offered; None if nothing was offered."""
         return self.lost / self.offered if self.offered else None
 
     @property
     def undisturbed(self) -> Undisturbed | None:
-        """What it offered and lost in undisturbed windows; None where it has no windows, or no time to look at."""
-        return self._picked(undisturbed)
+        """What it offered and lost in undisturbed windows; None if it has no windows, or lasted for none."""
+        if self.windows is None or not self.windows.within(self.due_s):
+            return None
+        return undisturbed(self.windows, self.due_s, self.lost)
 
     @property
     def running(self) -> Undisturbed | None:
-        """The same of the windows in which no CPU was taken away; None where they refute the load, or are too few.
+        """The same of the windows in which no CPU was taken away; None if they refute the load, or are too few.
 
-        A load that the DUT bears while its cores are shared it bears on cores of its own, too (``spec.give_up_loss``
-        says what it may lose; nothing, where that is not known).
+        A load that the DUT sustains on shared cores it sustains on cores of its own, too. They refute the load if they
+        lost more than ``spec.give_up_loss``, or anything if that is None.
         """
-        found = self._picked(running)
-        if found is None:
-            return None
-        return found if found.enough and (found.loss_ratio or 0.0) <= (self.spec.give_up_loss or 0.0) else None
-
-    def _picked(self, pick: Callable[[Windows, float, int], Undisturbed]) -> Undisturbed | None:
         if self.windows is None or not self.windows.within(self.due_s):
             return None
-        return pick(self.windows, self.due_s, self.lost)
+        found = running(self.windows, self.due_s, self.lost)
+        return found if found.enough and (found.loss_ratio or 0.0) <= (self.spec.give_up_loss or 0.0) else None
 
     @property
-    def dated(self) -> Undisturbed | None:
-        """The windows that speak for the DUT: undisturbed ones where they are enough, or running ones; else None."""
+    def judged_windows(self) -> Undisturbed | None:
+        """The windows by which it is judged: the undisturbed ones if they are enough, else ``running``.
+
+        None: the whole trial is judged.
+        """
         found = self.undisturbed
         return found if found is not None and found.enough else self.running
 
@@ -358,67 +361,56 @@ class TrialResult:
     def offered_share(self) -> float:
         """Share of the frames due that the DUT was asked to take, 0..1, in the windows that are judged.
 
-        Of a trial that is judged as a whole it is that of the direction with the smaller share.
+        If the whole trial is judged, it is that of the direction with the smaller share.
         """
-        dated = self.dated
-        if dated is not None:
-            return 1 - dated.skipped_ratio
+        judged = self.judged_windows
+        if judged is not None:
+            return 1 - judged.skipped_ratio
         return min((each.offered / each.intended for each in self.counts if each.intended), default=0.0)
 
     @property
-    def held_load(self) -> bool:
-        """True when its figures belong to its load. One that saturates is meant to be above what anybody takes."""
+    def sustained_load(self) -> bool:
+        """True if the generator sustained the load, so that figures belong to it. Saturating trials need not."""
         return self.spec.saturating or self.offered_share >= 1 - MOST_NOT_OFFERED
 
     @property
     def own_lost(self) -> int:
-        """Frames that the DUT itself lost, of the same windows as ``own_loss_ratio``."""
-        return (self.dated or self).lost
+        """Frames that the DUT itself lost, in what is judged: ``judged_windows``, or the whole trial."""
+        return (self.judged_windows or self).lost
 
     @property
     def own_loss_ratio(self) -> float | None:
-        """The DUT's own loss ratio: of the undisturbed windows, or of the whole trial where they are not enough."""
-        dated = self.dated
-        return self.loss_ratio if dated is None else dated.loss_ratio
+        """The DUT's own loss ratio, of the same."""
+        return (self.judged_windows or self).loss_ratio
 
     @property
-    def says_nothing(self) -> bool:
-        """True where frames were lost, and too little of it was undisturbed to tell whose loss that was.
+    def inconclusive(self) -> bool:
+        """True if frames were lost, and too little of the trial was undisturbed to tell whose loss that was.
 
-        Also of a trial that was given up for a loss that turned out not to be the DUT's: it is too short to hold. And
-        of one that fell short of its load, unless the DUT lost more of the little than the generator left out.
+        Also if it was given up for a loss that turned out not to be the DUT's: it is too short to confirm the load. And
+        if it fell short of its load, unless the DUT lost more of what was offered than the generator left out.
         """
-        if self._short_in_vain:
-            return True
+        judged = self.judged_windows
+        if not self.sustained_load:
+            due, offered = (self.intended, self.offered) if judged is None else (judged.due, judged.offered)
+            if self.own_lost <= due - offered:
+                return True
         if self.windows is None or self.spec.saturating:
             return False
-        dated = self.dated
-        if dated is None:
+        if judged is None:
             return self.lost > 0
-        above = (dated.loss_ratio or 0.0) > (self.spec.give_up_loss or 0.0)
-        return not dated.refutes if above else self._given_up_in_vain
-
-    @property
-    def _short_in_vain(self) -> bool:
-        if self.held_load:
-            return False
-        dated = self.dated
-        due, offered = (self.intended, self.offered) if dated is None else (dated.due, dated.offered)
-        return self.own_lost <= due - offered
-
-    @property
-    def _given_up_in_vain(self) -> bool:
-        goal, own = self.spec.give_up_loss, self.own_loss_ratio
-        return self.given_up and goal is not None and own is not None and own <= goal
+        goal, ratio = self.spec.give_up_loss, judged.loss_ratio or 0.0
+        if ratio > (goal or 0.0):
+            return not judged.refutes
+        return self.given_up and goal is not None
 
     @property
     def offered_fps(self) -> float | None:
-        """Mean measured offered rate per direction, frames/s."""
+        """Mean of the measured rates, per direction."""
         return self._mean_rate("offered")
 
     @property
     def received_fps(self) -> float | None:
-        """Mean measured received rate per direction, frames/s."""
         return self._mean_rate("received")
 
     def _mean_rate(self, field: str) -> float | None:
@@ -431,14 +423,7 @@ class TrialResult:
         return Histogram.merged(c.latency for c in self.counts if c.latency is not None)
 
 
-# From which send time an engine counts latency: a reader must know it to compare two engines.
-
-
-SCHEDULED = "from the scheduled send time"
-_OTHERS = {"trex": "from the actual send time (TRex knows no other)"}
-
-
 def latency_origin(engines: Iterable[str | None]) -> str:
-    """In words, for figures of these engines, by their label; None is one that says nothing of itself."""
-    said = [_OTHERS.get(engine or "", SCHEDULED) for engine in engines]
-    return "; ".join(dict.fromkeys(said)) or SCHEDULED
+    """From which send time these engines count latency, for who compares two. None: an engine of unknown name."""
+    origins = [_LATENCY_ORIGINS.get(engine or "", SCHEDULED) for engine in engines]
+    return "; ".join(dict.fromkeys(origins)) or SCHEDULED

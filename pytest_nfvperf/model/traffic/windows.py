@@ -1,9 +1,9 @@
-"""What a generator's polling threads and its witnesses saw by short windows of a trial, such as 10 ms.
+"""Short windows of a trial, such as 10 ms: what a generator's polling threads and its witnesses saw in each.
 
 A trial's mean mixes what the DUT does with what the machine does to it. A host takes a CPU away for milliseconds, or
-lets somebody else use the other hardware thread of its core, which then computes half as fast. Both are *dated* here:
-each window knows whether the CPUs of generator and DUT were there, and at full speed. What is measured in the
-undisturbed windows is the DUT's, and repeats.
+lets somebody else use the other hardware thread of its core, which then computes half as fast. Here each window knows
+whether the CPUs of generator and DUT were there, and at full speed. What is measured in the undisturbed windows is the
+DUT's, and repeats.
 """
 
 from __future__ import annotations
@@ -17,10 +17,25 @@ from itertools import groupby, pairwise
 from statistics import median
 
 FEWEST_WINDOWS = 2
-"""Undisturbed ones that a rate can be read from."""
+"""Undisturbed windows that a rate can be read from."""
+
+LEAST_SHARE = 0.1
+"""Share of a trial that must be undisturbed for it to be judged by its undisturbed windows."""
+
+MOSTLY = 0.5
+"""If this share of a trial was undisturbed, hardly a disturbance hides: loss in undisturbed windows is the DUT's."""
+
+WIDESPREAD = 0.25
+"""Share of the undisturbed windows. If so many of them lost frames, the loss is the DUT's, however few they are."""
+
+FEWEST = 8
+"""Windows that must be undisturbed, however short the trial is."""
+
+MOST_LISTED, LISTED_OF_STEPS = 40, 4
+"""Disturbances of one trial that the evidence lists, the longest; and of a step of a search, which are many."""
 
 MOST_ABSENT = 0.05
-"""Share of a window that the generator's thread may be away: what it does not offer the DUT cannot forward."""
+"""Share of a window that the generator's thread may be away: the DUT cannot forward what it does not offer."""
 
 FREAKS, FREAK_SHARE = 3, 0.005
 """Of the fewest cycles that a probe took, so many, or this share, do not count."""
@@ -29,11 +44,23 @@ LATEST_NS = 500_000
 """A witness that comes later than this was kept from its CPU: the DUT was, too. A timer tick takes 20-70 us."""
 
 ASKED_LATEST_NS = 150_000
-"""A witness that was asked to look, because frames piled up, and came later than this was kept from its CPU. A frame is
+"""A witness is asked to look when frames pile up. If it comes later than this, it was kept from its CPU. A frame is
 lost at the earliest 300 us after that question, if the DUT did not work at all meanwhile."""
 
 LONGEST_WAIT_NS = 120_000
-"""A thread of the DUT that waited longer for its CPU within a window, the witness's looks left out, was kept off it."""
+"""A thread of the DUT that waited longer for its CPU within a window, without the witness's looks, was kept off it."""
+
+FAR_COST = 1.5
+"""A frame that costs so many times the near cost went to a CPU that is far."""
+
+FEWEST_COSTS = 10
+"""Windows that a near cost is found from."""
+
+_NEAR_QUANTILE = 0.1
+"""The near cost is this quantile: a few windows near are enough to know it."""
+
+_STEPS_A_DOUBLING = 4
+"""Of the load: costs at loads of one step are compared."""
 
 FULL_SPEED = 1.06
 """Cycles that the probe takes over those on a core of its own: up to this it had its core for itself.
@@ -43,7 +70,7 @@ whose clocks vary, 0.97 .. 1.05 and 1.09 .. 1.8, and little between."""
 
 
 class State(StrEnum):
-    """What the machine did in a window: the first that holds."""
+    """What the machine did in a window: the first that applies."""
 
     ABSENT = "generator absent"
     PAUSED = "DUT's CPU taken away"
@@ -59,7 +86,10 @@ STEADY = (State.ALONE, State.GENERATOR_SHARED, State.DUT_SHARED, State.BOTH_SHAR
 """States in which both CPUs were there, and each core had the same users at either end of the window."""
 
 _NOT_THERE = (State.ABSENT, State.PAUSED, State.FAR)
-"""What one of them leaves behind in rings, the next window brings, too."""
+"""States that leave frames in rings, which the next window brings, too."""
+
+TAKEN_AWAY = frozenset({State.ABSENT, State.PAUSED})
+"""States in which a CPU of generator or DUT did not run. In the others it ran, if slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +100,8 @@ class Paced:
         value: such as the rate received, frames/s.
         generator_slowed, dut_slowed: cycles that the probe took over those on a core of its own, less 1: 0 for a core
             of its own. The mean of both ends of the window; of several threads the slowest.
-        rig: which one measured, of those that a comparison has side by side; None where each start is another.
-        unrefused: True where no frame found its ring full, so that the DUT may be able to do more.
+        rig: which one measured, if a comparison has several side by side; None if each start makes another.
+        unrefused: no frame found its ring full, so that the DUT may be able to do more.
     """
 
     value: float
@@ -86,13 +116,12 @@ class ThreadWindows:
     """Counts of one polling thread: a value a window in each, the first window from the trial's start.
 
     Attributes:
-        late_ns: from the window's end to when the thread looked: its counts are up to then.
+        late_ns: from the window's end to when the thread looked, up to which its counts are.
         sent, refused, skipped: frames, as in DirectionCounts, of the streams that it sends.
         received: distinct frames of the streams that end at its ports.
-        missing: frames that had not come to them when a later one of their stream came; below 0 when more came after
-            all.
-        absent_ns: in which the thread did not poll.
-        rx_ns, rx_frames: time in receive bursts that brought frames, and those frames; the generator's own cost.
+        missing: frames that had not arrived there when a later one of their stream did; below 0 if more came after all.
+        absent_ns: time in which the thread did not poll.
+        rx_ns, rx_frames: time in receive bursts that brought frames, and those frames: the generator's own cost.
         tx_ns, tx_frames: the same of transmit bursts.
         speed: cycles that a fixed piece of arithmetic took on its CPU at the window's end.
     """
@@ -116,15 +145,14 @@ class WitnessWindows:
     """What a witness saw of one CPU of the DUT at the end of each window.
 
     Attributes:
-        cpu: which.
         late_ns: how late it got the CPU.
         speed: as ThreadWindows'.
         waited_ns: how long the DUT's thread had waited for the CPU in the window, without the CPU time of the witness
-            itself; 0 where the kernel does not tell.
+            itself; 0 if the kernel does not report it.
         took_ns: CPU time that the witness took itself, over the trial.
-        stopped: 1 where a signal or a debugger kept the DUT's thread stopped at the window's end (SIGSTOP), else 0.
+        stopped: 1 if a signal or a debugger kept the DUT's thread stopped at the window's end (SIGSTOP), else 0.
         asked_late_ns: within the window the generator asks for a look when frames pile up before a full ring; the
-            longest from such a question to the look, 0 where none was asked.
+            longest time from such a question to the look, 0 if none was asked.
         asked_speed: the most cycles of those looks, as speed.
     """
 
@@ -140,15 +168,14 @@ class WitnessWindows:
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of a trial. Without slots: it keeps what it has found out of itself.
+    """The windows of a trial. Without slots, because it caches states.
 
     Attributes:
         length_ns: of a window.
         threads: of each polling thread of the generator.
         witnesses: of each CPU of the DUT that was watched.
         full_speed: cycles that the probe takes on a core of its own, by all that this generator has seen so far.
-        near_cost_ns: time that a transmit burst takes a frame while the DUT's CPU is near (NearCosts); 0 where that is
-            not known.
+        near_cost_ns: time that a transmit burst takes a frame while the DUT's CPU is near (NearCosts); 0 if unknown.
     """
 
     length_ns: int
@@ -167,17 +194,26 @@ class Windows:
 
     def offered_fps(self, duration_s: float) -> tuple[float, ...]:
         """Rate offered in each window, frames/s over all threads: sent, or refused by a full ring."""
-        offered = [
-            [sent + refused for sent, refused in zip(thread.sent, thread.refused, strict=True)]
+        threads = self.threads
+        return self._rates([[sum(both) for both in zip(t.sent, t.refused, strict=True)] for t in threads], duration_s)
+
+    def _rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
+        """Rates of the frames that each thread counted in its windows, frames/s over all threads."""
+        # Each thread looks a little late, so its windows have lengths of their own.
+        spans_ns = [
+            [self.length_ns + later - earlier for earlier, later in pairwise((0, *thread.late_ns))]
             for thread in self.threads
         ]
-        return self._rates(offered, duration_s)
+        return tuple(
+            sum(counted[at] * 1e9 / span[at] for counted, span in zip(frames, spans_ns, strict=True) if span[at] > 0)
+            for at in range(self.within(duration_s))
+        )
 
     def states(self, duration_s: float) -> tuple[State, ...]:
         """What the machine did in each window.
 
-        Speed is looked at between windows, so a window is steady that has the same state at either end. The first, of
-        which only the end is known, is not; nor is one after an absence, which brings what waited in rings meanwhile.
+        Speed is looked at between windows, so a window is steady if it has the same state at either end. The first is
+        not: only its end is known. Nor is one after an absence: it brings what waited in rings meanwhile.
         """
         found = self._at_ends[: self.within(duration_s)]
         before = (State.CHANGED, *found)[: len(found)]
@@ -192,7 +228,7 @@ class Windows:
         return tuple(rate for rate, state in seen if state is State.ALONE)
 
     def paced(self, duration_s: float) -> tuple[Paced, ...]:
-        """Rates received in the windows at both ends of which both CPUs were there and near, frames/s over all threads.
+        """Rates received in windows at both ends of which both CPUs were there and near, frames/s over all threads.
 
         Without the first window, of which only the end is known.
         """
@@ -211,15 +247,14 @@ class Windows:
         )
 
     def _slowed(self, speeds: Sequence[Sequence[int]]) -> list[float]:
-        """At the end of each window, of the slowest; 0 where nobody looked, or the full speed is not known."""
+        """At the end of each window, of the slowest; 0 if nobody looked, or the full speed is unknown."""
         slowest = [max((speed[at] for speed in speeds), default=0) for at in range(self._seen)]
         return [max(0.0, cycles / self.full_speed - 1) if self.full_speed else 0.0 for cycles in slowest]
 
     def unrefused_share(self, duration_s: float) -> float:
-        """Share of the steady windows in which no frame found its ring full.
+        """Share of the steady windows in which no frame found its ring full; 1 without windows.
 
-        Of all windows where none was steady: the machine shared its cores all the time, and the ring was full or not. 1
-        where there are none.
+        If none was steady, of all windows: the machine shared its cores all the time, and the ring was full or not.
         """
         states = self.states(duration_s)
         looked_at = [at for at, state in enumerate(states) if state in STEADY] or range(len(states))
@@ -227,18 +262,6 @@ class Windows:
 
     def _unrefused(self, at: int) -> bool:
         return not any(thread.refused[at] for thread in self.threads)
-
-    def _rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
-        """Rates of the frames that each thread counted in its windows, frames/s over all threads."""
-        # Each thread looks a little late, so its windows have lengths of their own, ns.
-        lengths = [
-            [self.length_ns + later - earlier for earlier, later in pairwise((0, *thread.late_ns))]
-            for thread in self.threads
-        ]
-        return tuple(
-            sum(_rate(counted[at], own[at]) for counted, own in zip(frames, lengths, strict=True))
-            for at in range(self.within(duration_s))
-        )
 
     @property
     def _seen(self) -> int:
@@ -255,10 +278,11 @@ class Windows:
             return State.ABSENT
         if any(_kept_from_work(witness, at) for witness in self.witnesses):
             return State.PAUSED
-        generator = any(self._shared(thread.speed[at]) for thread in self.threads)
+        slow = FULL_SPEED * self.full_speed if self.full_speed else math.inf
+        generator = any(thread.speed[at] > slow for thread in self.threads)
         # A witness looks at the window's end, and within the window when it is asked to.
         looks = [speed for witness in self.witnesses for speed in (witness.speed, witness.asked_speed) if speed]
-        dut = any(self._shared(speed[at]) for speed in looks)
+        dut = any(speed[at] > slow for speed in looks)
         if generator:
             return State.BOTH_SHARED if dut else State.GENERATOR_SHARED
         if dut:
@@ -266,31 +290,24 @@ class Windows:
         return State.FAR if self.near_cost_ns and self.cost_ns(at) > FAR_COST * self.near_cost_ns else State.ALONE
 
     def costs(self, duration_s: float) -> tuple[float, ...]:
-        """What a frame cost in the windows in which both cores were at full speed: see ``cost_ns``."""
+        """What a frame cost in windows in which both cores were at full speed: see ``cost_ns``."""
         states = replace(self, near_cost_ns=0.0).states(duration_s)
         found = (self.cost_ns(at) for at, state in enumerate(states) if state is State.ALONE)
         return tuple(cost for cost in found if cost > 0)
 
     def cost_ns(self, at: int) -> float:
-        """Time that transmit bursts took a frame in a window, ns; 0 where none was sent."""
+        """Time that transmit bursts took a frame in a window, ns; 0 if none was sent."""
         frames = sum(thread.tx_frames[at] for thread in self.threads)
         return sum(thread.tx_ns[at] for thread in self.threads) / frames if frames else 0.0
 
-    def _shared(self, speed: int) -> bool:
-        return self.full_speed > 0 and speed > FULL_SPEED * self.full_speed
-
 
 def _kept_from_work(witness: WitnessWindows, at: int) -> bool:
-    """True where the host, another thread on the CPU, or a signal kept the DUT's thread from its work."""
+    """True if the host, another thread on the CPU, or a signal kept the DUT's thread from its work."""
     if witness.late_ns[at] > LATEST_NS or (witness.stopped and witness.stopped[at]):
         return True
     if witness.asked_late_ns and witness.asked_late_ns[at] > ASKED_LATEST_NS:
         return True
     return bool(witness.waited_ns) and witness.waited_ns[at] > LONGEST_WAIT_NS
-
-
-def _rate(frames: int, length_ns: int) -> float:
-    return frames * 1e9 / length_ns if length_ns > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +319,7 @@ class Plateau:
         low_fps, high_fps: its 95 % interval, by order statistics.
         worst_fps: of the slowest of all windows, disturbed ones too.
         windows: how many were undisturbed.
-        others: states of the others, each with how many.
+        others: states of the others, and how many windows were in each.
     """
 
     fps: float
@@ -314,30 +331,24 @@ class Plateau:
 
 
 def plateau(windows: Windows, duration_s: float) -> Plateau | None:
-    """The plateau of a saturating trial; None where fewer than FEWEST_WINDOWS windows were undisturbed.
+    """The plateau of a saturating trial that sent for ``duration_s``; later windows are of residual frames.
 
-    Args:
-        windows: of the trial.
-        duration_s: for how long it sent; later windows are of residual frames.
+    None if fewer than FEWEST_WINDOWS windows were undisturbed.
     """
     alone = sorted(windows.alone(duration_s))
-    if len(alone) < FEWEST_WINDOWS:
+    count = len(alone)
+    if count < FEWEST_WINDOWS:
         return None
     states = windows.states(duration_s)
-    low, high = _median_ranks(len(alone))
+    reach = 0.98 * math.sqrt(count)  # by the normal approximation of the binomial (Conover 1999, 3.2)
+    low, high = max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach) - 1)
     others = tuple((state, states.count(state)) for state in State if state in states and state is not State.ALONE)
     worst = min(windows.received_fps(duration_s))
-    return Plateau(median(alone), alone[low], alone[high], worst, len(alone), others)
-
-
-def _median_ranks(count: int) -> tuple[int, int]:
-    """Ranks around the median by the normal approximation of the binomial (Conover 1999, 3.2)."""
-    reach = 0.98 * math.sqrt(count)
-    return max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach) - 1)
+    return Plateau(median(alone), alone[low], alone[high], worst, count, others)
 
 
 def full_speed(seen: Mapping[int, int]) -> int:
-    """Cycles that the probe takes on a core of its own, from how often each number was seen; 0 where nothing was.
+    """Cycles that the probe takes on a core of its own, from how often each number was seen; 0 if nothing was.
 
     It is the middle of the fastest looks: of those within FULL_SPEED of the fewest. On some hosts they are within 1 %,
     on others a core of its own is now 3 % faster and now 4 % slower, as its clock is. Of a thousand looks one falls
@@ -349,7 +360,7 @@ def full_speed(seen: Mapping[int, int]) -> int:
 
 
 def _after(left: float, seen: Mapping[int, int]) -> int:
-    """What the first look took that comes after so many faster ones; the slowest where there are no more."""
+    """Cycles of the first look after so many faster ones; of the slowest if there are no more."""
     for cycles in sorted(seen):
         left -= seen[cycles]
         if left < 0:
@@ -357,30 +368,15 @@ def _after(left: float, seen: Mapping[int, int]) -> int:
     return max(seen, default=0)
 
 
-# The generator's cost of putting a frame into a ring shows how far the DUT's CPU is at that moment.
-#
-# The ring's cache lines come from the core that wrote them last. Seen at 4 Mpps and more: 24 to 31 ns a frame while
-# the two CPUs share an L3 cache, 44 to 50 while they do not, and nothing between. The cost also depends on the load,
-# since a fuller burst is cheaper by the frame, and on the frames. So it is compared with what the same frames cost at
-# a similar load.
-
-
-FAR_COST = 1.5
-"""A frame that costs so many times the near cost went to a CPU that is far."""
-
-FEWEST_COSTS = 10
-"""Windows that a near cost is found from."""
-
-_NEAR_SHARE = 0.1
-"""The near cost is this quantile: a few windows near are enough to know it."""
-
-_STEPS_A_DOUBLING = 4
-
-
 class NearCosts:
-    """The near cost by traffic and load, as far as one generator has seen it.
+    """The generator's cost of putting a frame into a ring while the DUT's CPU is near, by traffic and load.
 
-    It only ever falls: what was taken for near while the CPUs were far is corrected by the first near trial.
+    The ring's cache lines come from the core that wrote them last, so the cost shows how far the DUT's CPU is. Seen at
+    4 Mpps and more: 24 to 31 ns a frame while the two CPUs share an L3 cache, 44 to 50 while they do not, and nothing
+    between. A fuller burst is cheaper by the frame, and frames differ: so it is compared with what the same frames cost
+    at a similar load.
+
+    The known cost only ever falls: the first near trial corrects what was taken for near while the CPUs were far.
     """
 
     def __init__(self) -> None:
@@ -395,11 +391,11 @@ class NearCosts:
             costs: of each window in which frames were sent and both cores were at full speed, ns a frame.
 
         Returns:
-            ns a frame; 0 where too little was seen.
+            ns a frame; 0 if too little was seen.
         """
         step = math.floor(math.log2(load_fps) * _STEPS_A_DOUBLING)
         if len(costs) >= FEWEST_COSTS:
-            found = sorted(costs)[int(_NEAR_SHARE * len(costs))]
+            found = sorted(costs)[int(_NEAR_QUANTILE * len(costs))]
             key = (traffic, step)
             self._known[key] = min(found, self._known.get(key, found))
         # A frame of a higher load is no dearer, so what a lower one cost is an upper bound.
@@ -409,37 +405,21 @@ class NearCosts:
 
 # What a trial offered and lost while the machine disturbed nothing: the loss that is the DUT's own.
 #
-# Every lost frame is dated. The generator knows in which window a ring refused it. A frame that the DUT took and
-# dropped is missed when the next one of its stream arrives, at most a latency later. So what was lost while the host
-# had taken a CPU away, or let somebody else use the other hardware thread of a core, is told from the rest
+# The window of every lost frame is known. The generator knows in which one a ring refused it. A frame that the DUT
+# took and dropped is missed when the next one of its stream arrives, at most a latency later. So losses while the host
+# had taken a CPU away, or let somebody else use the other hardware thread of a core, can be told from the others
 # (docs/explanation/noise.md).
 #
-# A disturbance reaches into the windows beside those in which it was seen: it begins before anybody sees it, and what
-# waited in rings meanwhile comes after it. So a window counts as undisturbed when those on either side are, too. Of
-# 180 windows at loads that the DUT bears two lost frames without this, and none with it.
+# A disturbance reaches into the windows before and after those in which it was seen: it begins before anybody sees it,
+# and what waited in rings meanwhile comes after it. So a window counts as undisturbed only if those on either side are
+# undisturbed, too. Of 180 windows at loads that the DUT sustains two lost frames without this rule, and none with it.
 #
-# On a host that shares its cores all the time hardly a window is undisturbed. Two things still hold there:
+# On a host that shares its cores all the time hardly a window is undisturbed. Two rules still let a trial count there:
 #
-# - A DUT that bears a load on slower cores bears it on its own ones, too. So a load holds also where all windows in
-#   which no CPU was taken away lost no more than allowed, however slow the CPUs were meanwhile.
-# - A neighbour that comes and goes within milliseconds hides between two looks. So a few lossy windows among few
-#   undisturbed ones tell nothing. Loss in many of them, or in a trial that was mostly undisturbed, is the DUT's.
-
-
-LEAST_SHARE = 0.1
-"""Share of a trial that must be undisturbed for it to speak for the DUT."""
-
-MOSTLY = 0.5
-"""Share of a trial from which on hardly a disturbance hides: any loss in undisturbed windows is the DUT's."""
-
-WIDESPREAD = 0.25
-"""Share of the undisturbed windows. Loss in so many of them is the DUT's, however few they are."""
-
-FEWEST = 8
-"""Windows that must be undisturbed, however short the trial is."""
-
-MOST_LISTED, LISTED_OF_STEPS = 40, 4
-"""Disturbances of one trial that the evidence lists, the longest; and of a step of a search, which are many."""
+# - A DUT that sustains a load on slower cores sustains it on its own ones, too. So the goal is also met if all windows
+#   in which no CPU was taken away lost no more than allowed, however slow the CPUs were meanwhile.
+# - A neighbour that comes and goes within milliseconds hides between two looks. So a few lossy windows prove nothing
+#   if few are undisturbed. Loss in many of them, or in a trial that was mostly undisturbed, is the DUT's.
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,17 +444,17 @@ class Undisturbed:
 
     @property
     def enough(self) -> bool:
-        """True when they are enough to speak for the DUT."""
+        """True if they are enough to judge the DUT by."""
         return self.offered > 0 and self.windows >= max(FEWEST, LEAST_SHARE * self.of)
 
     @property
     def refutes(self) -> bool:
-        """True when what they lost is the DUT's: no disturbance that nobody saw can have caused it."""
+        """True if what they lost is the DUT's: no disturbance that nobody saw can have caused it."""
         return self.windows >= MOSTLY * self.of or self.lossy >= WIDESPREAD * self.windows
 
     @property
     def loss_ratio(self) -> float | None:
-        """Lost / offered; None when nothing was offered."""
+        """Lost / offered; None if nothing was offered."""
         return self.lost / self.offered if self.offered else None
 
     @property
@@ -492,7 +472,7 @@ class Disturbance:
         start_s: since the first frame was due.
         length_s: for how long.
         lost: frames lost meanwhile, all directions.
-        received_fps: rate received meanwhile, frames/s over all directions.
+        received_fps: rate meanwhile, over all directions.
     """
 
     state: State
@@ -500,10 +480,6 @@ class Disturbance:
     length_s: float
     lost: int
     received_fps: float
-
-
-TAKEN_AWAY = frozenset({State.ABSENT, State.PAUSED})
-"""States in which a CPU of generator or DUT did not run. In the others it ran, if slower."""
 
 
 def undisturbed(windows: Windows, duration_s: float, lost: int) -> Undisturbed:
@@ -514,18 +490,17 @@ def undisturbed(windows: Windows, duration_s: float, lost: int) -> Undisturbed:
         duration_s: for how long frames were due.
         lost: frames lost over the whole trial, all directions.
     """
-    states = reaching(windows.states(duration_s))
-    return _picked(windows, duration_s, lost, [at for at, state in enumerate(states) if state is State.ALONE])
+    return _picked(windows, duration_s, lost, windows.states(duration_s))
 
 
 def running(windows: Windows, duration_s: float, lost: int) -> Undisturbed:
-    """The same of all windows in which no CPU was taken away, nor beside them."""
+    """The same of all windows in which no CPU was taken away, nor in those before and after."""
     taken = [State.ABSENT if state in TAKEN_AWAY else State.ALONE for state in windows.states(duration_s)]
-    ran = [at for at, state in enumerate(reaching(taken)) if state is State.ALONE]
-    return _picked(windows, duration_s, lost, ran)
+    return _picked(windows, duration_s, lost, taken)
 
 
-def _picked(windows: Windows, duration_s: float, lost: int, picked: Sequence[int]) -> Undisturbed:
+def _picked(windows: Windows, duration_s: float, lost: int, states: Sequence[State]) -> Undisturbed:
+    picked = [at for at, state in enumerate(reaching(states)) if state is State.ALONE]
     losses = lost_by_window(windows, duration_s, lost)
     offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in picked)
     skipped = sum(thread.skipped[at] for thread in windows.threads for at in picked)
@@ -535,7 +510,7 @@ def _picked(windows: Windows, duration_s: float, lost: int, picked: Sequence[int
 
 
 def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOST_LISTED) -> tuple[Disturbance, ...]:
-    """What the machine did and when, in order; the ``most`` longest of them. Other arguments as above."""
+    """What the machine did and when, in order; the ``most`` longest of them. Other arguments as ``undisturbed`` has."""
     states, rates = reaching(windows.states(duration_s)), windows.received_fps(duration_s)
     losses, length_s = lost_by_window(windows, duration_s, lost), windows.length_ns / 1e9
     found = []
@@ -549,7 +524,7 @@ def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOS
 
 
 def reaching(states: Sequence[State]) -> tuple[State, ...]:
-    """States of windows in a row, each disturbance with the window before it and the one after it."""
+    """States of windows in a row, with each disturbance extended to the window before it and the one after it."""
     sides = zip([State.ALONE, *states[:-1]], states, [*states[1:], State.ALONE], strict=True) if states else ()
     return tuple(
         next((each for each in (own, before, after) if each is not State.ALONE), own) for before, own, after in sides
@@ -557,9 +532,9 @@ def reaching(states: Sequence[State]) -> tuple[State, ...]:
 
 
 def lost_by_window(windows: Windows, duration_s: float, lost: int) -> Sequence[int]:
-    """Frames lost in each window: refused there, or missed there. May be below 0 where reordered frames came after all.
+    """Frames lost in each window: refused there, or missed there. May be below 0 if reordered frames came after all.
 
-    What came after the last window, while residual frames were waited for, counts to it. Frames that no later one
+    Losses after the last window, while residual frames were waited for, count as its own. Lost frames that no later one
     followed are those sent last.
     """
     count = windows.within(duration_s)

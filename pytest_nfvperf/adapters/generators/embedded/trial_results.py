@@ -293,7 +293,7 @@ def trial_result(
         given_up=answer.get("given_up", False),
         windows=windows,
     )
-    dated = None if spec.saturating else result.dated
+    dated = None if spec.saturating else result.judged_windows
     reasons = judge(counts, facts, ports, attached, health, policy.of(spec, dated=dated is not None), dated)
     return replace(result, invalid=(*also_invalid, *reasons))
 
