@@ -21,6 +21,7 @@ from pytest_nfvperf.model.measure.outcome import (
     PlateauPoint,
     SearchStatus,
 )
+from pytest_nfvperf.model.traffic.policy import POLICY
 
 # One outcome of several searches of the same: of each goal the middle figure, and those of all.
 
@@ -55,13 +56,10 @@ def _middle(repeats: Sequence[GoalOutcome], outcomes: Sequence[Outcome]) -> Goal
 
 # A search's result, with the rig's part in it: its ceiling, disturbed loads, and the cost.
 
-AT_CEILING = 0.95
-"""A result above this share of the rig's own ceiling is generator-limited (How we measure, rule 3)."""
-
 
 def at_ceiling(goal: GoalOutcome, ceiling_fps: float | None) -> bool:
     """True where the rig itself hardly does more."""
-    return ceiling_fps is not None and goal.load_fps is not None and goal.load_fps >= ceiling_fps * AT_CEILING
+    return ceiling_fps is not None and goal.load_fps is not None and goal.load_fps >= ceiling_fps * POLICY.at_ceiling
 
 
 def mark_rig_limits(
@@ -80,7 +78,7 @@ def mark_rig_limits(
     if at_ceiling(goal, ceiling_fps):
         detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling_fps or 0)} per direction"
         return replace(goal, generator_limited=True, detail=detail)
-    if goal.status is SearchStatus.AT_MAXIMUM and goal.load_fps < AT_CEILING * (maximum_fps or 0):
+    if goal.status is SearchStatus.AT_MAXIMUM and goal.load_fps < POLICY.at_ceiling * (maximum_fps or 0):
         detail = "the generator held no higher load when the search began"
         return replace(goal, generator_limited=True, detail=detail)
     if spoiled:
@@ -119,7 +117,7 @@ def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequ
 
 
 def confirm_all(
-    measurer: LoadMeasurer, outcomes: Sequence[GoalOutcome], *, duration_s: float, attempts: int
+    measurer: LoadMeasurer, outcomes: Sequence[GoalOutcome], *, duration_s: float, attempts: int | None = None
 ) -> tuple[GoalOutcome, ...]:
     """Confirm the loads of several goals, the strictest first: a load that meets it meets the others."""
     confirmed: dict[str, GoalOutcome] = {}
@@ -137,20 +135,20 @@ def confirm(
     outcome: GoalOutcome,
     *,
     duration_s: float,
-    attempts: int,
+    attempts: int | None = None,
     held: Confirmation | None = None,
 ) -> GoalOutcome:
     """Confirm a load; returns the outcome with its confirmation.
 
-    ``attempts``: at so many loads, from the search's down. ``held``: a confirmation that a stricter goal has passed: no
-    lower load need be tried. An outcome without a load is returned as it is. Where no trial was valid there is no
+    ``attempts``: most loads, from the search's down; None for all. ``held``: a confirmation that passed for a stricter
+    goal: no lower load need be tried. An outcome without a load is returned as it is. If no trial was valid there is no
     confirmation, and the detail says why.
     """
     if outcome.load_fps is None:
         return outcome
-    ended = _tried(measurer, outcome, duration_s, SHARES[:attempts], held)
+    ended = _tried(measurer, outcome, duration_s, POLICY.confirmation_shares[:attempts], held)
     floor = _higher(ended.confirmation, held)
-    patient = measurer.patience_s > 0 and measurer.elapsed_s() < _AGAIN_WITHIN * duration_s
+    patient = measurer.patience_s > 0 and measurer.elapsed_s() < POLICY.retry_lengths * duration_s
     if floor is not None and _left_open(floor, ended) and patient:
         ended = _above_again(measurer, outcome, duration_s, ended, floor)
     confirmation = _higher(ended.confirmation, held)
@@ -216,11 +214,11 @@ def _tried(
     """
     ended = _Ended()
     found_fps = through_fps = outcome.load_fps or 0.0
-    fine_until = measurer.elapsed_s() + _FINE * duration_s
+    fine_until = measurer.elapsed_s() + POLICY.fine_lengths * duration_s
     for share in shares:
         load = found_fps * share
         coarse = not again and (ended.spoiled is not None or measurer.elapsed_s() > fine_until)
-        if load > through_fps or (coarse and share not in _FAR_BELOW):
+        if load > through_fps or (coarse and share not in POLICY.coarse_shares):
             continue
         if held is not None and load <= held.load_fps:
             break
@@ -241,7 +239,8 @@ def _above_again(
 ) -> _Ended:
     """Loads between the one that held and the refuted ones, once more: a machine disturbs for some seconds only."""
     found_fps = outcome.load_fps or 0.0
-    between = [share for share in _AGAIN if floor.load_fps * _ABOVE < found_fps * share <= ended.most_fps]
+    least_fps = floor.load_fps * POLICY.above_confirmed
+    between = [share for share in POLICY.retried_shares if least_fps < found_fps * share <= ended.most_fps]
     again = _tried(measurer, outcome, duration_s, between, again=True)
     most_fps, spoiled = min(again.most_fps, ended.most_fps), again.spoiled
     if spoiled is not None and ended.spoiled is not None and spoiled.load_fps == ended.spoiled.load_fps:
@@ -289,26 +288,3 @@ def _one(
 _UNTOLD = "lost frames, and too little of it was undisturbed to tell whose loss that was"
 _SHORT = "offered {} of it: the generator did not hold the load"
 _IN_VAIN = "was given up for lost frames that turned out to be the machine's"
-
-SHARES = (1.0, 0.99, 0.97, 0.95, 0.92, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.25, 0.1)
-"""Shares of the found load at which a full-length trial is tried, one after the other. What is reported is as coarse
-as these steps, and a trial that does not hold is given up after a second. The last are far down: what was borne there
-is still a figure, where none would be none."""
-
-_FAR_BELOW = (0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.35, 0.25, 0.1)
-"""Those that are tried after the rig spoiled a load, and after some time. At first a twentieth apart: what is reported
-of a load that the rig spoils differs by such a step from run to run."""
-
-_AGAIN = (1.0, 0.97, 0.95, 0.92, 0.9, 0.85)
-"""Shares of the found load that are tried once more after a trial held below them."""
-
-_ABOVE = 1.01
-"""A load is above a confirmed one if it is so much higher. A confirmed load is less than was asked for, by the frames
-that the generator skipped."""
-
-_AGAIN_WITHIN = 20
-"""For so many times a confirmation's length a search goes up again: 40 s where one takes 2 s. On a host that shared its
-cores all the time one search took 67 s, eight of them for trials above, which said nothing either."""
-
-_FINE = 3
-"""For so many times a confirmation's length all shares are tried: a user waits for the figure."""

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD
-from pytest_nfvperf.measure.confirmation import AT_CEILING
 from pytest_nfvperf.measure.figures import measured_frames
-from pytest_nfvperf.measure.limits import Limits, LimitsOf
+from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
 from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH
-from pytest_nfvperf.measure.plateau import OVERLOAD, generator_limited, judges_whole_trials
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Trial
@@ -23,6 +21,7 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import Paced, plateau
@@ -47,7 +46,6 @@ WINDOW_S = 0.005
 
 _LOWER = 0.9
 _LOWEST_TRIES = 8
-_MOST_RAISES = 2
 _WARM_UP_S = 0.15
 _EMPTYING_S = 0.02
 """Waited after a trial whose losses nobody reads: rings of 4096 frames are empty after a fifth of it at 1 Mpps."""
@@ -261,7 +259,7 @@ class ForwardingRate:
         if self.load_fps < least:
             self.load_fps = least
             return True
-        if not _took_all(trial) or _outpaced(trial) or self.load_fps > least * OVERLOAD**_MOST_RAISES:
+        if not _took_all(trial) or _outpaced(trial) or self.load_fps > least * OVERLOAD**POLICY.most_raises:
             return False
         self.load_fps *= OVERLOAD
         return True
@@ -371,7 +369,7 @@ def _limited(result: TrialResult, rate: float, limits: Limits) -> str:
         return generator_limited(result.windows, result.spec.duration_s)
     if limits.line_rate_fps is not None and result.spec.load_fps >= math.floor(limits.line_rate_fps):
         return ""
-    if limits.ceiling_fps is not None and rate >= limits.ceiling_fps * AT_CEILING:
+    if limits.ceiling_fps is not None and rate >= limits.ceiling_fps * POLICY.at_ceiling:
         return f"generator-limited: within 5 % of its own ceiling of {format_fps(limits.ceiling_fps)} per direction"
     if (result.offered_fps or 0.0) / _present(result) < CLEARLY_MORE * rate:
         return f"generator-limited: hardly more was offered than the {format_fps(rate)} received"

@@ -13,7 +13,8 @@ from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
-from pytest_nfvperf.model.traffic.trial import MOST_NOT_OFFERED, TrialResult
+from pytest_nfvperf.model.traffic.policy import POLICY
+from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.datapath import Offloading
 
 _UNKNOWN_WHOSE = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
@@ -77,7 +78,7 @@ def short_of_load(result: TrialResult) -> str:
     load_fps, share = result.spec.load_fps, result.offered_share
     return (
         f"the generator offered {format_fps(load_fps * share)} of the {format_fps(load_fps)} asked for "
-        f"({format_ratio(share)}; at least {format_ratio(1 - MOST_NOT_OFFERED)} is needed)"
+        f"({format_ratio(share)}; at least {format_ratio(1 - POLICY.most_not_offered)} is needed)"
     )
 
 
@@ -158,7 +159,7 @@ def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
         return False
     # A burst with holes is none, though its undisturbed windows were at full rate: queues drain in the holes.
     result = trial.result
-    if result.offered < (1 - MOST_NOT_OFFERED) * result.intended:
+    if result.offered < (1 - POLICY.most_not_offered) * result.intended:
         share, burst = format_ratio(result.offered / result.intended), format_seconds(burst_s)
         measurer.disturbed_loads.append(f"{trial.id}: the generator offered {share} of a burst of {burst}")
         return False

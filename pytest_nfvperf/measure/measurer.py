@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.session_watch import SessionWatch
 from pytest_nfvperf.measure.trials import Trial, TrialRunner
-from pytest_nfvperf.measure.validity import PATIENCE_S, InvalidTrialsError
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialSpec
-
-MAX_DISTURBED_LOADS = 4
 
 LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
@@ -23,19 +22,6 @@ WARM_UP = "warm-up"
 SHORT_WINDOW_S, WINDOW_S = 0.005, 0.01
 """Of a trial of up to a second, of which much would be spoiled by longer ones; and of others. Each look at the DUT's
 CPU keeps the DUT waiting for some 30 us."""
-
-FEWEST_WINDOWS, MOST_WINDOWS = 30, 6000
-"""Of a trial."""
-
-_LONG_REPEATS = 2
-"""Of a trial that takes long and was invalid, or said nothing: the rig is more likely to bear a lower load."""
-
-_AGAIN = 3
-"""Repeats at one load of a trial that says nothing. Where the host shares its cores all the time more do not help, and
-patience spent on one load is missing at those that matter."""
-
-CLOSE = 1.05
-"""A load that is so much above another is close to it: what it loses bounds what the other one may be."""
 
 
 @dataclass
@@ -50,7 +36,7 @@ class LoadMeasurer:
         too_high: how many of those the rig could not send.
         watch: looks at routing sessions around each trial.
         patience_s: left for invalid and inconclusive trials.
-        windowed: False if whole trials are judged (measure/plateau.py).
+        windowed: False if whole trials are judged (measure/limits.py).
     """
 
     runner: TrialRunner
@@ -63,13 +49,13 @@ class LoadMeasurer:
     started: float | None = None
     too_high: int = 0
     watch: SessionWatch | None = None
-    patience_s: float = PATIENCE_S
+    patience_s: float = POLICY.patience_s
     windowed: bool = True
 
     @property
     def repeats_left(self) -> int:
         """How often a trial that takes long is repeated when it is invalid: never again once patience is spent."""
-        return _LONG_REPEATS if self.patience_s > 0 else 0
+        return POLICY.long_repeats if self.patience_s > 0 else 0
 
     def measure(
         self,
@@ -86,7 +72,7 @@ class LoadMeasurer:
         """
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
         trial = self._valid(spec, repeats)
-        for _ in range(_AGAIN if repeats is None else repeats):
+        for _ in range(POLICY.inconclusive_repeats if repeats is None else repeats):
             if self.patience_s <= 0 or not trial.result.inconclusive:
                 break
             self.patience_s -= trial.wall_s
@@ -112,7 +98,7 @@ class LoadMeasurer:
         """One valid trial; None where the rig disturbed every repeat at this load, or never offered it.
 
         A search then goes on below, and its result is a lower bound. A load that is only too high for the rig counts
-        for nothing; after MAX_DISTURBED_LOADS others InvalidTrialsError says that the rig cannot carry a search.
+        for nothing; after some others InvalidTrialsError says that the rig cannot carry a search.
         ``goes_lower``: the next load is a lower one where this one was disturbed.
         """
         try:
@@ -126,7 +112,7 @@ class LoadMeasurer:
         except InvalidTrialsError as error:
             self.disturbed_loads.append(f"{format_fps(load_fps)}: {error}")
             self.too_high += goes_lower and _too_high(error)
-            if len(self.disturbed_loads) - self.too_high >= MAX_DISTURBED_LOADS:
+            if len(self.disturbed_loads) - self.too_high >= POLICY.most_disturbed_loads:
                 raise
             return None
 
@@ -191,9 +177,9 @@ class LoadMeasurer:
 
 def window_s(duration_s: float) -> float | None:
     """Length of windows that date losses, as short as a disturbance; None for a trial too short for them."""
-    if duration_s < FEWEST_WINDOWS * SHORT_WINDOW_S:
+    if duration_s < POLICY.windows_of_a_trial * SHORT_WINDOW_S:
         return None
-    return max(SHORT_WINDOW_S if duration_s <= 1 else WINDOW_S, duration_s / MOST_WINDOWS)
+    return max(SHORT_WINDOW_S if duration_s <= 1 else WINDOW_S, duration_s / POLICY.most_windows_of_a_trial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +202,9 @@ def _too_high(error: InvalidTrialsError) -> bool:
 
 def _refuted_close(trial: Trial, goal: GoalOutcome) -> bool:
     result, load = trial.result, goal.reported_fps
-    if load is None or not load < result.spec.load_fps <= CLOSE * load or not result.valid or result.inconclusive:
+    if load is None or not load < result.spec.load_fps <= POLICY.close_above * load:
+        return False
+    if not result.valid or result.inconclusive:
         return False
     alone = result.undisturbed
     if alone is None:

@@ -11,6 +11,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import FULL_SPEED, Paced
 
 if TYPE_CHECKING:
@@ -106,9 +107,6 @@ def _signed_rank_counts(n: int) -> tuple[int, ...]:
 PacedBlock = tuple[Sequence[Paced], Sequence[Paced]]
 """Windows of a and of b in one block of fresh builds; values of 0 or infinity are left out."""
 
-FEWEST_WINDOWS = 12
-"""On either side: fewer cannot tell the subject from the speed."""
-
 _SHARED = FULL_SPEED - 1
 """Slowed by so much a core has another user: between none and this nothing is seen, so this is a step."""
 
@@ -132,10 +130,6 @@ AT_ITS_BEST = 0.85
 """Quantile of windows. Seventy comparisons of a DUT with itself differed by 0.75 % at 0.5, by 0.51 % at 0.75, by
 0.32 % at 0.85, and by 0.36 % at 0.9."""
 
-_MOST_UNREFUSED = 0.05
-"""Share of the windows of either, in which the generator may be the limit. They may be the best ones: where there are
-more, nobody knows how fast a subject is at its best."""
-
 _LEAST_SIGMA = 1e-6
 _ROUNDS = 12
 
@@ -156,8 +150,8 @@ def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
 def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
     """B / a at the same speed of the cores, both at their best; of the middle, where the best is not known.
 
-    ``rigs``: whose own share is taken out. ``best``: quantile: AT_ITS_BEST of a rate, 1 less that of a time. None below
-    FEWEST_WINDOWS windows of either, or where the cores' speed was another with each.
+    ``rigs``: whose own share is taken out. ``best``: quantile: AT_ITS_BEST of a rate, 1 less that of a time. None
+    for too few windows of either, or where the cores' speed was another with each.
     """
     found = _log_ratios(blocks, rigs, best)
     return None if found is None else math.exp(found.at_best)
@@ -237,7 +231,7 @@ def _log_ratios(blocks: Sequence[PacedBlock], rigs: Sequence[int], best: float) 
 def _best_is_known(blocks: Sequence[PacedBlock]) -> bool:
     for subject in (0, 1):
         unrefused = [paced.unrefused for block in blocks for paced in block[subject]]
-        if sum(unrefused) > _MOST_UNREFUSED * len(unrefused):
+        if sum(unrefused) > POLICY.most_unrefused_at_best * len(unrefused):
             return False
     return True
 
@@ -264,7 +258,7 @@ def _fit(both: tuple[Vector, Vector]) -> Vector | None:
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
     of_a, of_b = both
-    if min(len(of_a), len(of_b)) < FEWEST_WINDOWS:
+    if min(len(of_a), len(of_b)) < POLICY.windows_for_a_comparison:
         return None
     table = np.concatenate([of_a, of_b])
     explaining, values = table[:, :-1], table[:, -1]

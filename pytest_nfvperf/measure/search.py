@@ -11,7 +11,6 @@ from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, M
 
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.measure.confirmation import (
-    SHARES,
     at_ceiling,
     confirm_all,
     cost_of,
@@ -19,7 +18,15 @@ from pytest_nfvperf.measure.confirmation import (
     mark_slowed,
     over_repeats,
 )
-from pytest_nfvperf.measure.limits import HIGHER, Limits, LimitsOf, raised_by_plateau, sustainable_load
+from pytest_nfvperf.measure.limits import (
+    Limits,
+    LimitsOf,
+    judges_whole_trials,
+    median_reading,
+    plateaus,
+    raised_by_plateau,
+    sustainable_load,
+)
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
     latency_point,
@@ -30,7 +37,6 @@ from pytest_nfvperf.measure.load_series import (
     share_after,
 )
 from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, WARM_UP, LoadLimits, LoadMeasurer, loss_of
-from pytest_nfvperf.measure.plateau import judges_whole_trials, median_reading, plateaus
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.measure.trials import Trial
@@ -49,8 +55,8 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.windows import LEAST_SHARE
 
 # Binary searches: RFC 2544 section 26.1, and ETSI TST 009 section 12.3.3 with loss verification.
 
@@ -198,9 +204,6 @@ COARSE_WIDTH = 0.02
 """Relative width of such a search. On a host that shared its cores all the time five searches with a width of 0.5 %
 took 45 to 90 s, and their figures differed by a tenth."""
 
-_FEWEST_WINDOWS = 100
-"""That must have been seen: a warm-up's. A host that disturbs for a moment disturbs fewer."""
-
 
 def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tuple[Goal, ...]:
     """The goals; with wider bounds and half the trials where the machine disturbs all the time.
@@ -209,7 +212,7 @@ def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tup
     """
     seen = [each for trial in so_far if (each := trial.result.undisturbed) is not None]
     windows, undisturbed = sum(each.of for each in seen), sum(each.windows for each in seen)
-    if windows < _FEWEST_WINDOWS or undisturbed >= LEAST_SHARE * windows:
+    if windows < POLICY.windows_to_know_a_host or undisturbed >= POLICY.undisturbed_to_judge * windows:
         return tuple(goals)
     return tuple(
         replace(
@@ -243,8 +246,6 @@ _BURST_RATES = 4
 
 _LOWER_BURST = 0.7
 _WARM_UPS = 6
-_MOST_RAISES = 2
-
 
 EstimateOf = Callable[[Profile], float]
 Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
@@ -444,7 +445,7 @@ class Search:
     def _warmed_up(self, measurer: LoadMeasurer, limits: Limits) -> tuple[Limits, float, tuple[PlateauPoint, ...]]:
         """The limits, the maximum load and the first reading; once more where the DUT exceeds the rig's ceiling."""
         maximum, plateau = self._usable_maximum(measurer, limits), self._plateau(measurer, limits)
-        for _ in range(_MOST_RAISES):
+        for _ in range(POLICY.most_raises):
             raised = raised_by_plateau(limits, plateau, measurer.trials)
             if raised is None:
                 break
@@ -470,7 +471,7 @@ class Search:
     ) -> tuple[Limits, tuple[GoalOutcome, ...]]:
         """Repeat a search that ended at the rig's ceiling, where that turns out to be higher than was kept."""
         anew = self._measured_anew(live, traffic, measurer)
-        if (anew.ceiling_fps or 0.0) < HIGHER * (limits.ceiling_fps or 0.0):
+        if (anew.ceiling_fps or 0.0) < POLICY.higher_ceiling * (limits.ceiling_fps or 0.0):
             return limits, found
         maximum = self._usable_maximum(measurer, anew)
         return anew, find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
@@ -493,7 +494,7 @@ class Search:
     def _confirmed(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[GoalOutcome, ...]:
         if not self.profile.confirmation_s:
             return tuple(goals)
-        return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s, attempts=len(SHARES))
+        return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s)
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
         check_live("search", live, traffic)

@@ -11,22 +11,13 @@ from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.errors import GeneratorError, InconclusiveError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas, nodes_of, sums
 from pytest_nfvperf.model.measure.cpu_account import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import (
-    MOST_NOT_OFFERED,
     DirectionCounts,
     InvalidReason,
     Reason,
     TrialResult,
 )
-
-PATIENCE_S = 20.0
-"""Time that a search may spend on invalid and inconclusive trials in all; and longest wait for the near band."""
-
-LEAST_S = 5.0
-"""The least patience, after waits in vain."""
-
-MOVED_S = 60.0
-"""How long repeats may take whose only fault is that the host moved a CPU, with the waits for the near band, s."""
 
 LINK_LOSSES = ".link_losses"
 """Counter of a port: how often it lost its link. If it rises during a trial, somebody pulled the cable."""
@@ -34,12 +25,6 @@ LINK_LOSSES = ".link_losses"
 KEPT_OFF_COUNTER = "pmd-sched.kept_off_ns"
 OWN_COUNTER = "pmd-sched.beside_run_ns"
 """What the DUT's own main thread took of a PMD's CPU. This is the DUT's doing, and does not count."""
-
-MOST_KEPT_OFF = 0.01
-"""Share of a saturating trial that PMDs may wait for a CPU: their rate is too low by as much."""
-
-MOST_KEPT_OFF_WINDOWED = 0.1
-"""The same if the rate is read from undisturbed windows: those in which a PMD waited are not among them."""
 
 _WHOLE_NUMBERS = (
     *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
@@ -51,14 +36,14 @@ _WHOLE_NUMBERS = (
 class Patience:
     """Time that a wait for a quiet machine may take.
 
-    ``allowed_s`` halves after each wait that spent all of it, down to LEAST_S: a host that shares its cores goes on
+    ``allowed_s`` halves after each wait that spent all of it, down to a least one: a host that shares its cores goes on
     doing so. A wait that ended earlier restores it.
     """
 
-    allowed_s: float = PATIENCE_S
+    allowed_s: float = POLICY.patience_s
 
     def learn(self, left_s: float) -> None:
-        self.allowed_s = PATIENCE_S if left_s > 0 else max(LEAST_S, self.allowed_s / 2)
+        self.allowed_s = POLICY.patience_s if left_s > 0 else max(POLICY.least_patience_s, self.allowed_s / 2)
 
 
 # How often a trial that the rig disturbed is run again, and the error when none was valid.
@@ -121,7 +106,7 @@ class RepeatBudget:
         """
         self._disturbed.append(trial)
         codes = {reason.code for reason in trial.result.invalid} - tolerated
-        if codes == {Reason.CPU_MOVED} and self._moved_s < MOVED_S:
+        if codes == {Reason.CPU_MOVED} and self._moved_s < POLICY.moved_s:
             self._moved += 1
             self._moved_s += trial.wall_s
         if len(self._disturbed) - self._moved > self._repeats:
@@ -147,7 +132,7 @@ def generator_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
     reasons = [reason for counts in result.counts for reason in _impossible(counts) if reason.code not in known]
     if result.windows is None and not result.sustained_load and not known:
         share = format_ratio(result.offered_share)
-        detail = f"{share} of the frames due were offered, limit {format_ratio(1 - MOST_NOT_OFFERED)}"
+        detail = f"{share} of the frames due were offered, limit {format_ratio(1 - POLICY.most_not_offered)}"
         reasons.append(InvalidReason(Reason.UNSENT, detail))
     return tuple(reasons)
 
@@ -210,7 +195,7 @@ def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tup
 def _rate_too_low(result: TrialResult, kept_off_ns: int) -> str:
     """Why the rate of a saturating trial is too low: a PMD did not run; "" if all ran."""
     kept_off_s = kept_off_ns / 1e9
-    most = MOST_KEPT_OFF if result.windows is None else MOST_KEPT_OFF_WINDOWED
+    most = POLICY.most_kept_off if result.windows is None else POLICY.most_kept_off_windowed
     if kept_off_s <= most * result.spec.duration_s:
         return ""
     return (

@@ -10,15 +10,16 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
-from pytest_nfvperf.measure.confirmation import SHARES, confirm_all
+from pytest_nfvperf.measure.confirmation import confirm_all
 from pytest_nfvperf.measure.load_series import loss_point
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.measure.search import mlr_search
-from pytest_nfvperf.measure.validity import LEAST_S, PATIENCE_S, Patience
+from pytest_nfvperf.measure.validity import Patience
 from pytest_nfvperf.model.evidence.records import trial_data
 from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import State, ThreadWindows, Windows, WitnessWindows
 from pytest_nfvperf.session.running_test import bounding
@@ -135,7 +136,7 @@ def test_where_nothing_is_undisturbed_patience_ends_and_the_figure_is_at_least()
     for load_mpps in range(30):
         measurer.measure(0.5, 5e6 + load_mpps * 1e4, "search")
     assert measurer.patience_s <= 0
-    assert len(measurer.sink.records) == pytest.approx(31 + PATIENCE_S / (0.5 + measurer.residual_s), abs=3)
+    assert len(measurer.sink.records) == pytest.approx(31 + POLICY.patience_s / (0.5 + measurer.residual_s), abs=3)
     why = measurer.disturbed(found_at(4e6))
     assert why.startswith("in 31 of 31 trials, such as trial-")
     assert "the host shares the cores of generator and DUT" in why
@@ -145,7 +146,7 @@ def test_without_loss_a_trial_speaks_however_disturbed_it_was() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     trial = measurer.measure(0.5, 3e6, "search")
     assert not trial.result.inconclusive
-    assert measurer.patience_s == PATIENCE_S
+    assert measurer.patience_s == POLICY.patience_s
     assert measurer.disturbed(found_at(2e6)) == ""
 
 
@@ -155,7 +156,7 @@ def test_a_search_that_waited_in_vain_leaves_the_next_one_half_its_patience() ->
     for left_s in (-1.0, -1.0, -1.0, 3.0):
         patience.learn(left_s)
         allowed.append(patience.allowed_s)
-    assert allowed == [PATIENCE_S / 2, PATIENCE_S / 4, LEAST_S, PATIENCE_S]
+    assert allowed == [POLICY.patience_s / 2, POLICY.patience_s / 4, POLICY.least_patience_s, POLICY.patience_s]
 
 
 def test_an_ignored_trial_needs_no_patience() -> None:
@@ -307,7 +308,7 @@ def test_a_confirmation_of_which_nobody_can_tell_whose_loss_it_was_lowers_no_fig
     """The next load is what came through at most, on a step well below: of 5 Mpps 3.6 came through, so 3.5 is tried."""
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     found = GoalOutcome(PDR, SearchStatus.FOUND, load_fps=5_000_000, upper_fps=6_010_000)
-    (pdr,) = confirm_all(measurer, [found], duration_s=1.0, attempts=len(SHARES))
+    (pdr,) = confirm_all(measurer, [found], duration_s=1.0)
     assert pdr.confirmation is not None
     assert (pdr.confirmation.load_fps, pdr.confirmation.passed) == (3_500_000, True)
     assert pdr.spoiled.startswith("the rig let nothing be confirmed at 5.00 Mpps: trial-")

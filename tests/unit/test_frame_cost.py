@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.model.traffic.windows import FEWEST_COSTS, NearCosts
+from pytest_nfvperf.model.traffic.policy import POLICY
+from pytest_nfvperf.model.traffic.windows import NearCosts
 
 
 def test_the_near_cost_is_that_of_the_cheaper_windows() -> None:
@@ -31,4 +32,4 @@ def test_other_frames_and_lower_loads_cost_otherwise() -> None:
 
 
 def test_a_few_windows_say_nothing() -> None:
-    assert NearCosts().learn("64 B", 4e6, [25.0] * (FEWEST_COSTS - 1)) == 0.0
+    assert NearCosts().learn("64 B", 4e6, [25.0] * (POLICY.windows_for_near_cost - 1)) == 0.0

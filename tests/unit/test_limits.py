@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from simulated_bench import Bench
 
-from pytest_nfvperf.measure.limits import HELD_AGAIN, Limits, raised_by_plateau
+from pytest_nfvperf.measure.limits import HELD_AGAIN, OVERLOAD, Limits, plateaus, raised_by_plateau
 from pytest_nfvperf.measure.measurer import WARM_UP
-from pytest_nfvperf.measure.plateau import OVERLOAD, plateaus
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK

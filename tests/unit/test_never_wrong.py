@@ -34,9 +34,9 @@ from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome
 from pytest_nfvperf.model.sla.judge import judge, worst
 from pytest_nfvperf.model.sla.verdict import Judgement, Observation
 from pytest_nfvperf.model.statistics import Bound
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
-    MOST_NOT_OFFERED,
     Direction,
     DirectionCounts,
     RigHealth,
@@ -144,7 +144,7 @@ def test_no_loss_is_judged_but_at_the_load_that_was_offered(rows: list[Row], win
     sets = [rows]
     if windowed:
         sets += [undisturbed_rows(rows, slow_too=False), undisturbed_rows(rows, slow_too=True)]
-    held = [loss for loss, share in map(loss_and_share, sets) if share >= 1 - MOST_NOT_OFFERED]
+    held = [loss for loss, share in map(loss_and_share, sets) if share >= 1 - POLICY.most_not_offered]
     if judgement is Judgement.PASS:
         assert any(loss <= limit for loss in held)
     elif judgement is Judgement.FAIL:
@@ -185,7 +185,7 @@ def test_no_search_finds_a_load_that_was_never_offered() -> None:
     measurer = measurer_on(NeverOffers(50e6, ceiling_fps=2e6))
     (ndr,) = mlr_search(measurer, [NDR], LoadLimits(10_000, 10e6), timeout_s=1e6)
     assert ndr.load_fps is not None
-    assert ndr.load_fps <= 2e6 / (1 - MOST_NOT_OFFERED)
+    assert ndr.load_fps <= 2e6 / (1 - POLICY.most_not_offered)
     assert measurer.disturbed_loads
 
 

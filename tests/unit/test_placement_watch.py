@@ -11,9 +11,10 @@ from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.process.outputs import KeptFile
 from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, ForgottenRoundTrips, KeptRoundTrips, Placement
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
-from pytest_nfvperf.measure.validity import LEAST_S, MOVED_S, PATIENCE_S, InvalidTrialsError
+from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Band, Distance, Placed
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -96,7 +97,7 @@ def test_what_does_not_come_back_is_measured_far_and_is_waited_for_once() -> Non
     trial = runner.run(spec)
     waited = clock.monotonic() - before
     assert trial.result.valid
-    assert PATIENCE_S <= waited < PATIENCE_S + 3
+    assert POLICY.patience_s <= waited < POLICY.patience_s + 3
     assert trial.result.placement is not None
     assert trial.result.placement.apart == (
         "the host keeps the CPUs of generator and DUT 430 ns apart (round trip of a cache line; near is up to 110 ns)"
@@ -131,10 +132,10 @@ def test_each_wait_in_vain_halves_the_next_one_and_one_that_was_not_makes_it_who
         return gone
 
     far, back = [430], [*[430] * 3, 100]
-    for expected in (PATIENCE_S, PATIENCE_S / 2, LEAST_S, LEAST_S):
+    for expected in (POLICY.patience_s, POLICY.patience_s / 2, POLICY.least_patience_s, POLICY.least_patience_s):
         assert expected <= waited(far) < expected + 3
     assert waited(back) < 3
-    assert waited(far) >= PATIENCE_S
+    assert waited(far) >= POLICY.patience_s
 
 
 class Resting:
@@ -198,7 +199,7 @@ def test_repeats_for_a_moving_host_have_a_time_of_their_own() -> None:
         runner.run(spec)
     each_s = (clock.monotonic() - begun) / len(told.value.trials)
     free = len(told.value.trials) - 3
-    assert (free - 1) * each_s < MOVED_S <= free * each_s
+    assert (free - 1) * each_s < POLICY.moved_s <= free * each_s
 
 
 @pytest.mark.parametrize(("places", "known"), [([300, 420], []), ([300, 310], [300.0, 310.0, 305.0] * 9)])

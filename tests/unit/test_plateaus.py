@@ -9,9 +9,8 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.confirmation import mark_rig_limits
-from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.limits import Limits, median_reading, plateaus
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
-from pytest_nfvperf.measure.plateau import median_reading, plateaus
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus

@@ -13,7 +13,7 @@ from listed_sink import Listed
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.measure.clocks import VirtualClock
-from pytest_nfvperf.measure.confirmation import SHARES, confirm, confirm_all
+from pytest_nfvperf.measure.confirmation import confirm, confirm_all
 from pytest_nfvperf.measure.load_series import back_to_back, loss_curve
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search, rfc2544_search, tst009_search
@@ -202,7 +202,7 @@ def test_a_confirmation_may_be_given_up_once_its_goal_is_missed(goal):
 def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_tolerates_some():
     measurer = measurer_on(FakeGenerator(4e6))
     found = [GoalOutcome(goal, SearchStatus.FOUND, load_fps=4_100_000) for goal in (PDR, NDR)]
-    pdr, ndr = confirm_all(measurer, found, duration_s=5.0, attempts=len(SHARES))
+    pdr, ndr = confirm_all(measurer, found, duration_s=5.0)
     assert (pdr.goal, ndr.goal) == (PDR, NDR), "in the order given"
     assert ndr.confirmation.load_fps == 3_977_000
     assert pdr.confirmation == ndr.confirmation
@@ -212,7 +212,7 @@ def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_t
 
 def test_above_what_held_without_loss_a_tolerant_goal_has_its_own_confirmation():
     found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
-    ndr, pdr = confirm_all(measurer_on(FakeGenerator(4e6)), found, duration_s=5.0, attempts=len(SHARES))
+    ndr, pdr = confirm_all(measurer_on(FakeGenerator(4e6)), found, duration_s=5.0)
     assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps) == (3_900_000, 4_010_000)
 
 
@@ -227,7 +227,7 @@ def test_a_tolerant_goal_is_never_confirmed_below_the_strict_one():
             return replace(result, counts=tuple(replace(c, elapsed_ns=c.elapsed_ns * 2) for c in result.counts))
 
     found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
-    ndr, pdr = confirm_all(measurer_on(SkipsMore(4e6)), found, duration_s=5.0, attempts=len(SHARES))
+    ndr, pdr = confirm_all(measurer_on(SkipsMore(4e6)), found, duration_s=5.0)
     assert ndr.confirmation.load_fps == 3_900_000
     assert pdr.confirmation == ndr.confirmation
 
@@ -261,7 +261,7 @@ def test_where_the_rig_spoils_a_confirmation_a_load_a_twentieth_below_is_confirm
     measurer = measurer_on(Disturbed(6e6))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000)
 
-    confirmed = confirm(measurer, found, duration_s=5.0, attempts=len(SHARES))
+    confirmed = confirm(measurer, found, duration_s=5.0)
 
     assert confirmed.confirmation.passed
     assert confirmed.confirmation.load_fps == 4_898_500
@@ -273,7 +273,7 @@ def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why
     measurer = measurer_on(FakeGenerator(6e6, invalid_every=1))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
 
-    confirmed = confirm(measurer, found, duration_s=5.0, attempts=len(SHARES))
+    confirmed = confirm(measurer, found, duration_s=5.0)
 
     assert confirmed.confirmation is None
     assert confirmed.detail.startswith("not confirmed: the only trial was invalid (skipped_frames 1x); the last, trial")
@@ -352,7 +352,7 @@ def test_a_confirmation_below_loads_that_the_rig_spoiled_is_a_lower_bound():
     """What the rig spoiled neither lowers a figure nor bounds it from above; what the search saw lost does."""
     measurer = measurer_on(Disturbed(6e6))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000)
-    confirmed = confirm(measurer, found, duration_s=5.0, attempts=len(SHARES))
+    confirmed = confirm(measurer, found, duration_s=5.0)
 
     assert confirmed.spoiled.startswith("the rig let nothing be confirmed at 5.05 Mpps: 3 trials in a row were invalid")
     seen = observations(Outcome((), "mlrsearch", 64.0, 2, (confirmed,)))[0]
@@ -379,7 +379,7 @@ def test_a_confirmation_that_failed_in_a_valid_trial_below_is_the_duts():
             return super().run_trial(spec)
 
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
-    confirmed = confirm(measurer_on(Weak(4e6)), found, duration_s=5.0, attempts=len(SHARES))
+    confirmed = confirm(measurer_on(Weak(4e6)), found, duration_s=5.0)
 
     assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (4_000_000, "")
 

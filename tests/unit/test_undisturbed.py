@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import (
-    FEWEST,
     MOST_LISTED,
     State,
     disturbances,
@@ -83,9 +83,9 @@ def test_disturbances_tell_when_and_what() -> None:
 
 
 def test_too_few_windows_are_not_enough() -> None:
-    few = windows([1] * (FEWEST + 1), sent=[1] * (FEWEST + 1))
+    few = windows([1] * (POLICY.windows_for_a_loss + 1), sent=[1] * (POLICY.windows_for_a_loss + 1))
     assert not undisturbed(few, 1.0, 0).enough, "the first is not known to be undisturbed, so the next is not, either"
-    one_more = windows([1] * (FEWEST + 2), sent=[1] * (FEWEST + 2))
+    one_more = windows([1] * (POLICY.windows_for_a_loss + 2), sent=[1] * (POLICY.windows_for_a_loss + 2))
     assert undisturbed(one_more, 1.0, 0).enough
     mostly_shared = [ALONE] * 12 + [SHARED] * 90
     assert not undisturbed(windows([1] * 102, speed=mostly_shared, sent=[1] * 102), 2.0, 0).enough

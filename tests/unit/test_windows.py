@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import (
     ASKED_LATEST_NS,
-    FEWEST_WINDOWS,
     FULL_SPEED,
     LONGEST_WAIT_NS,
     Paced,
@@ -127,8 +127,8 @@ def test_the_plateau_is_the_median_of_undisturbed_windows() -> None:
 
 
 def test_too_few_undisturbed_windows_make_no_plateau() -> None:
-    assert plateau(windows([1] * FEWEST_WINDOWS), 1.0) is None
-    assert plateau(windows([1] * (FEWEST_WINDOWS + 1)), 1.0) is not None
+    assert plateau(windows([1] * POLICY.windows_for_a_rate), 1.0) is None
+    assert plateau(windows([1] * (POLICY.windows_for_a_rate + 1)), 1.0) is not None
 
 
 def test_windows_that_refused_nothing_had_room_in_the_ring() -> None:

@@ -16,8 +16,9 @@ from statistics import median
 from pytest_nfvperf.model.measure.cpu_account import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Flap, Gap, Lossy, Soak
 from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import LEAST_SHARE, State, lost_by_window, reaching
+from pytest_nfvperf.model.traffic.windows import State, lost_by_window, reaching
 
 TIME = "t"
 """The column of each row's end, s since the first frame was due."""
@@ -189,7 +190,7 @@ def _attributed(states: Sequence[State], losses: Sequence[int]) -> AttributedInt
     alone = [state is State.ALONE for state in states]
     own = sum(lost for lost, undisturbed in zip(losses, alone, strict=True) if undisturbed)
     elsewhere = sum(losses) - own
-    if not sum(losses) or sum(alone) >= LEAST_SHARE * len(states):
+    if not sum(losses) or sum(alone) >= POLICY.undisturbed_to_judge * len(states):
         return AttributedInterval(own, elsewhere)
     (usual, _), *_ = Counter(state for state in states if state is not State.ALONE).most_common(1)
     share = sum(alone) / len(states)

@@ -18,12 +18,9 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import Undisturbed, Windows, running, undisturbed
-
-MOST_NOT_OFFERED = 0.04
-"""Share of the frames due that a trial may leave out and still be one at its load. It is the largest of the rig's own
-limits: that of a generator which shares a CPU with housekeeping (docs/explanation/measuring-method.md)."""
 
 SCHEDULED = "from the scheduled send time"
 _LATENCY_ORIGINS = {"trex": "from the actual send time (TRex knows no other)"}
@@ -371,7 +368,7 @@ class TrialResult:
     @property
     def sustained_load(self) -> bool:
         """True if the generator sustained the load, so that figures belong to it. Saturating trials need not."""
-        return self.spec.saturating or self.offered_share >= 1 - MOST_NOT_OFFERED
+        return self.spec.saturating or self.offered_share >= 1 - POLICY.most_not_offered
 
     @property
     def own_lost(self) -> int:

@@ -16,20 +16,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from statistics import median
 
-FEWEST_WINDOWS = 2
-"""Undisturbed windows that a rate can be read from."""
-
-LEAST_SHARE = 0.1
-"""Share of a trial that must be undisturbed for it to be judged by its undisturbed windows."""
-
-MOSTLY = 0.5
-"""If this share of a trial was undisturbed, hardly a disturbance hides: loss in undisturbed windows is the DUT's."""
-
-WIDESPREAD = 0.25
-"""Share of the undisturbed windows. If so many of them lost frames, the loss is the DUT's, however few they are."""
-
-FEWEST = 8
-"""Windows that must be undisturbed, however short the trial is."""
+from pytest_nfvperf.model.traffic.policy import POLICY
 
 MOST_LISTED, LISTED_OF_STEPS = 40, 4
 """Disturbances of one trial that the evidence lists, the longest; and of a step of a search, which are many."""
@@ -52,9 +39,6 @@ LONGEST_WAIT_NS = 120_000
 
 FAR_COST = 1.5
 """A frame that costs so many times the near cost went to a CPU that is far."""
-
-FEWEST_COSTS = 10
-"""Windows that a near cost is found from."""
 
 _NEAR_QUANTILE = 0.1
 """The near cost is this quantile: a few windows near are enough to know it."""
@@ -333,11 +317,11 @@ class Plateau:
 def plateau(windows: Windows, duration_s: float) -> Plateau | None:
     """The plateau of a saturating trial that sent for ``duration_s``; later windows are of residual frames.
 
-    None if fewer than FEWEST_WINDOWS windows were undisturbed.
+    None if too few windows were undisturbed.
     """
     alone = sorted(windows.alone(duration_s))
     count = len(alone)
-    if count < FEWEST_WINDOWS:
+    if count < POLICY.windows_for_a_rate:
         return None
     states = windows.states(duration_s)
     reach = 0.98 * math.sqrt(count)  # by the normal approximation of the binomial (Conover 1999, 3.2)
@@ -394,7 +378,7 @@ class NearCosts:
             ns a frame; 0 if too little was seen.
         """
         step = math.floor(math.log2(load_fps) * _STEPS_A_DOUBLING)
-        if len(costs) >= FEWEST_COSTS:
+        if len(costs) >= POLICY.windows_for_near_cost:
             found = sorted(costs)[int(_NEAR_QUANTILE * len(costs))]
             key = (traffic, step)
             self._known[key] = min(found, self._known.get(key, found))
@@ -445,12 +429,14 @@ class Undisturbed:
     @property
     def enough(self) -> bool:
         """True if they are enough to judge the DUT by."""
-        return self.offered > 0 and self.windows >= max(FEWEST, LEAST_SHARE * self.of)
+        least = max(POLICY.windows_for_a_loss, POLICY.undisturbed_to_judge * self.of)
+        return self.offered > 0 and self.windows >= least
 
     @property
     def refutes(self) -> bool:
         """True if what they lost is the DUT's: no disturbance that nobody saw can have caused it."""
-        return self.windows >= MOSTLY * self.of or self.lossy >= WIDESPREAD * self.windows
+        mostly_undisturbed = self.windows >= POLICY.undisturbed_to_refute * self.of
+        return mostly_undisturbed or self.lossy >= POLICY.lossy_to_refute * self.windows
 
     @property
     def loss_ratio(self) -> float | None:
