@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.measure.measurer import LoadMeasurer, loss_of
+from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio
@@ -22,6 +22,7 @@ from pytest_nfvperf.model.measure.outcome import (
     SearchStatus,
 )
 from pytest_nfvperf.model.traffic.policy import POLICY
+from pytest_nfvperf.model.traffic.trial import Doubt
 
 # One outcome of several searches of the same: of each goal the middle figure, and those of all.
 
@@ -267,22 +268,23 @@ def _one(
         trial = measurer.measure(duration_s, load_fps, purpose, repeats, goal.loss_ratio)
     except InvalidTrialsError as error:
         return _Spoiled(load_fps, str(error), load_fps)
-    ratio, result = loss_of(trial), trial.result
-    if result.inconclusive and not result.sustained_load:
+    result, ratio = trial.result, trial.result.assumed_loss_ratio
+    doubt, meets = result.doubt, ratio <= goal.loss_ratio
+    if doubt is Doubt.SHORT_OF_LOAD:
         why = f"{trial.id} {_SHORT.format(format_ratio(result.offered_share))}"
         return _Spoiled(load_fps, why, load_fps * result.offered_share)
-    if result.inconclusive and (ratio > goal.loss_ratio or result.given_up):
-        in_vain = result.judged_windows is not None and ratio <= goal.loss_ratio
-        why = f"{trial.id} {_IN_VAIN if in_vain else _UNTOLD}"
+    # Loss that may be anybody's, but is little enough for the goal, is no reason against the load.
+    if doubt is Doubt.GIVEN_UP or (doubt is Doubt.WHOSE_LOSS and (not meets or result.given_up)):
+        why = f"{trial.id} {_IN_VAIN if doubt is Doubt.GIVEN_UP else _UNTOLD}"
         return _Spoiled(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
-    dated = result.judged_windows
-    if dated is None or result.windows is None:
+    judged = result.judged_windows
+    if judged is None or result.windows is None:
         offered = round(result.offered_fps or load_fps)
-        return Confirmation(trial.id, offered, result.due_s, ratio, ratio <= goal.loss_ratio, result.offered)
-    offered = round(load_fps * (1 - dated.skipped_ratio))
-    seconds, elsewhere = dated.windows * result.windows.length_ns / 1e9, result.lost - dated.lost
-    holds = ratio <= goal.loss_ratio and not result.given_up
-    return Confirmation(trial.id, offered, result.due_s, ratio, holds, dated.offered, seconds, elsewhere)
+        return Confirmation(trial.id, offered, result.due_s, ratio, meets, result.offered)
+    offered = round(load_fps * (1 - judged.skipped_ratio))
+    seconds, elsewhere = judged.windows * result.windows.length_ns / 1e9, result.lost - judged.lost
+    passed = meets and not result.given_up
+    return Confirmation(trial.id, offered, result.due_s, ratio, passed, judged.offered, seconds, elsewhere)
 
 
 _UNTOLD = "lost frames, and too little of it was undisturbed to tell whose loss that was"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from pytest_nfvperf.measure.measurer import LoadMeasurer, loss_of
+from pytest_nfvperf.measure.measurer import LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -58,7 +58,7 @@ def loss_point(trial: Trial) -> LossPoint:
     counted, load_fps = result.judged_windows or result, result.spec.load_fps
     point = LossPoint(
         load_fps,
-        loss_of(trial),
+        trial.result.assumed_loss_ratio,
         trial.id,
         counted.lost,
         counted.offered,
@@ -155,7 +155,7 @@ def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
     if load_fps * burst_s < 1:  # no frame at all, which nobody can lose or withhold
         return True
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
-    if trial is None or loss_of(trial) != 0:
+    if trial is None or trial.result.assumed_loss_ratio != 0:
         return False
     # A burst with holes is none, though its undisturbed windows were at full rate: queues drain in the holes.
     result = trial.result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.session_watch import SessionWatch
@@ -11,7 +12,7 @@ from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, Doubt, Reason, TrialSpec
 
 LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
 """Reasons that lie in the load itself, unlike a preemption, which may not come again."""
@@ -103,7 +104,7 @@ class LoadMeasurer:
         """
         try:
             trial = self.measure(duration_s, load_fps, purpose)
-            if trial.result.sustained_load or not trial.result.inconclusive:
+            if trial.result.doubt is not Doubt.SHORT_OF_LOAD:
                 return trial
             share = format_ratio(trial.result.offered_share)
             self.disturbed_loads.append(f"{format_fps(load_fps)}: the generator offered {share} of it in {trial.id}")
@@ -145,7 +146,9 @@ class LoadMeasurer:
             each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
         ]
         found = [trial for trial in judged if trial.result.inconclusive]
-        if not found or any(_refuted_close(trial, goal) for trial in judged):
+        load = goal.reported_fps or math.inf
+        close = [each for each in judged if load < each.result.spec.load_fps <= POLICY.close_above * load]
+        if not found or any(trial.result.refutes(goal.goal.loss_ratio) for trial in close):
             return ""
         return (
             f"in {len(found)} of {len(judged)} trials, such as {found[0].id}, too little was undisturbed to tell "
@@ -198,22 +201,3 @@ def _too_high(error: InvalidTrialsError) -> bool:
     """True where most of the trials were spoiled by their own load: a lower one is easier, and the search goes on."""
     own = [any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid) for trial in error.trials]
     return sum(own) * 2 > len(own)
-
-
-def _refuted_close(trial: Trial, goal: GoalOutcome) -> bool:
-    result, load = trial.result, goal.reported_fps
-    if load is None or not load < result.spec.load_fps <= POLICY.close_above * load:
-        return False
-    if not result.valid or result.inconclusive:
-        return False
-    alone = result.undisturbed
-    if alone is None:
-        return loss_of(trial) > goal.goal.loss_ratio
-    # What was lost while others used the cores says nothing, though it may be little enough for a more tolerant goal.
-    return alone.enough and alone.refutes and (alone.loss_ratio or 0.0) > goal.goal.loss_ratio
-
-
-def loss_of(trial: Trial) -> float:
-    """The DUT's loss ratio in a valid trial. A trial that offered nothing lost everything it was asked to send."""
-    ratio = trial.result.own_loss_ratio
-    return 1.0 if ratio is None else ratio

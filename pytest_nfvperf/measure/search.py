@@ -36,7 +36,7 @@ from pytest_nfvperf.measure.load_series import (
     no_burst,
     share_after,
 )
-from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, WARM_UP, LoadLimits, LoadMeasurer, loss_of
+from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.measure.trials import Trial
@@ -82,7 +82,7 @@ def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
             trial = measurer.measure_if_possible(goal.final_trial_s, load, "loss verification" if repeat else "search")
             if trial is None:
                 return False  # repeated often enough already
-            if loss_of(trial) <= goal.loss_ratio:
+            if trial.result.assumed_loss_ratio <= goal.loss_ratio:
                 return True
         return False
 
@@ -91,7 +91,7 @@ def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
 
 def _trial_meets(measurer: LoadMeasurer, goal: Goal, load: float, purpose: str) -> bool:
     trial = measurer.measure_if_possible(goal.final_trial_s, load, purpose)
-    return trial is not None and loss_of(trial) <= goal.loss_ratio
+    return trial is not None and trial.result.assumed_loss_ratio <= goal.loss_ratio
 
 
 def _bisect(goal: Goal, limits: LoadLimits, meets: Meets) -> GoalOutcome:

@@ -97,6 +97,14 @@ class Reason(StrEnum):
     SUSPENDED = "suspended"
 
 
+class Doubt(StrEnum):
+    """Why a valid trial is inconclusive: nobody can tell what the DUT loses at its load."""
+
+    WHOSE_LOSS = "frames were lost, and too little of it was undisturbed to tell whose loss that was"
+    GIVEN_UP = "it was given up for a loss that turned out not to be the DUT's, and is too short to confirm the load"
+    SHORT_OF_LOAD = "the generator did not offer its load"
+
+
 @dataclass(frozen=True, slots=True)
 class InvalidReason:
     """A reason with its figures, for a person."""
@@ -377,29 +385,50 @@ class TrialResult:
 
     @property
     def own_loss_ratio(self) -> float | None:
-        """The DUT's own loss ratio, of the same."""
+        """The DUT's own loss ratio, of the same; None if nothing was offered."""
         return (self.judged_windows or self).loss_ratio
 
     @property
-    def inconclusive(self) -> bool:
-        """True if frames were lost, and too little of the trial was undisturbed to tell whose loss that was.
+    def assumed_loss_ratio(self) -> float:
+        """The same for a search: a trial that offered nothing lost everything that it was asked to send."""
+        ratio = self.own_loss_ratio
+        return 1.0 if ratio is None else ratio
 
-        Also if it was given up for a loss that turned out not to be the DUT's: it is too short to confirm the load. And
-        if it fell short of its load, unless the DUT lost more of what was offered than the generator left out.
+    @property
+    def doubt(self) -> Doubt | None:
+        """Why it does not tell what the DUT loses at its load, if valid; None if it does.
+
+        Of a saturating trial the rate counts, and of one without windows all loss is the DUT's.
         """
-        judged = self.judged_windows
-        if not self.sustained_load:
-            due, offered = (self.intended, self.offered) if judged is None else (judged.due, judged.offered)
-            if self.own_lost <= due - offered:
-                return True
-        if self.windows is None or self.spec.saturating:
+        judged, goal, doubt = self.judged_windows, self.spec.give_up_loss, None
+        if self.windows is not None and not self.spec.saturating:
+            if judged is None:
+                doubt = Doubt.WHOSE_LOSS if self.lost > 0 else None
+            elif (judged.loss_ratio or 0.0) > (goal or 0.0):
+                doubt = None if judged.refutes else Doubt.WHOSE_LOSS
+            elif self.given_up and goal is not None:
+                doubt = Doubt.GIVEN_UP
+        if self.sustained_load:
+            return doubt
+        # With less load than its own it still refutes the load if the DUT lost more than the generator left out.
+        due, offered = (self.intended, self.offered) if judged is None else (judged.due, judged.offered)
+        return Doubt.SHORT_OF_LOAD if doubt is not None or self.own_lost <= due - offered else None
+
+    @property
+    def inconclusive(self) -> bool:
+        return self.doubt is not None
+
+    def refutes(self, loss_ratio: float) -> bool:
+        """True if it proves that the DUT loses more than this ratio at its load.
+
+        Loss while others used the cores proves nothing, though it may be little enough for a more tolerant goal.
+        """
+        if not self.valid or self.inconclusive:
             return False
-        if judged is None:
-            return self.lost > 0
-        goal, ratio = self.spec.give_up_loss, judged.loss_ratio or 0.0
-        if ratio > (goal or 0.0):
-            return not judged.refutes
-        return self.given_up and goal is not None
+        alone = self.undisturbed
+        if alone is None:
+            return self.assumed_loss_ratio > loss_ratio
+        return alone.enough and alone.refutes and (alone.loss_ratio or 0.0) > loss_ratio
 
     @property
     def offered_fps(self) -> float | None:
