@@ -1,11 +1,11 @@
-"""Limits of the rig: the generator's ceiling, and the load that it sustains."""
+"""Limits of the rig: the generator's ceiling, the load that it sustains, and the plateau that may raise the ceiling."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.measure.measurer import LoadMeasurer
+from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import PlateauPoint
@@ -29,7 +29,11 @@ OVERLOAD = 1.4
 """Load over the generator's ceiling for readings of a plateau. What does not fit into a ring is refused, so the ring is
 always full, and the DUT is the limit. The ceiling is what passes when nothing is refused."""
 
+MINIMUM_SHARE = 0.001
+"""Minimum load of a search, as a share of the maximum."""
+
 TRIAL_S = 0.4
+_WARM_UPS = 6
 _SERVED_BY_KERNEL = {PortKind.AF_PACKET, PortKind.AF_XDP, PortKind.TAP}
 
 
@@ -126,6 +130,78 @@ def raised_by_plateau(limits: Limits, plateau: Sequence[PlateauPoint], trials: S
     return replace(limits, ceiling_fps=offered) if offered >= POLICY.higher_ceiling * ceiling else None
 
 
+@dataclass
+class LoadRange:
+    """The loads that the rig sustains for one traffic on one topology. Here alone a ceiling is raised.
+
+    Attributes:
+        remeasured: the limits, with a ceiling that is measured now.
+        maximum_fps: the load that the generator sustained in the last warm-up, per direction.
+        readings: of the plateau.
+    """
+
+    live: LiveTopology
+    traffic: Traffic
+    measurer: LoadMeasurer
+    limits: Limits
+    remeasured: LimitsOf
+    warmup_s: float
+    maximum_fps: float = 0.0
+    readings: list[PlateauPoint] = field(default_factory=list)
+
+    @property
+    def searched(self) -> LoadLimits:
+        return LoadLimits(self.maximum_fps * MINIMUM_SHARE, self.maximum_fps)
+
+    def warm_up(self) -> float:
+        """Warm up at full load. If the generator does not sustain that, lower it until it does; the maximum."""
+        self.maximum_fps = self.limits.maximum_fps
+        for _ in range(_WARM_UPS):
+            result = self.measurer.attempt(self.warmup_s, self.maximum_fps, WARM_UP).result
+            if not any(reason.code in LOAD_TOO_HIGH for reason in result.invalid):
+                break
+            if result.placement is not None and result.placement.apart:
+                continue  # far from the DUT's CPU the generator is slower, which says nothing about the load
+            self.maximum_fps = sustainable_load(result)
+        return self.maximum_fps
+
+    def begin(self) -> None:
+        """Warm up and read the plateau; once more each time that the DUT exceeds the known ceiling."""
+        self.warm_up()
+        plateau = plateaus(self.measurer, self.limits)
+        for _ in range(POLICY.most_raises):
+            raised = raised_by_plateau(self.limits, plateau, self.measurer.trials)
+            if raised is None:
+                break
+            self.limits = raised
+            self.warm_up()
+            plateau = self._plateau_again() or plateau
+        self.readings = [*plateau]
+
+    def read_again(self) -> None:
+        self.readings += self._plateau_again()
+
+    def _plateau_again(self) -> tuple[PlateauPoint, ...]:
+        """None if routing sessions are on the path: the overload may end them."""
+        return plateaus(self.measurer, self.limits) if self.measurer.watch is None else ()
+
+    def remeasure(self) -> Limits:
+        """The limits, with a ceiling measured now; the topology is rebuilt meanwhile."""
+        limits = self.remeasured(self.live, self.traffic)
+        self.live.learn(self.traffic)
+        self.measurer.runner = self.live.runner
+        return limits
+
+    def raised_by_remeasuring(self) -> bool:
+        """Measure the ceiling again. If it is clearly higher than the known one, warm up for another search."""
+        limits = self.remeasure()
+        if (limits.ceiling_fps or 0.0) < POLICY.higher_ceiling * (self.limits.ceiling_fps or 0.0):
+            return False
+        self.limits = limits
+        self.warm_up()
+        return True
+
+
 # The plateau: what a DUT forwards at overload, in windows that the machine did not disturb.
 
 
@@ -139,9 +215,7 @@ def judges_whole_trials(live: LiveTopology) -> bool:
     return kernels or (bool(live.datapath_info.at_least) and not live.datapath_info.short_turns)
 
 
-def plateaus(
-    measurer: LoadMeasurer, ceiling_fps: float | None, line_rate_fps: float | None
-) -> tuple[PlateauPoint, ...]:
+def plateaus(measurer: LoadMeasurer, limits: Limits) -> tuple[PlateauPoint, ...]:
     """The forwarding rate at 1.4 times the rig's ceiling; none if trials have no windows, or all were disturbed.
 
     A search takes such a reading before, between and after the rest, and reports the median. Seen: of ten readings on
@@ -151,7 +225,8 @@ def plateaus(
     A reading is repeated if the CPUs were apart, or moved, or the generator was the limit. If that does not help, it
     says so. None is taken if the ceiling is unknown, or ports have a line rate.
     """
-    if measurer.trials[-1].result.windows is None or line_rate_fps is not None or ceiling_fps is None:
+    ceiling_fps = limits.ceiling_fps
+    if measurer.trials[-1].result.windows is None or limits.line_rate_fps is not None or ceiling_fps is None:
         return ()
     bounds: list[PlateauPoint] = []
     for _ in range(POLICY.rate_tries):

@@ -18,15 +18,7 @@ from pytest_nfvperf.measure.confirmation import (
     mark_slowed,
     over_repeats,
 )
-from pytest_nfvperf.measure.limits import (
-    Limits,
-    LimitsOf,
-    judges_whole_trials,
-    median_reading,
-    plateaus,
-    raised_by_plateau,
-    sustainable_load,
-)
+from pytest_nfvperf.measure.limits import LimitsOf, LoadRange, judges_whole_trials, median_reading
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
     latency_point,
@@ -36,7 +28,7 @@ from pytest_nfvperf.measure.load_series import (
     no_burst,
     share_after,
 )
-from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, WARM_UP, LoadLimits, LoadMeasurer
+from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.measure.trials import Trial
@@ -45,12 +37,10 @@ from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
 from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import (
-    BackToBack,
     Goal,
     GoalOutcome,
     LatencyPoint,
     Outcome,
-    PlateauPoint,
     SearchStatus,
 )
 from pytest_nfvperf.model.measure.profile import Profile
@@ -237,15 +227,11 @@ def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[st
 #
 # All of them learn, warm up at full load, measure, confirm, and write the outcome into the evidence.
 
-MINIMUM_SHARE = 0.001
-"""Minimum load of a search, as a share of the maximum."""
-
 BURST_SHARE = 0.85
 _BURST_RATES = 4
 """At which bursts are tried: the first, that by a ceiling measured anew, and lower ones."""
 
 _LOWER_BURST = 0.7
-_WARM_UPS = 6
 
 EstimateOf = Callable[[Profile], float]
 Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
@@ -312,86 +298,60 @@ class Search:
     @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
     def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
-        measurer, limits = self._start(live, traffic)
-        points = loss_curve(
-            measurer,
-            self._usable_maximum(measurer, limits),
-            step=self.profile.loss_curve_step,
-            trial_s=self.profile.loss_curve_trial_s,
-        )
-        return self._finish(live, self._outcome(live, traffic, "loss-curve", measurer, limits, loss_curve=points))
+        loads = self._start(live, traffic)
+        step, trial_s = self.profile.loss_curve_step, self.profile.loss_curve_trial_s
+        points = loss_curve(loads.measurer, loads.warm_up(), step=step, trial_s=trial_s)
+        return self._finish(live, self._outcome(loads, "loss-curve", loss_curve=points))
 
     @checked("search.back_to_back", live=LIVE, traffic=TRAFFIC, throughput_fps=optional(LOAD))
     def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
 
-        Where ports have no line rate, the burst rate is 85 % of the generator's ceiling. If the rig cannot hold
-        that rate, its ceiling is measured again, and then the rate is lowered; a rate at which it can is a figure,
-        and none at all leaves the metric missing, with the rates that were tried.
+        If ports have no line rate, the burst rate is 85 % of the generator's ceiling. If the rig does not sustain
+        that rate, its ceiling is measured again, and then the rate is lowered. A rate that it sustains is a figure. If
+        it sustains none, the metric is missing, and the outcome names the rates that were tried.
         """
-        measurer, limits = self._start(live, traffic)
-        rate = self._burst_fps(measurer, limits)
+        loads = self._start(live, traffic)
+        rate = self._burst_fps(loads)
         failed: list[str] = []
-        while len(failed) < _BURST_RATES:
+        found: dict[str, Any] = {}
+        while not found and len(failed) < _BURST_RATES:
+            loads.measurer.disturbed_loads.clear()
             try:
-                result = self._bursts(measurer, rate, throughput_fps)
+                found["back_to_back"] = back_to_back(
+                    loads.measurer,
+                    rate,
+                    repeats=self.profile.back_to_back_repeats,
+                    longest_s=self.profile.back_to_back_max_s,
+                    throughput_fps=throughput_fps,
+                )
             except InvalidTrialsError as error:
                 failed.append(f"{format_fps(rate)} ({error.counted})")
+                lower = rate * _LOWER_BURST
                 if len(failed) == 1:
-                    limits = self._measured_anew(live, traffic, measurer)
-                    anew = self._burst_fps(measurer, limits)
-                    rate = anew if anew < rate else rate * _LOWER_BURST
-                else:
-                    rate *= _LOWER_BURST
-                continue
-            found: dict[str, Any] = {"back_to_back": result}
-            break
-        else:
-            found = {"missing": (("back_to_back_frames", no_burst(failed, limits.ceiling_fps)),)}
-        notes = (f"the rig did not hold bursts at {', '.join(failed)}",) if failed else ()
-        outcome = self._outcome(live, traffic, "back-to-back", measurer, limits, notes=notes, **found)
-        return self._finish(live, outcome)
+                    loads.limits = loads.remeasure()
+                    today = self._burst_fps(loads)
+                    lower = today if today < rate else lower
+                rate = lower
+        if not found:
+            found["missing"] = (("back_to_back_frames", no_burst(failed, loads.limits.ceiling_fps)),)
+        notes = (f"the rig did not sustain bursts at {', '.join(failed)}",) if failed else ()
+        return self._finish(live, self._outcome(loads, "back-to-back", notes=notes, **found))
 
-    def _measured_anew(self, live: LiveTopology, traffic: Traffic, measurer: LoadMeasurer) -> Limits:
-        """The limits, with a ceiling measured now; the topology is built again meanwhile."""
-        limits = self._limits_anew(live, traffic)
-        live.learn(traffic)
-        measurer.runner = live.runner
-        return limits
-
-    def _burst_fps(self, measurer: LoadMeasurer, limits: Limits) -> float:
-        maximum = self._usable_maximum(measurer, limits)
-        return maximum if limits.line_rate_fps else maximum * BURST_SHARE
-
-    def _bursts(self, measurer: LoadMeasurer, rate: float, throughput_fps: float | None) -> BackToBack:
-        measurer.disturbed_loads.clear()
-        return back_to_back(
-            measurer,
-            rate,
-            repeats=self.profile.back_to_back_repeats,
-            longest_s=self.profile.back_to_back_max_s,
-            throughput_fps=throughput_fps,
-        )
+    @staticmethod
+    def _burst_fps(loads: LoadRange) -> float:
+        maximum = loads.warm_up()
+        return maximum if loads.limits.line_rate_fps else maximum * BURST_SHARE
 
     @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
     def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
         """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
-        measurer, limits = self._start(live, traffic)
-        measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
-        trial = measurer.measure(duration_s, load_fps, "fixed load")
-        return self._finish(
-            live,
-            self._outcome(
-                live,
-                traffic,
-                "fixed-load",
-                measurer,
-                limits,
-                loss_curve=(loss_point(trial),),
-                latency=(latency_point(format_fps(load_fps), trial),),
-                cost=trial.cost,
-            ),
-        )
+        loads = self._start(live, traffic)
+        loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
+        trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
+        latency = (latency_point(format_fps(load_fps), trial),)
+        found = self._outcome(loads, "fixed-load", loss_curve=(loss_point(trial),), latency=latency, cost=trial.cost)
+        return self._finish(live, found)
 
     def _find(
         self,
@@ -415,20 +375,23 @@ class Search:
         latency: bool,
         sessions: Sessions | None,
     ) -> Outcome:
-        measurer, limits = self._start(live, traffic)
+        loads = self._start(live, traffic)
+        measurer = loads.measurer
         measurer.watch = None if sessions is None else SessionWatch(sessions)
-        limits, maximum, plateau = self._warmed_up(measurer, limits)
-        readings = [*plateau]
-        found = find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
-        if measurer.watch is None and any(at_ceiling(goal, limits.ceiling_fps) for goal in found):
-            limits, found = self._above(live, traffic, measurer, limits, found, find)
-        readings += self._plateau(measurer, limits, again=True)
-        found = tuple(
+        loads.begin()
+        found = find(measurer, loads.searched)
+        near_the_end = any(at_ceiling(goal, loads.limits.ceiling_fps) for goal in found)
+        if measurer.watch is None and near_the_end and loads.raised_by_remeasuring():
+            found = find(measurer, loads.searched)
+        loads.read_again()
+        limits = loads.limits
+        goals = tuple(
             mark_rig_limits(goal, limits.ceiling_fps, measurer.disturbed_loads, limits.maximum_fps) for goal in found
         )
-        goals = self._confirmed(measurer, found)
-        readings += self._plateau(measurer, limits, again=True)
-        plateau = median_reading(readings)
+        if self.profile.confirmation_s:
+            goals = confirm_all(measurer, goals, duration_s=self.profile.confirmation_s)
+        loads.read_again()
+        plateau = median_reading(loads.readings)
         live.runner.patience.learn(measurer.patience_s)
         goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
         found_more = {
@@ -440,41 +403,7 @@ class Search:
         }
         if measurer.watch is not None:
             found_more |= measurer.watch.judged(goals)
-        return self._outcome(live, traffic, algorithm, measurer, limits, **found_more)
-
-    def _warmed_up(self, measurer: LoadMeasurer, limits: Limits) -> tuple[Limits, float, tuple[PlateauPoint, ...]]:
-        """The limits, the maximum load and the first reading; once more where the DUT exceeds the rig's ceiling."""
-        maximum, plateau = self._usable_maximum(measurer, limits), self._plateau(measurer, limits)
-        for _ in range(POLICY.most_raises):
-            raised = raised_by_plateau(limits, plateau, measurer.trials)
-            if raised is None:
-                break
-            limits, maximum = raised, self._usable_maximum(measurer, raised)
-            plateau = self._plateau(measurer, limits, again=True) or plateau
-        return limits, maximum, plateau
-
-    @staticmethod
-    def _plateau(measurer: LoadMeasurer, limits: Limits, *, again: bool = False) -> tuple[PlateauPoint, ...]:
-        """A reading; ``again``: none where routing sessions are on the path, which the overload may end."""
-        if again and measurer.watch is not None:
-            return ()
-        return plateaus(measurer, limits.ceiling_fps, limits.line_rate_fps)
-
-    def _above(
-        self,
-        live: LiveTopology,
-        traffic: Traffic,
-        measurer: LoadMeasurer,
-        limits: Limits,
-        found: tuple[GoalOutcome, ...],
-        find: Find,
-    ) -> tuple[Limits, tuple[GoalOutcome, ...]]:
-        """Repeat a search that ended at the rig's ceiling, where that turns out to be higher than was kept."""
-        anew = self._measured_anew(live, traffic, measurer)
-        if (anew.ceiling_fps or 0.0) < POLICY.higher_ceiling * (limits.ceiling_fps or 0.0):
-            return limits, found
-        maximum = self._usable_maximum(measurer, anew)
-        return anew, find(measurer, LoadLimits(maximum * MINIMUM_SHARE, maximum))
+        return self._outcome(loads, algorithm, **found_more)
 
     def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
         goals = goals_worth_searching(self.profile.goals, measurer.trials)
@@ -491,12 +420,7 @@ class Search:
     def _throughput_goal(self) -> Goal:
         return replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
 
-    def _confirmed(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[GoalOutcome, ...]:
-        if not self.profile.confirmation_s:
-            return tuple(goals)
-        return confirm_all(measurer, goals, duration_s=self.profile.confirmation_s)
-
-    def _start(self, live: LiveTopology, traffic: Traffic) -> tuple[LoadMeasurer, Limits]:
+    def _start(self, live: LiveTopology, traffic: Traffic) -> LoadRange:
         check_live("search", live, traffic)
         limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
@@ -509,19 +433,7 @@ class Search:
             patience_s=live.runner.patience.allowed_s,
             windowed=not judges_whole_trials(live),
         )
-        return measurer, limits
-
-    def _usable_maximum(self, measurer: LoadMeasurer, limits: Limits) -> float:
-        """Warm up at full load; where the generator itself cannot keep that up, lower it until it can."""
-        load = limits.maximum_fps
-        for _ in range(_WARM_UPS):
-            trial = measurer.attempt(self.profile.warmup_s, load, WARM_UP)
-            if not any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid):
-                return load
-            if trial.result.placement is not None and trial.result.placement.apart:
-                continue  # far from the DUT's CPU the generator is slower, which says nothing of the load
-            load = sustainable_load(trial.result)
-        return load
+        return LoadRange(live, traffic, measurer, limits, self._limits_anew, self.profile.warmup_s)
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
         name, load = goals[-1].goal.name, goals[-1].reported_fps
@@ -530,25 +442,18 @@ class Search:
         loads = [(f"{share * 100:g} % of {name}", load * share) for share in self.profile.latency_loads]
         return latency_profile(measurer, loads, self.profile.latency_trial_s)
 
-    def _outcome(
-        self,
-        live: LiveTopology,
-        traffic: Traffic,
-        algorithm: str,
-        measurer: LoadMeasurer,
-        limits: Limits,
-        **found: Any,
-    ) -> Outcome:
+    def _outcome(self, loads: LoadRange, algorithm: str, **found: Any) -> Outcome:
+        measurer = loads.measurer
         return Outcome(
-            labels=tuple(sorted({**self.labels, **measured_labels(live, traffic)}.items())),
+            labels=tuple(sorted({**self.labels, **measured_labels(loads.live, loads.traffic)}.items())),
             algorithm=algorithm,
-            mean_frame_size=traffic.mean_frame_size,
+            mean_frame_size=loads.traffic.mean_frame_size,
             directions=len(measurer.directions),
             trials=tuple(trial.id for trial in measurer.trials),
-            ceiling_fps=limits.ceiling_fps,
-            line_rate_fps=limits.line_rate_fps,
+            ceiling_fps=loads.limits.ceiling_fps,
+            line_rate_fps=loads.limits.line_rate_fps,
             elapsed_s=measurer.elapsed_s(),
-            cores=live.datapath_info.cores,
+            cores=loads.live.datapath_info.cores,
             **found,
         )
 

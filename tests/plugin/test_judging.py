@@ -261,7 +261,7 @@ def test_bursts_that_the_rig_does_not_hold_are_tried_at_a_lower_rate(bursts, sui
     (outcome,) = records(suite.path, "outcome")
     assert outcome["data"]["back_to_back"]["load_fps"] <= 4e6
     (note,) = outcome["data"]["notes"]
-    assert note.startswith("the rig did not hold bursts at 7.65 Mpps (skipped_frames 6x), 5.36 Mpps")
+    assert note.startswith("the rig did not sustain bursts at 7.65 Mpps (skipped_frames 6x), 5.36 Mpps")
 
 
 def test_bursts_that_the_rig_never_holds_are_inconclusive_with_the_rates(bursts):

@@ -26,7 +26,7 @@ from tests.unit.test_search_algorithms import measurer_on
 def test_the_ceiling_is_what_is_offered_where_the_dut_passes_it(ceiling_fps: float, raised_fps: float | None) -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY))
     measurer.attempt(0.5, ceiling_fps, WARM_UP)
-    read = plateaus(measurer, ceiling_fps, None)
+    read = plateaus(measurer, Limits(ceiling_fps, None))
     found = raised_by_plateau(Limits(ceiling_fps, None), read, measurer.trials)
     assert (None if found is None else found.ceiling_fps) == (raised_fps and pytest.approx(raised_fps))
 
@@ -34,7 +34,7 @@ def test_the_ceiling_is_what_is_offered_where_the_dut_passes_it(ceiling_fps: flo
 def test_a_plateau_that_the_rig_limited_raises_no_ceiling() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY))
     measurer.attempt(0.5, 4.5e6, WARM_UP)
-    (point,) = plateaus(measurer, 4.5e6, None)
+    (point,) = plateaus(measurer, Limits(4.5e6, None))
     limited = replace(point, generator_limited="room in its rings")
     assert raised_by_plateau(Limits(4.5e6, None), [limited], measurer.trials) is None
     assert raised_by_plateau(Limits(4.5e6, None), [], measurer.trials) is None

@@ -9,13 +9,13 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.confirmation import mark_rig_limits
-from pytest_nfvperf.measure.limits import Limits, median_reading, plateaus
+from pytest_nfvperf.measure.limits import Limits, LoadRange, median_reading, plateaus
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
-from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
+from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 from tests.unit.test_search_algorithms import PDR, measurer_on
 
@@ -24,7 +24,7 @@ from tests.unit.test_search_algorithms import PDR, measurer_on
 def test_the_plateau_is_the_rate_at_overload_whatever_the_host_does(shared: float) -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=shared))
     measurer.attempt(0.5, 8e6, WARM_UP)
-    (point,) = plateaus(measurer, 8e6, None)
+    (point,) = plateaus(measurer, Limits(8e6, None))
     assert point.fps == pytest.approx(CAPACITY, rel=0.001)
     assert point.low_fps <= point.fps <= point.high_fps
 
@@ -32,7 +32,7 @@ def test_the_plateau_is_the_rate_at_overload_whatever_the_host_does(shared: floa
 def test_the_plateau_is_at_least_what_a_slower_generator_offers() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY))
     measurer.attempt(0.5, 4e6, WARM_UP)
-    (point,) = plateaus(measurer, 4e6, None)
+    (point,) = plateaus(measurer, Limits(4e6, None))
     assert point.fps == pytest.approx(5.6e6, rel=0.001)
     assert point.at_least == "generator-limited: what it offered went into the DUT's rings in 100% of the windows"
     assert len(measurer.trials) == 1 + 3
@@ -46,7 +46,7 @@ def test_there_is_no_plateau_where_the_dut_was_never_undisturbed_or_the_line_is_
     ):
         measurer = measurer_on(generator)
         measurer.attempt(0.5, 8e6, WARM_UP)
-        assert plateaus(measurer, ceiling_fps, line_rate_fps) == ()
+        assert plateaus(measurer, Limits(ceiling_fps, line_rate_fps)) == ()
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_plateau_read_while_a_cpu_moved_is_read_again(
         return replace(trial, result=replace(trial.result, placement=next(waiting)))
 
     monkeypatch.setattr(LoadMeasurer, "saturate", saturated)
-    (point,) = plateaus(measurer, 8e6, None)
+    (point,) = plateaus(measurer, Limits(8e6, None))
     assert point.trial_id == measurer.trials[told].id
     assert len(measurer.trials) == 1 + len(places)
     assert fnmatchcase(point.apart, apart)
@@ -119,8 +119,8 @@ def test_a_generator_that_was_far_away_lowers_no_maximum(
 
     monkeypatch.setattr(LoadMeasurer, "attempt", attempted)
     limits = Limits(8e6, None)
-    search = Search(QUICK, {}, lambda *_: limits, lambda _: 0.0)
-    assert search._usable_maximum(measurer, limits) == pytest.approx(usable, rel=0.01)
+    loads = LoadRange(None, Traffic(), measurer, limits, lambda *_: limits, QUICK.warmup_s)  # type: ignore[arg-type]
+    assert loads.warm_up() == pytest.approx(usable, rel=0.01)
     at_maximum = GoalOutcome(PDR, SearchStatus.AT_MAXIMUM, load_fps=round(usable), detail="met at the maximum load")
     assert mark_rig_limits(at_maximum, None, [], limits.maximum_fps).generator_limited is bool(limited)
     assert limited in mark_rig_limits(at_maximum, None, [], limits.maximum_fps).detail
