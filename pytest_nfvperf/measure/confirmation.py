@@ -1,4 +1,4 @@
-"""Confirmation of a search's result: long trials at the load that was found, repeated searches, and their goals."""
+"""The goals of a search: their confirmation by long trials, the rig's part in them, and the middle of repeats."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import Doubt
-
-# One outcome of several searches of the same: of each goal the middle figure, and those of all.
 
 
 def over_repeats(outcomes: Sequence[Outcome]) -> Outcome:
@@ -59,22 +57,23 @@ def _middle(repeats: Sequence[GoalOutcome], outcomes: Sequence[Outcome]) -> Goal
 
 
 def at_ceiling(goal: GoalOutcome, ceiling_fps: float | None) -> bool:
-    """True where the rig itself hardly does more."""
+    """True if the rig itself hardly does more."""
     return ceiling_fps is not None and goal.load_fps is not None and goal.load_fps >= ceiling_fps * POLICY.at_ceiling
 
 
 def mark_rig_limits(
-    goal: GoalOutcome, ceiling_fps: float | None, spoiled: Sequence[str], maximum_fps: float | None = None
+    goal: GoalOutcome, ceiling_fps: float | None, disturbed: Sequence[str], maximum_fps: float | None = None
 ) -> GoalOutcome:
-    """Say so when it was the rig that set the limit: the DUT does at least this.
+    """Mark a goal whose limit was the rig's: the DUT does at least this.
 
-    A search that ended at its maximum below ``maximum_fps`` had to do with what the generator held.
+    ``disturbed``: loads that the rig could not measure. ``maximum_fps``: if the search ended at a lower maximum, the
+    generator did not sustain more.
     """
     if goal.load_fps is None:
         # A search that the rig drove down to its minimum gives no figure of the DUT.
-        if goal.status is not SearchStatus.BELOW_MINIMUM or not spoiled:
+        if goal.status is not SearchStatus.BELOW_MINIMUM or not disturbed:
             return goal
-        detail = f"the rig could not measure {len(spoiled)} load(s) validly; {spoiled[-1]}"
+        detail = f"the rig could not measure {len(disturbed)} load(s) validly; {disturbed[-1]}"
         return replace(goal, status=SearchStatus.ABORTED, upper_fps=None, detail=detail)
     if at_ceiling(goal, ceiling_fps):
         detail = f"within 5 % of the generator's own ceiling of {format_fps(ceiling_fps or 0)} per direction"
@@ -82,14 +81,14 @@ def mark_rig_limits(
     if goal.status is SearchStatus.AT_MAXIMUM and goal.load_fps < POLICY.at_ceiling * (maximum_fps or 0):
         detail = "the generator held no higher load when the search began"
         return replace(goal, generator_limited=True, detail=detail)
-    if spoiled:
-        detail = f"the rig could not measure {len(spoiled)} higher load(s) validly; {spoiled[0]}"
+    if disturbed:
+        detail = f"the rig could not measure {len(disturbed)} higher load(s) validly; {disturbed[0]}"
         return replace(goal, generator_limited=True, detail=detail)
     return goal
 
 
 def mark_slowed(goal: GoalOutcome, *why: str) -> GoalOutcome:
-    """Say so when the host kept CPUs apart, or shared their cores: undisturbed, the DUT does at least this."""
+    """Mark a goal that the host may have lowered, by CPUs apart or shared cores: the DUT does at least this."""
     if not any(why) or goal.status is SearchStatus.ABORTED:
         return goal
     slowed = "; ".join(filter(None, why))
@@ -108,185 +107,176 @@ def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequ
     return replace(cost, pmd_cycles_per_packet=saturated.pmd_cycles_per_packet, saturated_trial_id=saturated.trial_id)
 
 
-# The confirmation trial: full length, at the load of a search (How we measure, rule 6).
-#
-# MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so a longer run at that load may
-# lose a frame. Then the load falls in growing steps until one full-length trial meets the goal, and both loads
-# are reported. Of a load of which the DUT lost a tenth, nine tenths at most come through, so no load between is
-# tried. Once a trial has passed, the loads above it are tried once more: a machine disturbs for some seconds, and
-# that should not lower a figure. Not so once patience is spent: that machine disturbs all the time.
+# Confirmation: full-length trials at the load of a search (How we measure, rule 6).
 
-
-def confirm_all(
-    measurer: LoadMeasurer, outcomes: Sequence[GoalOutcome], *, duration_s: float, attempts: int | None = None
-) -> tuple[GoalOutcome, ...]:
-    """Confirm the loads of several goals, the strictest first: a load that meets it meets the others."""
-    confirmed: dict[str, GoalOutcome] = {}
-    held: Confirmation | None = None
-    for outcome in sorted(outcomes, key=lambda each: each.goal.loss_ratio):
-        done = confirm(measurer, outcome, duration_s=duration_s, attempts=attempts, held=held)
-        confirmed[outcome.goal.name] = done
-        if done.confirmation is not None and done.confirmation.passed:
-            held = done.confirmation
-    return tuple(confirmed[outcome.goal.name] for outcome in outcomes)
-
-
-def confirm(
-    measurer: LoadMeasurer,
-    outcome: GoalOutcome,
-    *,
-    duration_s: float,
-    attempts: int | None = None,
-    held: Confirmation | None = None,
-) -> GoalOutcome:
-    """Confirm a load; returns the outcome with its confirmation.
-
-    ``attempts``: most loads, from the search's down; None for all. ``held``: a confirmation that passed for a stricter
-    goal: no lower load need be tried. An outcome without a load is returned as it is. If no trial was valid there is no
-    confirmation, and the detail says why.
-    """
-    if outcome.load_fps is None:
-        return outcome
-    ended = _tried(measurer, outcome, duration_s, POLICY.confirmation_shares[:attempts], held)
-    floor = _higher(ended.confirmation, held)
-    patient = measurer.patience_s > 0 and measurer.elapsed_s() < POLICY.retry_lengths * duration_s
-    if floor is not None and _left_open(floor, ended) and patient:
-        ended = _above_again(measurer, outcome, duration_s, ended, floor)
-    confirmation = _higher(ended.confirmation, held)
-    if confirmation is None and ended.spoiled is not None:
-        return replace(outcome, detail=f"{NOT_CONFIRMED}: {ended.spoiled.why}")
-    spoiled = _left_open(confirmation, ended)
-    return replace(outcome, confirmation=confirmation, spoiled=spoiled, refuted_fps=ended.refuted_fps)
-
-
-def _higher(confirmation: Confirmation | None, held: Confirmation | None) -> Confirmation | None:
-    """The one that counts: what held for a stricter goal, unless a higher load passed."""
-    if held is None or (confirmation and confirmation.passed and confirmation.load_fps > held.load_fps):
-        return confirmation
-    return held
+_WHOSE_LOSS = "lost frames, and too little of it was undisturbed to tell whose loss that was"
+_SHORT = "offered {} of it: the generator did not sustain the load"
+_IN_VAIN = "was given up for lost frames that turned out to be the machine's"
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoiled:
-    """A load at which the rig disturbed every trial. ``through_fps``: what came through of it."""
+class _OpenLoad:
+    """A load at which the rig disturbed every trial. ``through_fps``: how much of it was received."""
 
     load_fps: float
     why: str
     through_fps: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """What trials from a load down came to.
+@dataclass(slots=True)
+class _Descent:
+    """The trials from a load down.
 
-    ``confirmation``: the last valid one: it passed, unless none did. ``spoiled``: the lowest disturbed load.
-    ``most_fps``: what came through in the worst valid trial: no higher load can pass. ``refuted_fps``: the lowest
-    load of a valid trial that lost too much.
+    Attributes:
+        confirmation: the last valid one: it passed, unless none did.
+        open_load: the lowest that the rig left open.
+        most_fps: what was received in the worst valid trial: no higher load can pass.
+        refuted_fps: the lowest load of a valid trial that lost too much.
     """
 
     confirmation: Confirmation | None = None
-    spoiled: _Spoiled | None = None
+    open_load: _OpenLoad | None = None
     most_fps: float = math.inf
     refuted_fps: int | None = None
 
+    def open_above(self, confirmation: Confirmation | None) -> str:
+        """The load above the confirmed one that the rig left open; "" if a valid trial below it lost too much."""
+        load = self.open_load
+        if confirmation is None or not confirmation.passed or load is None or self.most_fps < load.load_fps:
+            return ""
+        return f"the rig let nothing be confirmed at {format_fps(load.load_fps)}: {load.why}"
 
-def _left_open(confirmation: Confirmation | None, ended: _Ended) -> str:
-    """The load above the confirmed one that the rig left open; "" where a valid trial below it lost too much."""
-    spoiled = ended.spoiled
-    if confirmation is None or not confirmation.passed or spoiled is None or ended.most_fps < spoiled.load_fps:
-        return ""
-    return f"the rig let nothing be confirmed at {format_fps(spoiled.load_fps)}: {spoiled.why}"
 
+@dataclass
+class ConfirmationSearch:
+    """Confirms loads that a search found: each goal's own last step, down to a load that a full-length trial passes.
 
-def _tried(
-    measurer: LoadMeasurer,
-    outcome: GoalOutcome,
-    duration_s: float,
-    shares: Sequence[float],
-    held: Confirmation | None = None,
-    *,
-    again: bool = False,
-) -> _Ended:
-    """Trials from the search's load down until one passes, or what held for another goal is reached.
+    MLRsearch tolerates bad trials at its lower bound by design (exceed ratio), so a longer run at that load may lose a
+    frame. Then the load falls in growing steps until one full-length trial meets the goal, and both loads are reported.
+    If the DUT lost a tenth of a load, at most nine tenths of it were received, so no load between is tried. Once a
+    trial has passed, the loads above it are tried once more: a machine disturbs for some seconds, and that should not
+    lower a figure. Not so once patience is spent: that machine disturbs all the time.
 
-    The next load is no higher than what came through: of a load of which the DUT lost a tenth, nine tenths at most do.
-    Where the rig disturbed all trials the next load is a twentieth below: queues bear a longer absence at less load.
-    ``again``: each of these shares is tried, and once.
+    ``attempts``: most steps; None for all.
     """
-    ended = _Ended()
-    found_fps = through_fps = outcome.load_fps or 0.0
-    fine_until = measurer.elapsed_s() + POLICY.fine_lengths * duration_s
-    for share in shares:
-        load = found_fps * share
-        coarse = not again and (ended.spoiled is not None or measurer.elapsed_s() > fine_until)
-        if load > through_fps or (coarse and share not in POLICY.coarse_shares):
-            continue
-        if held is not None and load <= held.load_fps:
-            break
-        tried = _one(measurer, outcome.goal, duration_s, load, 0 if again else measurer.repeats_left)
-        if isinstance(tried, _Spoiled):
-            ended, through_fps = replace(ended, spoiled=tried), tried.through_fps
-            continue
-        ended = replace(ended, confirmation=tried)
-        if tried.passed:
-            break
-        through_fps = load * (1 - (tried.loss_ratio or 0.0) + outcome.goal.loss_ratio)
-        ended = replace(ended, most_fps=through_fps, refuted_fps=_lower(ended.refuted_fps, tried.load_fps))
-    return ended
+
+    measurer: LoadMeasurer
+    duration_s: float
+    attempts: int | None = None
+
+    def confirm_all(self, outcomes: Sequence[GoalOutcome]) -> tuple[GoalOutcome, ...]:
+        """Confirm the loads of several goals, the strictest first: a load that meets it meets the others."""
+        confirmed: dict[str, GoalOutcome] = {}
+        stricter: Confirmation | None = None
+        for outcome in sorted(outcomes, key=lambda each: each.goal.loss_ratio):
+            done = self.confirm(outcome, stricter)
+            confirmed[outcome.goal.name] = done
+            if done.confirmation is not None and done.confirmation.passed:
+                stricter = done.confirmation
+        return tuple(confirmed[outcome.goal.name] for outcome in outcomes)
+
+    def confirm(self, outcome: GoalOutcome, stricter: Confirmation | None = None) -> GoalOutcome:
+        """The outcome with its confirmation.
+
+        ``stricter``: passed for a stricter goal, so no lower load need be tried. An outcome without a load is returned
+        as it is. If no trial was valid there is no confirmation, and the detail says why.
+        """
+        found_fps, goal = outcome.load_fps, outcome.goal
+        if found_fps is None:
+            return outcome
+        down = self._descend(goal, found_fps, POLICY.confirmation_shares[: self.attempts], stricter)
+        confirmation = _higher(down.confirmation, stricter)
+        patient = self.measurer.patience_s > 0 and self.measurer.elapsed_s() < POLICY.retry_lengths * self.duration_s
+        if confirmation is not None and down.open_above(confirmation) and patient:
+            confirmation = _higher(self._retry_above(goal, found_fps, down, confirmation), stricter)
+        if confirmation is None and down.open_load is not None:
+            return replace(outcome, detail=f"{NOT_CONFIRMED}: {down.open_load.why}")
+        left_open = down.open_above(confirmation)
+        return replace(outcome, confirmation=confirmation, spoiled=left_open, refuted_fps=down.refuted_fps)
+
+    def _descend(
+        self,
+        goal: Goal,
+        found_fps: float,
+        shares: Sequence[float],
+        stricter: Confirmation | None = None,
+        *,
+        retry: bool = False,
+    ) -> _Descent:
+        """Trials from the found load down until one passes, or what passed for a stricter goal is reached.
+
+        The next load is no higher than what was received of the last one. If the rig disturbed all trials the next load
+        is a twentieth below: queues sustain a longer absence at less load. ``retry``: each share is tried, and once.
+        """
+        down, through_fps = _Descent(), found_fps
+        fine_until = self.measurer.elapsed_s() + POLICY.fine_lengths * self.duration_s
+        for share in shares:
+            load = found_fps * share
+            coarse = not retry and (down.open_load is not None or self.measurer.elapsed_s() > fine_until)
+            if load > through_fps or (coarse and share not in POLICY.coarse_shares):
+                continue
+            if stricter is not None and load <= stricter.load_fps:
+                break
+            tried = self._trial_at(goal, load, 0 if retry else self.measurer.repeats_left)
+            if isinstance(tried, _OpenLoad):
+                down.open_load, through_fps = tried, tried.through_fps
+                continue
+            down.confirmation = tried
+            if tried.passed:
+                break
+            through_fps = down.most_fps = load * (1 - (tried.loss_ratio or 0.0) + goal.loss_ratio)
+            down.refuted_fps = _lowest(down.refuted_fps, tried.load_fps)
+        return down
+
+    def _retry_above(self, goal: Goal, found_fps: float, down: _Descent, floor: Confirmation) -> Confirmation:
+        """Try the loads between the one that passed and the refuted ones once more; the confirmation that counts."""
+        least_fps = floor.load_fps * POLICY.above_confirmed
+        between = [share for share in POLICY.retried_shares if least_fps < found_fps * share <= down.most_fps]
+        again = self._descend(goal, found_fps, between, retry=True)
+        passed = again.confirmation if again.confirmation is not None and again.confirmation.passed else None
+        if again.open_load is None:
+            down.open_load = None if passed else down.open_load
+        elif down.open_load is None or again.open_load.load_fps != down.open_load.load_fps:
+            down.open_load = again.open_load  # else the known reason stays: it is that of all repeats
+        down.most_fps = min(again.most_fps, down.most_fps)
+        down.refuted_fps = _lowest(down.refuted_fps, again.refuted_fps)
+        return passed or floor
+
+    def _trial_at(self, goal: Goal, load_fps: float, repeats: int) -> Confirmation | _OpenLoad:
+        """One confirmation, or how the rig disturbed all trials at this load.
+
+        Its load is what was really offered: skipped frames, though few, are no part of it.
+        """
+        purpose = f"confirmation of {goal.name}"
+        try:
+            trial = self.measurer.measure(self.duration_s, load_fps, purpose, repeats, goal.loss_ratio)
+        except InvalidTrialsError as error:
+            return _OpenLoad(load_fps, str(error), load_fps)
+        result, ratio = trial.result, trial.result.assumed_loss_ratio
+        doubt, meets = result.doubt, ratio <= goal.loss_ratio
+        if doubt is Doubt.SHORT_OF_LOAD:
+            why = f"{trial.id} {_SHORT.format(format_ratio(result.offered_share))}"
+            return _OpenLoad(load_fps, why, load_fps * result.offered_share)
+        # Loss that may be anybody's, but is little enough for the goal, is no reason against the load.
+        if doubt is Doubt.GIVEN_UP or (doubt is Doubt.WHOSE_LOSS and (not meets or result.given_up)):
+            why = f"{trial.id} {_IN_VAIN if doubt is Doubt.GIVEN_UP else _WHOSE_LOSS}"
+            return _OpenLoad(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
+        judged = result.judged_windows
+        if judged is None or result.windows is None:
+            offered = round(result.offered_fps or load_fps)
+            return Confirmation(trial.id, offered, result.due_s, ratio, meets, result.offered)
+        offered = round(load_fps * (1 - judged.skipped_ratio))
+        seconds, elsewhere = judged.windows * result.windows.length_ns / 1e9, result.lost - judged.lost
+        passed = meets and not result.given_up
+        return Confirmation(trial.id, offered, result.due_s, ratio, passed, judged.offered, seconds, elsewhere)
 
 
-def _above_again(
-    measurer: LoadMeasurer, outcome: GoalOutcome, duration_s: float, ended: _Ended, floor: Confirmation
-) -> _Ended:
-    """Loads between the one that held and the refuted ones, once more: a machine disturbs for some seconds only."""
-    found_fps = outcome.load_fps or 0.0
-    least_fps = floor.load_fps * POLICY.above_confirmed
-    between = [share for share in POLICY.retried_shares if least_fps < found_fps * share <= ended.most_fps]
-    again = _tried(measurer, outcome, duration_s, between, again=True)
-    most_fps, spoiled = min(again.most_fps, ended.most_fps), again.spoiled
-    if spoiled is not None and ended.spoiled is not None and spoiled.load_fps == ended.spoiled.load_fps:
-        spoiled = ended.spoiled  # its reason is that of all repeats
-    refuted_fps = _lower(ended.refuted_fps, again.refuted_fps)
-    if again.confirmation is None or not again.confirmation.passed:
-        return _Ended(floor, spoiled or ended.spoiled, most_fps, refuted_fps)
-    return _Ended(again.confirmation, spoiled, most_fps, refuted_fps)
+def _higher(confirmation: Confirmation | None, stricter: Confirmation | None) -> Confirmation | None:
+    """The one that counts: what passed for a stricter goal, unless a higher load passed."""
+    if stricter is None or (confirmation and confirmation.passed and confirmation.load_fps > stricter.load_fps):
+        return confirmation
+    return stricter
 
 
-def _lower(*loads: int | None) -> int | None:
+def _lowest(*loads: int | None) -> int | None:
     return min((load for load in loads if load is not None), default=None)
-
-
-def _one(
-    measurer: LoadMeasurer, goal: Goal, duration_s: float, load_fps: float, repeats: int
-) -> Confirmation | _Spoiled:
-    """One confirmation, or how the rig disturbed all trials at this load.
-
-    Its load is what was really offered: skipped frames, though few, are no part of it.
-    """
-    purpose = f"confirmation of {goal.name}"
-    try:
-        trial = measurer.measure(duration_s, load_fps, purpose, repeats, goal.loss_ratio)
-    except InvalidTrialsError as error:
-        return _Spoiled(load_fps, str(error), load_fps)
-    result, ratio = trial.result, trial.result.assumed_loss_ratio
-    doubt, meets = result.doubt, ratio <= goal.loss_ratio
-    if doubt is Doubt.SHORT_OF_LOAD:
-        why = f"{trial.id} {_SHORT.format(format_ratio(result.offered_share))}"
-        return _Spoiled(load_fps, why, load_fps * result.offered_share)
-    # Loss that may be anybody's, but is little enough for the goal, is no reason against the load.
-    if doubt is Doubt.GIVEN_UP or (doubt is Doubt.WHOSE_LOSS and (not meets or result.given_up)):
-        why = f"{trial.id} {_IN_VAIN if doubt is Doubt.GIVEN_UP else _UNTOLD}"
-        return _Spoiled(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
-    judged = result.judged_windows
-    if judged is None or result.windows is None:
-        offered = round(result.offered_fps or load_fps)
-        return Confirmation(trial.id, offered, result.due_s, ratio, meets, result.offered)
-    offered = round(load_fps * (1 - judged.skipped_ratio))
-    seconds, elsewhere = judged.windows * result.windows.length_ns / 1e9, result.lost - judged.lost
-    passed = meets and not result.given_up
-    return Confirmation(trial.id, offered, result.due_s, ratio, passed, judged.offered, seconds, elsewhere)
-
-
-_UNTOLD = "lost frames, and too little of it was undisturbed to tell whose loss that was"
-_SHORT = "offered {} of it: the generator did not hold the load"
-_IN_VAIN = "was given up for lost frames that turned out to be the machine's"

@@ -11,8 +11,8 @@ from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, M
 
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.measure.confirmation import (
+    ConfirmationSearch,
     at_ceiling,
-    confirm_all,
     cost_of,
     mark_rig_limits,
     mark_slowed,
@@ -389,7 +389,7 @@ class Search:
             mark_rig_limits(goal, limits.ceiling_fps, measurer.disturbed_loads, limits.maximum_fps) for goal in found
         )
         if self.profile.confirmation_s:
-            goals = confirm_all(measurer, goals, duration_s=self.profile.confirmation_s)
+            goals = ConfirmationSearch(measurer, self.profile.confirmation_s).confirm_all(goals)
         loads.read_again()
         plateau = median_reading(loads.readings)
         live.runner.patience.learn(measurer.patience_s)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.texts import trial_line
-from pytest_nfvperf.measure.confirmation import confirm_all
+from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.load_series import loss_point
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, window_s
 from pytest_nfvperf.measure.search import mlr_search
@@ -168,7 +168,7 @@ def test_an_ignored_trial_needs_no_patience() -> None:
 def test_a_confirmation_tells_both_losses() -> None:
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=0.2))
     found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)
-    (pdr,) = confirm_all(measurer, found, duration_s=5.0, attempts=3)
+    (pdr,) = ConfirmationSearch(measurer, 5.0, attempts=3).confirm_all(found)
     confirmation = pdr.confirmation
     assert confirmation is not None
     assert confirmation.passed
@@ -298,7 +298,7 @@ def test_a_short_trial_is_no_confirmation() -> None:
 
     measurer = measurer_on(GivesUp(CAPACITY))
     found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)
-    (pdr,) = confirm_all(measurer, found, duration_s=5.0, attempts=2)
+    (pdr,) = ConfirmationSearch(measurer, 5.0, attempts=2).confirm_all(found)
     assert pdr.confirmation is None
     assert pdr.detail.startswith("not confirmed: trial-")
     assert pdr.detail.endswith("was given up for lost frames that turned out to be the machine's")
@@ -308,7 +308,7 @@ def test_a_confirmation_of_which_nobody_can_tell_whose_loss_it_was_lowers_no_fig
     """The next load is what came through at most, on a step well below: of 5 Mpps 3.6 came through, so 3.5 is tried."""
     measurer = measurer_on(OnASharedHost(CAPACITY, shared=1.0))
     found = GoalOutcome(PDR, SearchStatus.FOUND, load_fps=5_000_000, upper_fps=6_010_000)
-    (pdr,) = confirm_all(measurer, [found], duration_s=1.0)
+    (pdr,) = ConfirmationSearch(measurer, 1.0).confirm_all([found])
     assert pdr.confirmation is not None
     assert (pdr.confirmation.load_fps, pdr.confirmation.passed) == (3_500_000, True)
     assert pdr.spoiled.startswith("the rig let nothing be confirmed at 5.00 Mpps: trial-")

@@ -13,7 +13,7 @@ from listed_sink import Listed
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.measure.clocks import VirtualClock
-from pytest_nfvperf.measure.confirmation import confirm, confirm_all
+from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.load_series import back_to_back, loss_curve
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.search import mlr_search, rfc2544_search, tst009_search
@@ -184,7 +184,7 @@ def test_confirmation_goes_down_until_a_full_trial_holds():
     found = rfc2544_search(measurer, NDR, LIMITS)
     optimistic = type(found)(found.goal, found.status, load_fps=4_030_000)
 
-    confirmed = confirm(measurer, optimistic, duration_s=5.0, attempts=5)
+    confirmed = ConfirmationSearch(measurer, 5.0, attempts=5).confirm(optimistic)
 
     assert confirmed.load_fps == 4_030_000
     assert confirmed.confirmation.passed
@@ -195,14 +195,14 @@ def test_confirmation_goes_down_until_a_full_trial_holds():
 @pytest.mark.parametrize("goal", [NDR, PDR], ids=lambda goal: goal.name)
 def test_a_confirmation_may_be_given_up_once_its_goal_is_missed(goal):
     measurer = measurer_on(FakeGenerator(4e6))
-    confirm(measurer, GoalOutcome(goal, SearchStatus.FOUND, load_fps=3_000_000), duration_s=5.0, attempts=5)
+    ConfirmationSearch(measurer, 5.0, attempts=5).confirm(GoalOutcome(goal, SearchStatus.FOUND, load_fps=3_000_000))
     assert [record.data["result"]["spec"]["give_up_loss"] for record in measurer.sink.records] == [goal.loss_ratio]
 
 
 def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_tolerates_some():
     measurer = measurer_on(FakeGenerator(4e6))
     found = [GoalOutcome(goal, SearchStatus.FOUND, load_fps=4_100_000) for goal in (PDR, NDR)]
-    pdr, ndr = confirm_all(measurer, found, duration_s=5.0)
+    pdr, ndr = ConfirmationSearch(measurer, 5.0).confirm_all(found)
     assert (pdr.goal, ndr.goal) == (PDR, NDR), "in the order given"
     assert ndr.confirmation.load_fps == 3_977_000
     assert pdr.confirmation == ndr.confirmation
@@ -212,7 +212,7 @@ def test_a_load_that_held_without_loss_need_not_be_tried_again_for_a_goal_that_t
 
 def test_above_what_held_without_loss_a_tolerant_goal_has_its_own_confirmation():
     found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
-    ndr, pdr = confirm_all(measurer_on(FakeGenerator(4e6)), found, duration_s=5.0)
+    ndr, pdr = ConfirmationSearch(measurer_on(FakeGenerator(4e6)), 5.0).confirm_all(found)
     assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps) == (3_900_000, 4_010_000)
 
 
@@ -227,7 +227,7 @@ def test_a_tolerant_goal_is_never_confirmed_below_the_strict_one():
             return replace(result, counts=tuple(replace(c, elapsed_ns=c.elapsed_ns * 2) for c in result.counts))
 
     found = [GoalOutcome(NDR, SearchStatus.FOUND, 3_900_000), GoalOutcome(PDR, SearchStatus.FOUND, 4_010_000)]
-    ndr, pdr = confirm_all(measurer_on(SkipsMore(4e6)), found, duration_s=5.0)
+    ndr, pdr = ConfirmationSearch(measurer_on(SkipsMore(4e6)), 5.0).confirm_all(found)
     assert ndr.confirmation.load_fps == 3_900_000
     assert pdr.confirmation == ndr.confirmation
 
@@ -242,7 +242,7 @@ def test_the_confirmation_tells_how_long_a_trial_was_that_was_given_up():
 
     measurer = measurer_on(GivesUp(4e6))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=6_000_000)
-    confirmed = confirm(measurer, found, duration_s=5.0, attempts=1)
+    confirmed = ConfirmationSearch(measurer, 5.0, attempts=1).confirm(found)
     assert confirmed.confirmation.duration_s == 1.25
     assert not confirmed.confirmation.passed
 
@@ -251,7 +251,7 @@ def test_a_confirmation_that_never_holds_is_reported_as_failed():
     measurer = measurer_on(FakeGenerator(1e6))
     found = type(rfc2544_search(measurer, NDR, LIMITS))(NDR, SearchStatus.FOUND, load_fps=4_000_000)
 
-    confirmed = confirm(measurer, found, duration_s=1.0, attempts=3)
+    confirmed = ConfirmationSearch(measurer, 1.0, attempts=3).confirm(found)
 
     assert not confirmed.confirmation.passed
     assert confirmed.confirmation.loss_ratio > 0.7
@@ -261,7 +261,7 @@ def test_where_the_rig_spoils_a_confirmation_a_load_a_twentieth_below_is_confirm
     measurer = measurer_on(Disturbed(6e6))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000)
 
-    confirmed = confirm(measurer, found, duration_s=5.0)
+    confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
 
     assert confirmed.confirmation.passed
     assert confirmed.confirmation.load_fps == 4_898_500
@@ -273,7 +273,7 @@ def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why
     measurer = measurer_on(FakeGenerator(6e6, invalid_every=1))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
 
-    confirmed = confirm(measurer, found, duration_s=5.0)
+    confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
 
     assert confirmed.confirmation is None
     assert confirmed.detail.startswith("not confirmed: the only trial was invalid (skipped_frames 1x); the last, trial")
@@ -352,7 +352,7 @@ def test_a_confirmation_below_loads_that_the_rig_spoiled_is_a_lower_bound():
     """What the rig spoiled neither lowers a figure nor bounds it from above; what the search saw lost does."""
     measurer = measurer_on(Disturbed(6e6))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000)
-    confirmed = confirm(measurer, found, duration_s=5.0)
+    confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
 
     assert confirmed.spoiled.startswith("the rig let nothing be confirmed at 5.05 Mpps: 3 trials in a row were invalid")
     seen = observations(Outcome((), "mlrsearch", 64.0, 2, (confirmed,)))[0]
@@ -379,7 +379,7 @@ def test_a_confirmation_that_failed_in_a_valid_trial_below_is_the_duts():
             return super().run_trial(spec)
 
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
-    confirmed = confirm(measurer_on(Weak(4e6)), found, duration_s=5.0)
+    confirmed = ConfirmationSearch(measurer_on(Weak(4e6)), 5.0).confirm(found)
 
     assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (4_000_000, "")
 

@@ -8,7 +8,7 @@ import pytest
 from test_search_algorithms import LIMITS, NDR, PDR, measurer_on
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.measure.confirmation import confirm_all
+from pytest_nfvperf.measure.confirmation import ConfirmationSearch
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.session_watch import SessionWatch
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
@@ -48,7 +48,7 @@ def searched(also_in: str = "", session: Session | None = None) -> tuple[Session
     generator.session, generator.also_in = session or Session(), also_in
     measurer = measurer_on(generator)
     measurer.watch = SessionWatch(generator.session)
-    goals = confirm_all(measurer, mlr_search(measurer, (NDR, PDR), LIMITS, timeout_s=600), duration_s=5.0)
+    goals = ConfirmationSearch(measurer, 5.0).confirm_all(mlr_search(measurer, (NDR, PDR), LIMITS, timeout_s=600))
     return generator.session, Outcome((), "mlrsearch", 64.0, 2, goals, **measurer.watch.judged(goals))
 
 
