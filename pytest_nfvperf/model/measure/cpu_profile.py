@@ -1,4 +1,4 @@
-"""Costs by function and instructions for each frame."""
+"""Profiles of CPU time by function, and instructions for each packet."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TIME, VIRTUAL, WALL = "time", "virtual", "wall"
 """What a second is, in labels and fingerprints: a count of instructions, or the clock's. Without a label it is WALL."""
 
 VIRTUAL_METRICS = frozenset({INSTRUCTIONS_PER_PACKET})
-"""That can be measured in virtual time, and only there."""
+"""Metrics that can be measured in virtual time, and only there."""
 
 
 def why_not_in(time: str, metric: str) -> str:
-    """Why a metric cannot be measured in this kind of time, and what to do; empty where it can."""
+    """Why a metric cannot be measured in this kind of time, and what to do; "" if it can."""
     if time == VIRTUAL and metric not in VIRTUAL_METRICS:
         return (
             f"{metric} is a figure of the clock, and in virtual time a second is a count of instructions: ask for "
@@ -46,8 +46,10 @@ _MOST_IN_FAILURES = 5
 class CpuProfile:
     """Samples of call stacks.
 
-    ``event``: "cycles", or "cpu-clock" where there is no performance counter. ``cpus``: observed ones. ``folded``:
-    stacks, the process first and the function that ran last at the end, with their number of samples.
+    Attributes:
+        event: "cycles", or "cpu-clock" without performance counters.
+        cpus: observed ones.
+        folded: stacks, the process first and the function that ran last at the end, with their number of samples.
     """
 
     event: str
@@ -87,7 +89,7 @@ class CpuProfile:
         return "\n".join(lines) + "\n"
 
     def text(self) -> str:
-        """One stack a line, its functions parted by semicolons, as flame graphs' tools read it."""
+        """One stack a line, its functions separated by semicolons, as flame graphs' tools read it."""
         return "".join(f"{';'.join(stack)} {count}\n" for stack, count in self.folded)
 
     def summary(self, most: int = 10) -> str:
@@ -117,7 +119,7 @@ def folded(stacks: Iterable[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], in
 
 
 def profile_text(outcomes: Sequence[Outcome], profiles: Mapping[str, CpuProfile]) -> str | None:
-    """The functions that ran most in the profiled runs of these outcomes; None where none was profiled."""
+    """The functions that ran most in the profiled runs of these outcomes; None if none was profiled."""
     found = [named for outcome in outcomes if (named := profiled_run(outcome, profiles)) is not None]
     return "\n".join(f"{name}, once more: {profile.summary(_MOST_IN_FAILURES)}" for name, profile in found) or None
 

@@ -15,7 +15,6 @@ from pytest_nfvperf.model.measure.outcome import (
     Cost,
     GoalOutcome,
     LatencyPoint,
-    LossPoint,
     Outcome,
     SearchStatus,
     SessionsSeen,
@@ -26,15 +25,31 @@ from pytest_nfvperf.model.sla.rules import load_in_fps, normal_load_name, share_
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Samples, Slope, median_interval
 
-# From a soak to the figures that an SLA can be about.
-#
-# The losses of a soak that ended early are a lower bound. Where the rig disturbed too many intervals of a whole
-# soak, the DUT's losses are between those of the other intervals and all that there were.
-
 DRIFTS = ("rate_change", "latency_p99_change", "cycles_change", "memory_growth")
 
-_OF_SPOILED_INTERVALS = frozenset({"rate_change", "memory_growth"})
-"""Trends that rest on spoiled intervals, too: see ``soak_summary``."""
+_OF_ALL_INTERVALS = frozenset({"rate_change", "memory_growth"})
+"""Trends that rest on disturbed intervals, too: see ``summarise``."""
+
+FEWEST_REPEATS = 2
+"""Searches whose figures have an interval."""
+
+CYCLES = "cycles_per_packet"
+_NOT_SATURATED = (
+    "no trial was at saturation: below it a poll-mode thread counts each poll that finds a frame as busy, and "
+    "the figure would be the cycles that it had"
+)
+
+_LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
+_FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
+"""With fewer samples the percentile is their maximum, and nobody saw what lies above it."""
+
+_RATE_UNITS = ("pps", "bps", "line_ratio")
+
+
+# From a soak to the figures that an SLA can be about.
+#
+# The losses of a soak that ended early are a lower bound. If the rig disturbed too many intervals of a whole soak,
+# the DUT's losses are between those of the other intervals and all that there were.
 
 
 def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Observation]:
@@ -52,16 +67,20 @@ def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Ob
     )
     if soak.sampling_cores is not None:
         yield Observation("sampling_cores", soak.sampling_cores, "cores", evidence=evidence)
-    yield from (_of_drift(drift, evidence) for drift in soak.drifts if _tells(soak, drift))
+    for drift in soak.drifts:
+        if _is_conclusive(soak, drift):
+            trend = f"Theil-Sen over {drift.points} points, Mann-Kendall p {drift.p_value:.2g}, interval at 95 %"
+            seen = Observation(drift.metric, drift.value, drift.unit, confidence=trend, evidence=evidence)
+            yield replace(seen, low=drift.low, high=drift.high)
 
 
 def soak_unmeasured(soak: Soak) -> dict[str, str]:
     """Trends that have no figure, and why."""
-    seen = {drift.metric for drift in soak.drifts}
-    told = {drift.metric for drift in soak.drifts if _tells(soak, drift)}
-    missing = dict.fromkeys(set(DRIFTS) - seen, "too few samples, or the testbed does not tell it")
+    measured = {drift.metric for drift in soak.drifts}
+    conclusive = {drift.metric for drift in soak.drifts if _is_conclusive(soak, drift)}
+    missing = dict.fromkeys(set(DRIFTS) - measured, "too few samples, or the testbed does not tell it")
     if soak.bound_reason:
-        missing |= dict.fromkeys(set(DRIFTS) - told, f"no trend over the whole time: {soak.bound_reason}")
+        missing |= dict.fromkeys(set(DRIFTS) - conclusive, f"no trend over the whole time: {soak.bound_reason}")
     if not soak.offered and not soak.is_whole:
         missing |= dict.fromkeys(("loss_ratio", "lost_frames"), f"no interval says anything: {soak.bound_reason}")
     if not soak.sessions:
@@ -69,8 +88,8 @@ def soak_unmeasured(soak: Soak) -> dict[str, str]:
     return missing
 
 
-def _tells(soak: Soak, drift: Drift) -> bool:
-    return not soak.bound_reason or (soak.is_whole and drift.metric in _OF_SPOILED_INTERVALS)
+def _is_conclusive(soak: Soak, drift: Drift) -> bool:
+    return not soak.bound_reason or (soak.is_whole and drift.metric in _OF_ALL_INTERVALS)
 
 
 def _losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
@@ -93,7 +112,7 @@ def _losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
 
 
 def _bounded(seen: Observation, soak: Soak) -> Observation:
-    """At least so much, where the soak does not speak for its whole time."""
+    """At least so much, if the soak cannot be judged over its whole time."""
     return replace(seen, lower_bound=bool(soak.bound_reason), bound_reason=soak.bound_reason)
 
 
@@ -110,39 +129,15 @@ def _samples_text(soak: Soak) -> str:
     return f"{text}, {soak.missing_intervals} missing" if soak.missing_intervals else text
 
 
-def _of_drift(drift: Drift, evidence: tuple[str, ...]) -> Observation:
-    confidence = f"Theil-Sen over {drift.points} points, Mann-Kendall p {drift.p_value:.2g}, interval at 95 %"
-    return Observation(
-        drift.metric, drift.value, drift.unit, confidence=confidence, evidence=evidence, low=drift.low, high=drift.high
-    )
-
-
-# From an outcome to the figures that an SLA can be about.
-#
-# An aborted search yields no figure; :func:`unmeasured` says why, so that the verdict can.
-
-FEWEST_REPEATS = 2
-"""Searches whose figures have an interval."""
-
-CYCLES = "cycles_per_packet"
-_NOT_SATURATED = (
-    "no trial was at saturation: below it a poll-mode thread counts each poll that finds a frame as busy, and "
-    "the figure would be the cycles that it had"
-)
-
-_LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
-_FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
-"""Of fewer samples the percentile is their maximum, and nobody saw what lies above it."""
-
-
-_RATE_UNITS = ("pps", "bps", "line_ratio")
+# From an outcome to the figures that an SLA can be about. An aborted search yields no figure; :func:`unmeasured` says
+# why, so that the verdict can.
 
 
 def observations(outcome: Outcome) -> tuple[Observation, ...]:
     """Every figure of the outcome, in base units.
 
-    A goal has pps, bps (layer 2, with FCS) and, where ports have a line rate, line_ratio; all per direction. Of nodes
-    that share CPUs rates are lower bounds.
+    A goal has pps, bps (layer 2, with FCS) and, if ports have a line rate, line_ratio; all per direction. Rates of
+    nodes that share CPUs are lower bounds.
     """
     found = tuple(
         replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in _observed(outcome)
@@ -151,7 +146,7 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
 
 
 def observation(outcome: Outcome, metric: str, unit: str) -> Observation | None:
-    """The first figure of this metric in this base unit; None where the outcome has none."""
+    """The first figure of this metric in this base unit; None if the outcome has none."""
     return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == (metric, unit)), None)
 
 
@@ -173,7 +168,7 @@ def _observed(outcome: Outcome) -> tuple[Observation, ...]:
 
 
 def unmeasured(outcome: Outcome) -> dict[str, str]:
-    """Metrics that a test asked for and could not measure, each with the reason as text."""
+    """Metrics that a test requested and could not measure, each with the reason as text."""
     missing = dict(outcome.missing)
     for goal in outcome.goals:
         if not any(True for _ in _of_goal(goal, outcome)):
@@ -230,7 +225,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
 def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, float | None]:
     """A search's figure and the lowest and highest load that it leaves possible, frames/s per direction.
 
-    None for the figure of a search that found nothing, and for an open upper end.
+    The figure is None if the search found nothing, the highest load if the upper end is open.
     """
     seen = next((each for each in _of_goal(goal, outcome) if each.unit == "pps"), None)
     if seen is None:
@@ -240,9 +235,9 @@ def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, f
 
 
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
-    """The forwarding rate beside a search: the median of its repeats, or the one and its own interval.
+    """The forwarding rate that a search reads, too: the median of its repeats, or the one and its own interval.
 
-    A lower bound where one was read while the CPUs were apart, or the generator was the limit.
+    A lower bound if one was read while the CPUs were apart, or the generator was the limit.
     """
     if not outcome.plateaus:
         return
@@ -272,7 +267,7 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
 def _over_repeats(goal: GoalOutcome) -> tuple[float | None, float | None]:
     """The interval of the median over repeats, frames/s per direction; Nones for a single search.
 
-    Its low end is the median's of the searches' low ends, its high end that of the high ones, infinity where open.
+    Its low end is that of the median of all low ends, its high end that of all high ones, infinity if open.
     """
     found = [fps for fps in goal.repeated_fps if fps is not None]
     if len(found) < FEWEST_REPEATS:
@@ -292,14 +287,16 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | 
         return None
     confirmation = goal.confirmation
     if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
-        # What the rig spoiled bounds nothing from above; where the search's own end was the rig's, nothing does.
-        return (
-            goal.load_fps,
-            "both" if goal.slowed or _rig_limit(goal, goal.load_fps, outcome) else "upper",
-            goal.detail,
-        )
+        # Loads that the rig disturbed bound nothing from above. If the rig set the search's own end, nothing does.
+        limited = goal.slowed or _rig_limit(goal, goal.load_fps, outcome)
+        return goal.load_fps, "both" if limited else "upper", goal.detail
     if confirmation is not None and not confirmation.passed:
-        why = "; ".join(filter(None, (_failed_confirmation(confirmation, goal), goal.slowed)))
+        lost = "an unknown share" if confirmation.loss_ratio is None else format_ratio(confirmation.loss_ratio)
+        failed = (
+            f"confirmation of {confirmation.duration_s:g} s lost {lost}, "
+            f"{goal.goal.name} allows {format_ratio(goal.goal.loss_ratio)}"
+        )
+        why = "; ".join(filter(None, (failed, goal.slowed)))
         return confirmation.load_fps, "both" if goal.slowed else "upper", why
     # A confirmation may have passed at a lower load than the search found: that is what is certain.
     load = confirmation.load_fps if confirmation else goal.load_fps
@@ -310,13 +307,13 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | 
 
 
 def _known_too_high(goal: GoalOutcome) -> int | None:
-    """The lowest load that valid trials found too high; None where none did, or the rig set the search's end."""
+    """The lowest load that valid trials found too high; None if none did, or the rig set the search's end."""
     ends = (goal.refuted_fps, None if goal.generator_limited else goal.upper_fps)
     return None if goal.slowed else min((fps for fps in ends if fps is not None), default=None)
 
 
 def _rig_limit(goal: GoalOutcome, load_fps: int, outcome: Outcome) -> str:
-    """What kept the rig from asking the DUT for more than this load; empty when the DUT or the line was the limit.
+    """Why the rig offered the DUT no more than this load; "" if the DUT or the line was the limit.
 
     A confirmation may be a little below the search's load, by frames that the generator left out. The rig's limit is
     its limit, too, unless a valid trial between the two lost too much.
@@ -333,24 +330,16 @@ def _at_line_rate(load_fps: int, outcome: Outcome) -> bool:
     return outcome.line_rate_fps is not None and load_fps >= math.floor(outcome.line_rate_fps)
 
 
-def _failed_confirmation(confirmation: Confirmation, goal: GoalOutcome) -> str:
-    return (
-        f"confirmation of {confirmation.duration_s:g} s lost {_loss_text(confirmation.loss_ratio)}, "
-        f"{goal.goal.name} allows {format_ratio(goal.goal.loss_ratio)}"
-    )
-
-
-def _loss_text(loss_ratio: float | None) -> str:
-    return "an unknown share" if loss_ratio is None else format_ratio(loss_ratio)
-
-
 def _goal_confidence(goal: GoalOutcome, outcome: Outcome) -> str:
     confirmation = goal.confirmation
     if confirmation is None:
         return goal.detail if goal.detail.startswith(NOT_CONFIRMED) else "not confirmed by a full-length trial"
     offered = _confirmed_frames(confirmation, outcome)
     text = f"{'confirmed' if confirmation.passed else 'not confirmed'} by {confirmation.duration_s:g} s: "
-    text += loss_bound_text(confirmation.loss_ratio, offered) + _elsewhere(confirmation)
+    text += loss_bound_text(confirmation.loss_ratio, offered)
+    if confirmation.undisturbed_s is not None and confirmation.lost_disturbed:
+        seconds, more = confirmation.undisturbed_s, confirmation.lost_disturbed
+        text += f" in {seconds:.2g} undisturbed s; {more:,} more while the machine disturbed it"
     if goal.load_fps and confirmation.load_fps < goal.load_fps:
         text += f" (the search found {format_fps(goal.load_fps)})"
     return text + _repeats_text(goal)
@@ -365,14 +354,6 @@ def _repeats_text(goal: GoalOutcome) -> str:
     counted = f"{asked} searches" if len(found) == asked else f"{len(found)} of {asked} searches that found one"
     between = f"{format_fps(interval.low)} .. {format_fps(interval.high)}"
     return f"; the middle of {counted}, {between} at {interval.confidence:.0%}"
-
-
-def _elsewhere(confirmation: Confirmation) -> str:
-    """What was lost while the machine disturbed the trial, which is not the DUT's."""
-    if confirmation.undisturbed_s is None or not confirmation.lost_disturbed:
-        return ""
-    seconds = confirmation.undisturbed_s
-    return f" in {seconds:.2g} undisturbed s; {confirmation.lost_disturbed:,} more while the machine disturbed it"
 
 
 def _confirmed_frames(confirmation: Confirmation, outcome: Outcome) -> int:
@@ -419,7 +400,10 @@ def _of_loss(outcome: Outcome) -> Iterator[Observation]:
         if point.short:
             continue  # a figure belongs to the load that was offered
         at, evidence = load_in_fps(point.load_fps), (point.trial_id,)
-        confidence = loss_bound_text(point.loss_ratio, point.offered_frames) + _offered_text(point)
+        confidence = loss_bound_text(point.loss_ratio, point.offered_frames)
+        if point.offered_fps is not None:
+            requested, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
+            confidence += "" if requested == offered else f", at {offered} of the {requested} asked for"
         seen = Observation("loss_ratio", point.loss_ratio, "ratio", at, confidence=confidence, evidence=evidence)
         yield _between(seen, point.by_rule, point.at_most)
         if point.lost_frames is not None:
@@ -427,14 +411,8 @@ def _of_loss(outcome: Outcome) -> Iterator[Observation]:
             yield _between(lost, point.by_rule * (point.offered_frames or 0), point.at_most)
 
 
-def _offered_text(point: LossPoint) -> str:
-    """``, at 3.87 Mpps of the 4.00 Mpps asked for``; nothing where both read the same."""
-    asked, offered = format_fps(point.load_fps), format_fps(point.offered_fps)
-    return "" if point.offered_fps is None or asked == offered else f", at {offered} of the {asked} asked for"
-
-
 def _between(seen: Observation, low: float, at_most: str) -> Observation:
-    """A loss of which only the part ``low`` is the DUT's for certain; as it is where all of it is."""
+    """A loss of which only the part ``low`` is certainly the DUT's; unchanged if all of it is."""
     if not at_most:
         return seen
     if not low:
@@ -463,7 +441,7 @@ def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
 
 
 def _of_cost(cost: Cost, outcome: Outcome) -> Iterator[Observation]:
-    """Of the confirmation's trial: what a core forwards there is at least that where the load is."""
+    """Of the confirmation's trial. If its load is a lower bound, so is what a core forwards."""
     confirmed = (goal for goal in outcome.goals if goal.confirmation and goal.confirmation.trial_id == cost.trial_id)
     limited = next((seen for goal in confirmed for seen in _of_goal(goal, outcome) if seen.lower_bound), None)
     per_core = None if cost.mpps_per_core is None else cost.mpps_per_core * 1e6

@@ -12,8 +12,11 @@ from pytest_nfvperf.model.sla.rules import Limit, Rule
 class OffloadShare:
     """Flows of the datapath right after a measurement, by where they were handled.
 
-    ``partial``: matched in hardware, acted on in software. ``software``: the fallback that says nothing. ``examples``:
-    some that were not in hardware, as OVS writes them. ``complaints``: what OVS logged about offload.
+    Attributes:
+        partial: matched in hardware, acted on in software.
+        software: the silent fallback.
+        examples: some that were not in hardware, as OVS writes them.
+        complaints: what OVS logged about offload.
     """
 
     full: int
@@ -28,7 +31,7 @@ class OffloadShare:
 
     @property
     def ratio(self) -> float | None:
-        """Share of flows that were in hardware whole; None when there was no flow."""
+        """Share of flows that were handled in hardware alone; None without any flow."""
         return self.full / self.total if self.total else None
 
     def __str__(self) -> str:
@@ -49,18 +52,18 @@ _SILENT = (
 
 
 def worst_share(shares: Iterable[OffloadShare]) -> OffloadShare | None:
-    """Of several measurements the one with the most in software; one without any flow says less than a full one."""
-    return min(shares, key=_standing, default=None)
+    """The measurement with the most flows in software; one without any flow is worse than one with all in hardware."""
 
+    def rank(share: OffloadShare) -> tuple[int, float]:
+        if share.ratio is None:
+            return 1, 0.0
+        return (2, 1.0) if share.ratio == 1 else (0, share.ratio)
 
-def _standing(share: OffloadShare) -> tuple[int, float]:
-    if share.ratio is None:
-        return 1, 0.0
-    return (2, 1.0) if share.ratio == 1 else (0, share.ratio)
+    return min(shares, key=rank, default=None)
 
 
 def fallback_text(shares: Iterable[OffloadShare | None]) -> str:
-    """What fell back to software in some measurements; "" where nothing did, or nothing was asked."""
+    """What fell back to software in some measurements; "" if nothing did, or no offload was requested."""
     return "\n".join(share.text() for share in shares if share is not None and share.ratio != 1)
 
 
@@ -72,4 +75,4 @@ OFFLOAD_RULE = Rule(
     source="dut.ovs.hw_offload: true",
     name="no fallback to software",
 )
-"""In force wherever a testbed asks for offload: a figure that software reached is none of the NIC's."""
+"""In force if the testbed asks for offload: a figure that software reached is not the NIC's."""

@@ -23,7 +23,10 @@ from pytest_nfvperf.model.statistics import (
 )
 from pytest_nfvperf.model.traffic.windows import Paced
 
-# What a count of lost frames proves, in words.
+NOT_CONFIRMED = "not confirmed"
+
+FEWEST_FOR_A_SLOPE = 3
+"""Subjects. Two make a ratio, not a line."""
 
 
 def loss_bound_text(loss_ratio: float | None, offered: int | None) -> str:
@@ -65,15 +68,14 @@ class Goal:
     duration_sum_s: float = 21.0
 
 
-NOT_CONFIRMED = "not confirmed"
-
-
 @dataclass(frozen=True, slots=True)
 class Confirmation:
     """The full-length trial at the search's load (How we measure, rule 6).
 
-    ``loss_ratio``: of the undisturbed windows where losses are dated and of ``offered_frames`` in all
-    directions. ``undisturbed_s``: None where losses are not dated. ``lost_disturbed``: frames lost in the rest.
+    Attributes:
+        loss_ratio: of ``offered_frames`` in all directions: of the undisturbed windows, or of the whole trial.
+        undisturbed_s: how long they were; None if the whole trial is judged.
+        lost_disturbed: frames lost in the other windows.
     """
 
     trial_id: str
@@ -90,14 +92,17 @@ class Confirmation:
 class GoalOutcome:
     """The result of a search for one goal.
 
-    ``load_fps``: the highest load that meets the goal; None unless FOUND or AT_MAXIMUM. ``upper_fps``: the lowest known
-    not to; None at the maximum. ``generator_limited``: within 5 % of the rig's own ceiling, so a lower bound.
-    ``confirmation``: None when none was asked for. ``detail``: for a person: why aborted, what bounded it. Begins with
-    NOT_CONFIRMED when a confirmation was asked for and could not be had. ``spoiled``: loads above the confirmed one
-    that the rig disturbed, so that the DUT may sustain more. ``repeated_fps``: the report of each of several searches,
-    None of one that found nothing. ``repeated_ends``: the lowest and the highest load that each leaves possible; None
-    for an open upper end. ``refuted_fps``: the lowest load at which a valid confirmation trial lost too much.
-    ``slowed``: why all loads may be too low: the host kept CPUs apart, or shared their cores.
+    Attributes:
+        load_fps: the highest load that meets the goal; None unless FOUND or AT_MAXIMUM.
+        upper_fps: the lowest known not to; None at the maximum.
+        generator_limited: within 5 % of the rig's own ceiling, so a lower bound.
+        confirmation: None if none was requested.
+        detail: for a person: why aborted, what bounded it. NOT_CONFIRMED and why, if it could not be confirmed.
+        spoiled: loads above the confirmed one that the rig disturbed, so that the DUT may sustain more.
+        repeated_fps: the report of each of several searches; None for one that found nothing.
+        repeated_ends: the lowest and the highest load that each leaves possible; None for an open upper end.
+        refuted_fps: the lowest load at which a valid confirmation trial lost too much.
+        slowed: why all loads may be too low: the host kept CPUs apart, or shared their cores.
     """
 
     goal: Goal
@@ -122,7 +127,7 @@ class GoalOutcome:
 
     @property
     def unconfirmed(self) -> bool:
-        """True when a confirmation was asked for and was not passed: the DUT does at most the search's load."""
+        """True if a confirmation was requested and did not pass: the DUT does at most the search's load."""
         if self.confirmation is None:
             return self.detail.startswith(NOT_CONFIRMED)
         return not self.confirmation.passed
@@ -132,10 +137,12 @@ class GoalOutcome:
 class LossPoint:
     """One point of a frame-loss curve (RFC 2544 section 26.3), or a trial at a given load.
 
-    ``lost_frames``, ``offered_frames``: over all directions; None where not kept. ``at_most``: why some of the loss may
-    be the machine's. ``by_rule``: the loss ratio of what the DUT's flows, meters and policers dropped, by the ledger.
-    ``offered_fps``: per direction; None where not kept. ``short``: why so little was offered that nothing here belongs
-    to the load.
+    Attributes:
+        lost_frames, offered_frames: over all directions; None if not kept.
+        at_most: why some of the loss may be the machine's.
+        by_rule: the loss ratio of what the DUT's flows, meters and policers dropped, by the ledger.
+        offered_fps: per direction; None if not kept.
+        short: why so little was offered that nothing here belongs to the load.
     """
 
     load_fps: int
@@ -153,7 +160,7 @@ class LossPoint:
 class LatencyPoint:
     """Latency under one load; nanoseconds, from the scheduled send time (TRex: the actual one).
 
-    ``at`` names the load: "50 % of pdr" or "4 Mpps". None without samples, or where the rig disturbed all trials:
+    ``at`` names the load: "50 % of pdr" or "4 Mpps". None without samples, or if the rig disturbed all trials:
     ``spoiled`` then says how.
     """
 
@@ -174,9 +181,10 @@ class LatencyPoint:
 class BackToBack:
     """RFC 9004: longest burst at the maximum rate without loss, N repeats.
 
-    ``corrected_buffer_s``: implied buffer time corrected by the measured throughput (section 6.4), s. ``unlimited``:
-    even the longest burst lost nothing, so the frames are a lower bound. ``at_least``: why they are one all the same:
-    the rig disturbed longer bursts.
+    Attributes:
+        corrected_buffer_s: implied buffer time corrected by the measured throughput (section 6.4).
+        unlimited: even the longest burst lost nothing, so the frames are a lower bound.
+        at_least: another reason why they are one: the rig disturbed longer bursts.
     """
 
     load_fps: int
@@ -189,10 +197,13 @@ class BackToBack:
 
 @dataclass(frozen=True, slots=True)
 class SessionsSeen:
-    """Routing sessions that were watched (``watched``, for a person) while something was measured.
+    """Routing sessions that were watched during a measurement.
 
-    ``flaps``: in the trials that count, whose ids are ``trials``. ``elsewhere``: flaps under more load than the
-    datapath sustained, where a queue that data overflows loses their frames, too.
+    Attributes:
+        watched: which, for a person.
+        flaps: in the trials that count.
+        trials: ids of those.
+        elsewhere: flaps under more load than the datapath sustained: data overflows a queue that loses theirs, too.
     """
 
     watched: str
@@ -205,9 +216,11 @@ class SessionsSeen:
 class Cost:
     """What the load cost, from counters around one trial (How we measure, rule 10); None without the counter.
 
-    ``pmd_cycles_per_packet``: of a trial at saturation: in others a PMD counts waiting as work (rule 15).
-    ``saturated_trial_id``: that trial, where it is another one. ``pmd_busy_ratio``: busy cycles over all, of PMD
-    threads. ``mpps_per_core``: received over all directions, by CPU of the PMD threads.
+    Attributes:
+        pmd_cycles_per_packet: of a trial at saturation: in others a PMD counts waiting as work (rule 15).
+        pmd_busy_ratio: busy cycles over all, of PMD threads.
+        mpps_per_core: received over all directions, by CPU of the PMD threads.
+        saturated_trial_id: the trial at saturation, if it is another one.
     """
 
     trial_id: str
@@ -224,9 +237,12 @@ class Cost:
 class PlateauPoint:
     """The rate that the DUT forwards at overload while the machine disturbs nothing.
 
-    ``fps``: median of the undisturbed windows, frames/s per direction. ``low_fps``, ``high_fps``: its 95 % interval.
-    ``windows``: how many were undisturbed. ``apart``: why the DUT may forward more: the host kept the CPUs of generator
-    and DUT apart. ``generator_limited``: the same, because the generator offered no more than it took.
+    Attributes:
+        fps: median of the undisturbed windows, per direction.
+        low_fps, high_fps: its 95 % interval.
+        windows: how many were undisturbed.
+        apart: why the DUT may forward more: the host kept the CPUs of generator and DUT apart.
+        generator_limited: the same, because the generator offered no more than the DUT took.
     """
 
     trial_id: str
@@ -239,7 +255,7 @@ class PlateauPoint:
 
     @property
     def at_least(self) -> str:
-        """Why the DUT may forward more than this; "" where it does not."""
+        """Why the DUT may forward more than this; "" if it does not."""
         return self.apart or self.generator_limited
 
 
@@ -247,13 +263,20 @@ class PlateauPoint:
 class Outcome:
     """Everything one test measured about one subject.
 
-    ``algorithm``: "mlrsearch", "rfc2544", "tst009", "loss-curve", ... ``trials``: evidence ids, in order.
-    ``ceiling_fps``: the rig's own, per direction. ``line_rate_fps``: per direction; None on ports without (vhost-user).
-    ``mean_frame_size``: bytes with FCS; 0 for streams, whose segments have no one size. ``samples``: repeated readings
-    of compared subjects; ``relatives``: their ratios to the baseline's; ``slopes``: the cost of each further unit, on
-    the last subject only. ``notes``: what the reader must know, such as two bands. ``offload``: flows in hardware.
-    ``missing``: metrics that a test asked for and could not measure, each with the reason. ``cores``: CPUs of the DUT's
-    poll-mode threads, of each node; 0 if unknown. ``plateaus``: forwarding rates at overload, one a repeat.
+    Attributes:
+        algorithm: "mlrsearch", "rfc2544", "tst009", "loss-curve", ...
+        mean_frame_size: bytes with FCS; 0 for streams, whose segments have no one size.
+        trials: evidence ids, in order.
+        ceiling_fps: the rig's own, per direction.
+        line_rate_fps: per direction; None on ports without one (vhost-user).
+        samples: repeated readings of compared subjects.
+        relatives: their ratios to the baseline's.
+        slopes: the cost of each further unit, on the last subject only.
+        notes: what the reader must know, such as two bands.
+        offload: flows in hardware.
+        missing: metrics that a test requested and could not measure, each with the reason.
+        plateaus: forwarding rates at overload, one a repeat.
+        cores: CPUs of the DUT's poll-mode threads, of each node; 0 if unknown.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -294,11 +317,8 @@ class Outcome:
         return next((found for found in self.relatives if found.metric == metric), None)
 
 
-# Notes of several outcomes, each told once.
-
-
 def notes_once(outcomes: Sequence[Outcome], per: str) -> list[tuple[str, str]]:
-    """Each note once, with its subjects, "" for all. ``per``: the label that the subjects differ in."""
+    """Each note of several outcomes once, with its subjects, "" for all. ``per``: the label that they differ in."""
     about: dict[str, list[str]] = {}
     for outcome in outcomes:
         for note in dict.fromkeys(outcome.notes):
@@ -306,17 +326,16 @@ def notes_once(outcomes: Sequence[Outcome], per: str) -> list[tuple[str, str]]:
     return [(note, "" if len(values) == len(outcomes) else ", ".join(values)) for note, values in about.items()]
 
 
-# A reading: one measurement of one subject of a comparison.
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one measurement of one subject gave; each field is by metric, values in its base unit.
+    """One measurement of one subject of a comparison; each field is by metric, values in its base unit.
 
-    ``evidence``: id of the trial. ``at_least``, ``at_most``: why the value is only a bound. ``paced``: values by
-    window, each with how slow the cores were meanwhile (model/traffic/windows.py): subjects are compared at the same
-    speed of the cores. ``whole``: the value over the whole trial, disturbed or not, for comparisons without windows.
-    ``missing``: why the reading lacks a metric.
+    Attributes:
+        evidence: id of the trial.
+        at_least, at_most: why the value is only a bound.
+        paced: values by window, each with how slow the cores were meanwhile: subjects are compared at the same speed.
+        whole: the value over the whole trial, disturbed or not, for comparisons without windows.
+        missing: why the reading lacks a metric.
     """
 
     values: Mapping[str, float]
@@ -328,32 +347,29 @@ class Reading:
     missing: Mapping[str, str] = field(default_factory=dict)
 
     def on_rig(self, rig: int | None) -> Reading:
-        """The same, with its windows knowing the rig that measured them."""
-        told = {metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.paced.items()}
-        return replace(self, paced=told)
+        """The same, with the rig that measured them in its windows."""
+        paced = {metric: tuple(replace(each, rig=rig) for each in windows) for metric, windows in self.paced.items()}
+        return replace(self, paced=paced)
 
     def of_whole_trial(self, metrics: Sequence[str]) -> Reading:
-        """The same, with the values of these metrics over the whole trial, where they are told apart."""
+        """The same, with the values of these metrics over the whole trial, if it has them."""
         whole = {metric: self.whole[metric] for metric in metrics if metric in self.whole}
         missing = {metric: reason for metric, reason in self.missing.items() if metric not in whole}
         return replace(self, values={**self.values, **whole}, missing=missing)
 
     def over_all(self, metric: str) -> float | None:
-        """The value over the whole trial, where it is told apart; else the value; None without one."""
+        """The value over the whole trial if it has one, else the value; None without either."""
         return self.whole.get(metric, self.values.get(metric))
 
 
-# From samples of several subjects to ratios and slopes. Pure.
-
-FEWEST_FOR_A_SLOPE = 3
-"""Subjects. Two make a ratio, not a line."""
+# From samples of several subjects to ratios and slopes.
 
 
 def relative(
     samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...], confidence: float = CONFIDENCE
 ) -> Relative | None:
-    """The ratio of two samples of a metric; None without a value above 0. ``differing``: the baseline's labels."""
-    if not _positive(samples) or not _positive(baseline):
+    """The ratio of two samples; None unless all values are above 0. ``differing``: the baseline's labels."""
+    if not all(each.values and all(0 < value < math.inf for value in each.values) for each in (samples, baseline)):
         return None
     return bounded(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
 
@@ -361,7 +377,7 @@ def relative(
 def bounded(
     found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
 ) -> Relative:
-    """An estimate as what it says of the subject: where either side is only a bound, an end is open."""
+    """The subject's ratio from an estimate: if either side is only a bound, an end is open."""
     own, others = samples.at_least or samples.at_most, baseline.at_least or baseline.at_most
     reasons = [own, f"baseline: {others}" if others else ""]
     unbounded = math.isinf(found.high) or bool(samples.at_least or baseline.at_most)
@@ -379,15 +395,11 @@ def bounded(
     )
 
 
-def _positive(samples: Samples) -> bool:
-    return bool(samples.values) and all(math.isfinite(value) and value > 0 for value in samples.values)
-
-
 def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float = CONFIDENCE) -> Slope | None:
     """The change for each one more; shares are of the first subject.
 
     ``series``: (how many, samples) of each subject, all of one metric. ``per``: the label that counts. None for fewer
-    than three subjects, or a baseline with a median of 0.
+    than three subjects, or if the first one's median is 0.
     """
     if len(series) < FEWEST_FOR_A_SLOPE or not all(samples.values for _, samples in series):
         return None
@@ -412,7 +424,7 @@ def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float =
 
 
 def bands_note(samples: Samples) -> str:
-    """Says so when the samples fall into two bands (How we measure, rule 11); else empty."""
+    """A note if the samples fall into two bands (How we measure, rule 11); else ""."""
     found = two_bands(samples.values)
     if found is None:
         return ""

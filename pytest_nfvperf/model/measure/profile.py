@@ -20,20 +20,34 @@ S1_SOAK_FPS = 4e6
 class Profile:
     """The fixture ``profile``: one set of measuring parameters.
 
-    ``pdr_loss_ratio``: of the partial drop rate; the NDR's is 0. ``relative_width``: bounds this close end a search, a
-    ratio of the load. ``exceed_ratio``: share of trials that may exceed the goal's loss (MLRsearch).
-    ``initial_trial_s``: short trials. ``final_trial_s``: trials that decide; ``duration_sum_s``: their sum at one load.
-    ``search_timeout_s``: aborts a search. ``search_residual_s``: wait for residual frames. ``confirmation_s``: one
-    full-length trial; 0 for none. ``warmup_s``: an ignored trial at full load. ``invalid_trial_budget``: repeats of a
-    trial that the rig disturbed. ``latency_loads``: ratios of the PDR, each for ``latency_trial_s``.
-    ``loss_curve_step``: downwards from the maximum, a ratio. ``back_to_back_repeats``: of RFC 9004's burst search;
-    ``back_to_back_max_s``: longest burst. ``rfc2544_trial_s``: RFC 2544 section 24: 60. ``rfc2544_residual_s``: section
-    23: 2. ``tst009_max_rejections``: max(r) of ETSI TST 009. ``soak_sample_s``: between samples. ``soak_fps``: default
-    load of a soak, frames/s per direction. ``comparison_repeats``: fewest a side, in rounds. ``comparison_turns``: of
-    each block, an even number; after the first look twice as many. ``comparison_turn_s``: so short that the machine is
-    the same in two compared readings. ``comparison_trial_s``: a reading in rounds. ``comparison_stream_s``,
-    ``comparison_omit_s``: a reading of TCP streams, and the unmeasured time before it; together whole seconds.
-    ``comparison_budget_s``: no further repeats begin after it.
+    Attributes:
+        pdr_loss_ratio: of the partial drop rate; the NDR's is 0.
+        relative_width: bounds this close end a search, a ratio of the load.
+        exceed_ratio: share of trials that may exceed the goal's loss (MLRsearch).
+        initial_trial_s: short trials.
+        final_trial_s: trials that decide.
+        duration_sum_s: their sum at one load.
+        search_timeout_s: aborts a search.
+        search_residual_s: wait for residual frames.
+        confirmation_s: one full-length trial; 0 for none.
+        warmup_s: an ignored trial at full load.
+        invalid_trial_budget: repeats of a trial that the rig disturbed.
+        latency_loads: ratios of the PDR, each for ``latency_trial_s``.
+        loss_curve_step: downwards from the maximum, a ratio.
+        back_to_back_repeats: of RFC 9004's burst search.
+        back_to_back_max_s: longest burst.
+        rfc2544_trial_s: RFC 2544 section 24: 60.
+        rfc2544_residual_s: RFC 2544 section 23: 2.
+        tst009_max_rejections: max(r) of ETSI TST 009.
+        soak_sample_s: between samples.
+        soak_fps: default load of a soak, per direction.
+        comparison_repeats: fewest a side, in rounds.
+        comparison_turns: of each block, an even number; after the first look twice as many.
+        comparison_turn_s: so short that the machine is the same in two compared readings.
+        comparison_trial_s: a reading in rounds.
+        comparison_stream_s, comparison_omit_s: a reading of TCP streams, and the unmeasured time before it; together
+            whole seconds.
+        comparison_budget_s: no further repeats begin after it.
     """
 
     name: str
@@ -109,8 +123,8 @@ QUICK = replace(
     back_to_back_repeats=3,
     rfc2544_trial_s=0.5,
     rfc2544_residual_s=0.2,
-    soak_s=30.0,  # as long as it takes to begin again at half the load where the rig spoils its beginning
-    soak_fps=S1_SOAK_FPS / 2,  # wherever a host puts the CPUs of generator and PMD, they bear it
+    soak_s=30.0,  # as long as it takes to begin again at half the load if the rig disturbs its beginning
+    soak_fps=S1_SOAK_FPS / 2,  # wherever a host puts the CPUs of generator and PMD, they sustain it
     comparison_turns=2,  # a verdict that they leave open takes twice as many blocks
     comparison_turn_s=0.08,
     comparison_trial_s=0.3,
@@ -146,10 +160,9 @@ FULL = replace(
 SOAK = replace(FULL, name="soak")
 
 PROFILES = {profile.name: profile for profile in (SMOKE, QUICK, GATE, FULL, SOAK)}
-"""The profiles by name."""
 
 TRIAL_OVERHEAD_S = 0.15
-"""Beside its duration and residual wait: spec, start, counters before and after."""
+"""On top of its duration and residual wait: spec, start, counters before and after."""
 
 _FEWEST_TRIALS = 12
 """With short sums it is the initial trials and the coarser targets before the final one that count."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pytest_nfvperf.model.arguments import FIGURE, INTEGER, NAME, TEXT, checked, optional, several
 from pytest_nfvperf.model.errors import ArgumentError
@@ -14,10 +14,33 @@ from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, de
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.trial import InvalidReason
 
-# Connects: new TCP connections from one namespace to another, one after the other, and how long each took.
-
 CONNECTS = (10, 25_000)
 """Enough for a percentile; fewer than a client's ports (28,232 by the kernel's default), so none is used twice."""
+
+MESSAGE_BYTES = (14, 65_000)
+"""sockperf's header alone, and what fits its buffer."""
+
+Protocol = Literal["tcp", "udp"]
+Way = Literal["forward", "reverse"]
+"""``forward``: the client sends to the server; ``reverse``: the server to the client."""
+
+PROTOCOLS = ("tcp", "udp")
+DIRECTIONS = ("forward", "reverse", "both")
+MAX_STREAMS = 128
+"""iperf3(1): ``MAX_STREAMS``."""
+MIN_DURATION_S = 0.1
+"""The shortest interval that iperf3 reports."""
+MAX_RUN_S = 86_400
+"""iperf3(1): ``-t`` takes at most a day."""
+_MAX_WINDOW_BYTES = 512 << 20
+_MSS_BYTES = (88, 9216)
+"""Linux refuses less (TCP_MIN_MSS), iperf3 more (MAX_MSS)."""
+_BUFFER_BYTES = {"tcp": (1, 1 << 20), "udp": (16, 65507)}
+"""iperf3(1), ``-l``: 16 bytes of a datagram are its own header, 65507 is the largest UDP payload of IPv4."""
+
+_COUNT = optional(INTEGER)
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +66,13 @@ class ConnectSpec:
 
 @dataclass(frozen=True, slots=True)
 class ConnectResult:
-    """What became of the connects.
+    """Results of connects.
 
-    ``times``, ``mean_ns``: of those that succeeded, from the call of connect() to its return, by the client's clock.
-    ``failed``: refused, or timed out. ``accepted``: by the server. ``elapsed_ns``: from its first to its last.
+    Attributes:
+        times, mean_ns: of those that succeeded, from the call of connect() to its return, by the client's clock.
+        failed: refused, or timed out.
+        accepted: by the server.
+        elapsed_ns: from the server's first to its last.
     """
 
     spec: ConnectSpec
@@ -59,22 +85,15 @@ class ConnectResult:
 
     @property
     def connects_per_s(self) -> float | None:
-        """None when no time passed."""
         return (self.accepted - 1) * 1e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
-
-
-# Requests and responses: one message there and back at a time, and how long it took.
-
-MESSAGE_BYTES = (14, 65_000)
-"""sockperf's header alone, and what fits its buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
     """Requests over one TCP connection. Raises ValueError for those that cannot be measured.
 
-    ``duration_s``: whole seconds. ``load_per_s``: sent whether or not responses are due; None: the next one when the
-    last one was answered. ``client_cpus``, ``server_cpus``: CPUs that the two processes may run on; empty: any.
+    ``duration_s``: whole seconds. ``load_per_s``: sent whether or not responses are due; None: each when the last one
+    was answered. ``client_cpus``, ``server_cpus``: CPUs that the two processes may run on; empty: any.
     """
 
     message_bytes: int = 64
@@ -95,7 +114,7 @@ class RequestSpec:
 
 @dataclass(frozen=True, slots=True)
 class RequestResult:
-    """What became of the requests.
+    """Results of requests.
 
     ``times``: from a request's sending to its response's arrival, by the client's clock. ``elapsed_ns``: from the first
     request to the last.
@@ -109,16 +128,12 @@ class RequestResult:
 
     @property
     def responses_per_s(self) -> float | None:
-        """None when no time passed."""
         return self.times.total * 1e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
-
-
-# What a restart of the DUT interrupted between two namespaces.
 
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One that arrived. Times are ns of the machine's monotonic clock."""
+    """One that arrived. Times are those of the machine's monotonic clock."""
 
     sent_ns: int
     arrived_ns: int
@@ -126,10 +141,12 @@ class Datagram:
 
 @dataclass(frozen=True, slots=True)
 class Reconnection:
-    """A restart, and when datagrams passed around it.
+    """A restart of the DUT, and when datagrams between two namespaces passed around it.
 
-    ``outage_ns``: the longest time without one that arrived, from the restart's begin on. ``restart_ns``: until the DUT
-    had taken its configuration again. ``interval_ns``: between the sent datagrams: shorter outages do not show.
+    Attributes:
+        outage_ns: the longest time without an arrival, from the restart's begin on.
+        restart_ns: until the DUT had taken its configuration again.
+        interval_ns: between the sent datagrams: shorter outages do not show.
     """
 
     outage_ns: int
@@ -152,27 +169,6 @@ def longest_gap_ns(arrived: Sequence[Datagram], begin_ns: int, end_ns: int) -> i
 # TCP adapts its load to loss: no intended load, and a lost segment is a retransmit. The figure is *goodput*:
 # payload bits a second that the receiver's application read (RFC 2647 section 3.7). Rates are computed from
 # integer counts, never stored.
-
-Protocol = Literal["tcp", "udp"]
-Way = Literal["forward", "reverse"]
-"""``forward``: the client sends to the server; ``reverse``: the server to the client."""
-
-PROTOCOLS = ("tcp", "udp")
-DIRECTIONS = ("forward", "reverse", "both")
-MAX_STREAMS = 128
-"""iperf3(1): ``MAX_STREAMS``."""
-MIN_DURATION_S = 0.1
-"""The shortest interval that iperf3 reports."""
-MAX_RUN_S = 86_400
-"""iperf3(1): ``-t`` takes at most a day."""
-_MAX_WINDOW_BYTES = 512 << 20
-_MSS_BYTES = (88, 9216)
-"""Linux refuses less (TCP_MIN_MSS), iperf3 more (MAX_MSS)."""
-_BUFFER_BYTES = {"tcp": (1, 1 << 20), "udp": (16, 65507)}
-"""iperf3(1), ``-l``: 16 bytes of a datagram are its own header, 65507 is the largest UDP payload of IPv4."""
-
-
-_COUNT = optional(INTEGER)
 
 
 @checked(
@@ -223,8 +219,12 @@ class StreamSpec:
     server_cpus: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        _one_of("protocol", self.protocol, PROTOCOLS)
-        _one_of("direction", self.direction, DIRECTIONS)
+        for name, value, allowed in (
+            ("protocol", self.protocol, PROTOCOLS),
+            ("direction", self.direction, DIRECTIONS),
+        ):
+            if value not in allowed:
+                raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         _within("streams", self.streams, 1, MAX_STREAMS)
         if not (math.isfinite(self.duration_s) and self.duration_s >= MIN_DURATION_S):
             raise ArgumentError(f"duration_s must be at least {MIN_DURATION_S} s, not {self.duration_s}")
@@ -268,11 +268,6 @@ class StreamSpec:
         return ("reverse",) if self.direction == "reverse" else ("forward",)
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
-
-
 def _within(name: str, value: int, lowest: int, highest: int) -> None:
     if not lowest <= value <= highest:
         raise ArgumentError(f"{name} must be {lowest}..{highest}, not {value}")
@@ -280,10 +275,12 @@ def _within(name: str, value: int, lowest: int, highest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StreamCounts:
-    """One stream over the measured time. None: not offered by the engine, the kernel or the protocol.
+    """One stream over the measured time. None: the engine, the kernel or the protocol does not count it.
 
-    Payload bytes are what the applications read and wrote, each by its own clock. ``retransmits``: TCP segments.
-    ``datagrams``, ``lost_datagrams``: UDP: expected by the highest number seen; missing among them.
+    Attributes:
+        received_bytes, sent_bytes: payload that the applications read and wrote, each by its own clock.
+        retransmits: TCP segments.
+        datagrams, lost_datagrams: UDP: expected by the highest number seen; missing among them.
     """
 
     received_bytes: int
@@ -297,8 +294,8 @@ class StreamCounts:
 class WayCounts:
     """All streams of one direction (``way``): "forward" or "reverse".
 
-    ``elapsed_ns``: the measured time by the receiver's clock, ``sender_elapsed_ns`` by the sender's, None without
-    report.
+    ``elapsed_ns``: the measured time by the receiver's clock; ``sender_elapsed_ns``: by the sender's, None if it did
+    not report it.
     """
 
     way: Way
@@ -312,38 +309,36 @@ class WayCounts:
 
     @property
     def goodput_bps(self) -> float | None:
-        """Payload bits/s at the receiver; None when no time passed."""
+        """Payload bits/s at the receiver; None if no time passed."""
         return self.received_bytes * 8e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
 
     @property
     def retransmits(self) -> int | None:
-        """Segments sent again over all streams; None where one does not say."""
         return _total(stream.retransmits for stream in self.streams)
 
     @property
     def lost_datagrams(self) -> int | None:
-        """Datagrams missing over all streams; None for TCP."""
         return _total(stream.lost_datagrams for stream in self.streams)
 
     @property
     def datagrams(self) -> int | None:
-        """Datagrams expected over all streams; None for TCP."""
         return _total(stream.datagrams for stream in self.streams)
 
 
-def _total(values: Iterable[int | None]) -> int | None:
+def _total(values: Iterable[Number | None]) -> Number | None:
+    """The sum; None without any value, or if one is unknown."""
     known = list(values)
     present = [value for value in known if value is not None]
-    return sum(present) if present and len(present) == len(known) else None
+    return sum(present[1:], present[0]) if present and len(present) == len(known) else None
 
 
 @dataclass(frozen=True, slots=True)
 class SideCpu:
-    """What one end's process used over the **whole** run, warm-up included (wait4(2), all threads).
+    """CPU time that one end's process used over the **whole** run, warm-up included (wait4(2), all threads).
 
-    What the kernel does for it in softirqs of its own system calls is in it (a veth delivers in the sender's context);
-    what ksoftirqd and a datapath's threads do is not: see the evidence ``cpu``. ``iperf3_percent``: of one CPU, as
-    iperf3 says: user + system time over wall-clock time.
+    It contains what the kernel does for it in softirqs of its own system calls (a veth delivers in the sender's
+    context), but not what ksoftirqd and a datapath's threads do: see the evidence ``cpu``. ``iperf3_percent``: of one
+    CPU, as iperf3 reports: user + system time over wall-clock time.
     """
 
     user_ns: int
@@ -390,9 +385,11 @@ class StreamEvidence:
 class StreamResult:
     """What the streams did. An invalid one says nothing about the DUT, and may hold no counts at all.
 
-    ``ways``: one entry a direction, in the order of ``spec.ways``. ``client_cpu``, ``server_cpu``: None when the
-    process's end was not seen. ``facts``: real congestion control, MSS, socket buffers. ``evidence``: counters around
-    the run.
+    Attributes:
+        ways: one entry a direction, in the order of ``spec.ways``.
+        client_cpu, server_cpu: None if nobody saw the process end.
+        facts: real congestion control, MSS, socket buffers.
+        evidence: counters around the run.
     """
 
     spec: StreamSpec
@@ -405,30 +402,24 @@ class StreamResult:
 
     @property
     def valid(self) -> bool:
-        """True when it says something about the DUT."""
         return not self.invalid
 
     @property
     def received_bytes(self) -> int | None:
-        """Payload received, all directions; None when nothing could be read."""
+        """Payload received, all directions; None if nothing could be read."""
         return _total(way.received_bytes for way in self.ways)
 
     @property
     def goodput_bps(self) -> float | None:
-        """Payload bits/s at the receivers, the sum of all directions; None when nothing could be read."""
-        rates = [way.goodput_bps for way in self.ways]
-        known = [rate for rate in rates if rate is not None]
-        return sum(known) if known and len(known) == len(rates) else None
+        """Payload bits/s at the receivers, the sum of all directions; None if nothing could be read."""
+        return _total(way.goodput_bps for way in self.ways)
 
     @property
     def retransmits(self) -> int | None:
-        """TCP segments sent again, all directions; None where not offered."""
+        """TCP segments sent again, all directions; None if nobody counts them."""
         return _total(way.retransmits for way in self.ways)
 
     @property
     def cores(self) -> float | None:
-        """CPUs used by both ends on average (S2: 1.8 for one thread); None when an end is not known."""
-        if self.client_cpu is None or self.server_cpu is None:
-            return None
-        client, server = self.client_cpu.cores, self.server_cpu.cores
-        return None if client is None or server is None else client + server
+        """CPUs used by both ends on average (S2: 1.8 for one thread); None if an end is unknown."""
+        return _total(side.cores if side is not None else None for side in (self.client_cpu, self.server_cpu))
