@@ -1,4 +1,4 @@
-"""The single seam between searches and the world: measure(duration, load)."""
+"""The single seam between searches and the rig: measure(duration, load)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Doubt, Reason, TrialSpec
 
 LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
-"""Reasons that lie in the load itself, unlike a preemption, which may not come again."""
+"""Invalidity reasons caused by the load. Unlike after a preemption, retrying at that load will not help."""
 
 WARM_UP = "warm-up"
-"""Purpose of a trial whose result is ignored."""
+"""Purpose of trials whose results are ignored."""
 
 SHORT_WINDOW_S, WINDOW_S = 0.005, 0.01
 """Of a trial of up to a second, of which much would be spoiled by longer ones; and of others. Each look at the DUT's
@@ -55,7 +55,7 @@ class LoadMeasurer:
 
     @property
     def repeats_left(self) -> int:
-        """How often a trial that takes long is repeated when it is invalid: never again once patience is spent."""
+        """How often a long trial is repeated if it is invalid; 0 once patience is spent."""
         return POLICY.long_repeats if self.patience_s > 0 else 0
 
     def measure(
@@ -96,11 +96,11 @@ class LoadMeasurer:
     def measure_if_possible(
         self, duration_s: float, load_fps: float, purpose: str, *, goes_lower: bool = True
     ) -> Trial | None:
-        """One valid trial; None where the rig disturbed every repeat at this load, or never offered it.
+        """One valid trial; None if the rig disturbed every repeat at this load, or never offered it.
 
-        A search then goes on below, and its result is a lower bound. A load that is only too high for the rig counts
-        for nothing; after some others InvalidTrialsError says that the rig cannot carry a search.
-        ``goes_lower``: the next load is a lower one where this one was disturbed.
+        A search then goes on below, and its result is a lower bound. InvalidTrialsError after
+        ``POLICY.most_disturbed_loads`` such loads, without those that were only too high for the rig. ``goes_lower``:
+        the next load is a lower one if this one was disturbed.
         """
         try:
             trial = self.measure(duration_s, load_fps, purpose)
@@ -118,13 +118,13 @@ class LoadMeasurer:
             return None
 
     def attempt(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
-        """One trial as it comes, valid or not: for warm-ups, whose result is ignored."""
+        """One trial, valid or not: for warm-ups, whose results are ignored."""
         trial = self.runner.run_once(self._spec(duration_s, load_fps, purpose), self._remaining_s())
         self.trials.append(trial)
         return trial
 
     def saturate(self, duration_s: float, load_fps: float) -> Trial:
-        """One trial as it comes, of which the rate received counts, and not the loss."""
+        """One trial, valid or not, of which the rate received counts, and not the loss."""
         spec = self._spec(duration_s, load_fps, "plateau")
         trial = self.runner.run_once(replace(spec, saturating=True, latency=False), self._remaining_s())
         self.trials.append(trial)
@@ -132,15 +132,15 @@ class LoadMeasurer:
 
     @property
     def apart(self) -> str:
-        """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else empty."""
+        """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else ""."""
         searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
         placed = (result.placement for result in searched if result.judged_windows is None)
         return next((place.apart for place in placed if place is not None and place.apart), "")
 
     def disturbed(self, goal: GoalOutcome) -> str:
-        """Why its figure may be too low: trials lost frames, and nobody can tell whose loss it was; else empty.
+        """Why its figure may be too low: trials lost frames, and nobody can tell whose loss it was; else "".
 
-        Not so where a load close above it was refuted: it is bounded from both sides.
+        Also "" if a load close above it was refuted: then it is bounded from both sides.
         """
         judged = [
             each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
@@ -179,7 +179,7 @@ class LoadMeasurer:
 
 
 def window_s(duration_s: float) -> float | None:
-    """Length of windows that date losses, as short as a disturbance; None for a trial too short for them."""
+    """Length of a trial's windows, as short as a disturbance; None for a trial too short for them."""
     if duration_s < POLICY.windows_of_a_trial * SHORT_WINDOW_S:
         return None
     return max(SHORT_WINDOW_S if duration_s <= 1 else WINDOW_S, duration_s / POLICY.most_windows_of_a_trial)
@@ -198,6 +198,6 @@ class LoadLimits:
 
 
 def _too_high(error: InvalidTrialsError) -> bool:
-    """True where most of the trials were spoiled by their own load: a lower one is easier, and the search goes on."""
+    """True if most of the trials were disturbed by their own load: a lower one is easier, and the search goes on."""
     own = [any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid) for trial in error.trials]
     return sum(own) * 2 > len(own)

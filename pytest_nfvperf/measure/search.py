@@ -64,7 +64,7 @@ def rfc2544_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits) -> Go
 def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max_repeats: int = 2) -> GoalOutcome:
     """Binary search with loss verification (ETSI GS NFV-TST 009).
 
-    Loss is believed after ``max_repeats`` repeats, max(r): background activity of a shared machine does not decide.
+    A load is lossy only after ``max_repeats`` repeats, max(r): background activity of a shared machine does not decide.
     """
 
     def meets(load: float) -> bool:
@@ -116,8 +116,8 @@ _log = logging.getLogger(__name__)
 class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
     """Measures for MLRsearch.
 
-    Skipped frames are the rig's and were never offered: they are no loss. Refused frames were offered and are. Where
-    the generator dates losses, those of undisturbed windows count.
+    Skipped frames are the rig's and were never offered: they are no loss. Refused frames were offered, and are lost. If
+    the trial has enough undisturbed windows, only their losses count.
     """
 
     def __init__(self, measurer: LoadMeasurer) -> None:
@@ -188,17 +188,16 @@ def _outcome(goal: Goal, result: GoalResult) -> GoalOutcome:
     return GoalOutcome(goal, SearchStatus.FOUND, load_fps=round(float(lower)), upper_fps=upper_fps)
 
 
-# How fine a search is worth its time: where the machine disturbs all the time, its result is a lower bound.
-
 COARSE_WIDTH = 0.02
-"""Relative width of such a search. On a host that shared its cores all the time five searches with a width of 0.5 %
-took 45 to 90 s, and their figures differed by a tenth."""
+"""Relative width of a search on a machine that disturbs all the time. On such a host five searches with a width of
+0.5 % took 45 to 90 s, and their figures differed by a tenth."""
 
 
 def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tuple[Goal, ...]:
-    """The goals; with wider bounds and half the trials where the machine disturbs all the time.
+    """The goals; with wider bounds and half the trials if the machine disturbs all the time.
 
-    There too few windows of the trials so far were undisturbed to tell the DUT's loss from the machine's.
+    Then too few windows of the trials so far were undisturbed to tell the DUT's loss from the machine's, and the result
+    is a lower bound anyway.
     """
     seen = [each for trial in so_far if (each := trial.result.undisturbed) is not None]
     windows, undisturbed = sum(each.of for each in seen), sum(each.windows for each in seen)
@@ -215,7 +214,7 @@ def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tup
 
 
 def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[str, ...]:
-    """A note for a search that was coarser than its goals."""
+    """A note if the search was coarser than its goals."""
     widths = {goal.name: goal.relative_width for goal in goals}
     wider = [each.goal.relative_width for each in found if each.goal.relative_width > widths.get(each.goal.name, 1)]
     if not wider:
@@ -229,7 +228,7 @@ def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[st
 
 BURST_SHARE = 0.85
 _BURST_RATES = 4
-"""At which bursts are tried: the first, that by a ceiling measured anew, and lower ones."""
+"""Rates at which bursts are tried: the first, that by a remeasured ceiling, and lower ones."""
 
 _LOWER_BURST = 0.7
 
@@ -278,12 +277,12 @@ class Search:
 
     @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
-        """What the rig itself can do with this traffic, frames/s per direction; None where it cannot be measured.
+        """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
         Args:
-            live: taken down and built again where it has to be measured.
+            live: taken down and rebuilt if the limit has to be measured.
             traffic: what to send.
-            anew: measure it now, whatever was kept of another day.
+            anew: measure it now, even if one is cached.
         """
         return (self._limits_anew if anew else self._limits_of)(live, traffic).ceiling_fps
 
@@ -380,8 +379,8 @@ class Search:
         measurer.watch = None if sessions is None else SessionWatch(sessions)
         loads.begin()
         found = find(measurer, loads.searched)
-        near_the_end = any(at_ceiling(goal, loads.limits.ceiling_fps) for goal in found)
-        if measurer.watch is None and near_the_end and loads.raised_by_remeasuring():
+        ended_at_ceiling = any(at_ceiling(goal, loads.limits.ceiling_fps) for goal in found)
+        if measurer.watch is None and ended_at_ceiling and loads.raised_by_remeasuring():
             found = find(measurer, loads.searched)
         loads.read_again()
         limits = loads.limits
@@ -464,7 +463,7 @@ class Search:
 
 
 def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
-    """What was really measured, as labels; they win over what a test says of itself."""
+    """What was really measured, as labels; they override a test's own."""
     tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
     headers = {"headers": traffic.headers_label} if traffic.headers_label else {}
     return {
