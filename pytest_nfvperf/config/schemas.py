@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.config.sla_file import SlaModel
-from pytest_nfvperf.config.testbed_model import TestbedModel
+from pytest_nfvperf.config.testbed_model import TestbedFile, TestbedModel
+from pytest_nfvperf.config.validate import section_of
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,7 +22,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def testbed_schema() -> dict[str, Any]:
     """Schema of a testbed file."""
-    return {"$schema": _DIALECT, **TestbedModel.model_json_schema(by_alias=True)}
+    return {"$schema": _DIALECT, **section_of(TestbedFile, TestbedModel).model_json_schema(by_alias=True)}
 
 
 testbed_schema.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
 from pytest_nfvperf.config.units import FRAME_RATE, RATIO, UnitError, quantity
-from pytest_nfvperf.config.validate import Strict, validated
+from pytest_nfvperf.config.validate import Strict, VersionedFile, validated
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, parse_document, read_document, show_path
 from pytest_nfvperf.model.display import MISSPELT, did_you_mean, listed
@@ -43,21 +43,13 @@ class RuleModel(Strict):
     source: str = Field(default="", description="where the figures were published", examples=["RHOSO 18, 2025"])
 
 
-class SlaModel(Strict):
+class SlaModel(VersionedFile):
     """An SLA file."""
 
     model_config = ConfigDict(title="pytest_nfvperf SLA file")
 
-    schema_: Annotated[Literal[1], Field(alias="schema", description="version of this format", examples=[1])]
     name: str = Field(default="", description="what the SLA is called in reports")
     rules: tuple[RuleModel, ...] = Field(description="each judged by itself", min_length=1)
-
-    @field_validator("schema_", mode="before")
-    @classmethod
-    def _known_version(cls, value: Any) -> Any:
-        if value is not True and value == 1:
-            return value
-        raise ValueError(f"this is schema {value!r}, but only schema 1 is known: write 'schema: 1'")
 
 
 def load_sla(path: str | Path, shown: str = "") -> Sla:

@@ -1,531 +1,218 @@
-"""The testbed file as pydantic reads it. The pages on the testbed file, TRex and BGP say what the keys mean."""
+"""The shape of a testbed file as data classes; how it becomes a Testbed, and a Testbed a file again.
+
+The keys of most sections are described by the data classes of the model that hold them (``model/testbed``).
+"""
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
+from pydantic import ConfigDict, Field
 
-from pytest_nfvperf.config.units import BIT_RATE, SIZE, TIME, TIME_NS, shortest
-from pytest_nfvperf.config.validate import Count, Flag, Name, PathText, Strict, Text, as_quantity
-from pytest_nfvperf.config.yaml_file import Document
-from pytest_nfvperf.model.arguments import expanded
-from pytest_nfvperf.model.testbed.lab_cables import normal_pci
-from pytest_nfvperf.model.testbed.ovs_settings import VERSION_NAME
-from pytest_nfvperf.model.testbed.testbed import LabSpeaker, TrexRoute, TrexSpec, TrexStart
-from pytest_nfvperf.model.topology.links import NODE_NAME
+from pytest_nfvperf.config.validate import VersionedFile
+from pytest_nfvperf.config.yaml_file import KeyPath
+from pytest_nfvperf.model.testbed.keys import BitRate, Cpus, Form, Key, LocalPath, VersionName
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
+from pytest_nfvperf.model.testbed.testbed import (
+    CableSpec,
+    CpuPlan,
+    DutBond,
+    DutPort,
+    GeneratorSpec,
+    LabSpeaker,
+    NodeSpec,
+    OvsSpec,
+    StreamsSpec,
+    Testbed,
+)
 
-TREX_DUMMY = "dummy"
-"""An interface that is none, to make a pair."""
-_LONGEST_DELAY_S = 60.0
-
-TcpPort = Annotated[int, Field(strict=True, ge=1, le=65535)]
-PortNumber = Annotated[int, Field(strict=True, ge=0)]
-Seconds = Annotated[
-    float,
-    as_quantity(TIME),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+]+ ?(ns|us|ms|s|min|h)$", "examples": ["500 ms"]}),
-]
-
-
-class TrexRouteModel(Strict):
-    """One entry of ``generator.trex.routes``: ask by ARP for the MAC that a port sends to."""
-
-    port: PortNumber = Field(description="TRex port number", examples=[0])
-    source: Text = Field(description="IPv4 address of the TRex port", examples=["10.0.0.2"])
-    gateway: Text = Field(description="IPv4 address of the DUT on that link", examples=["10.0.0.1"])
-    vlan: Annotated[int, Field(strict=True, ge=1, le=4094)] | None = Field(default=None, description="802.1Q tag")
-
-    @field_validator("source", "gateway")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        try:
-            return str(ipaddress.IPv4Address(value))
-        except ValueError:
-            raise ValueError(f"'{value}' is not an IPv4 address: write e.g. '10.0.0.1'") from None
+LOOPBACK = "127.0.0.1"
+"""Where a TRex server listens that we start."""
 
 
-class TrexStartModel(Strict):
-    """``generator.trex.start``: a server that we start on this machine."""
-
-    path: PathText = Field(description="where TRex is installed; t-rex-64 lies there", examples=["/opt/trex/v3.06"])
-    interfaces: Annotated[tuple[Text, ...], Field(min_length=2)] = Field(
-        description="one for each port, an even number: kernel interfaces, memif ids or PCI addresses",
-        examples=[["veth0", "veth1"]],
-    )
-    driver: Literal["af_packet", "memif", "pci"] = Field(default="af_packet", description="how TRex reaches them")
-    low_end: Flag = Field(default=False, description="share cores: for machines with fewer than three")
-    netns: Name | None = Field(default=None, description="network namespace to run it in", examples=["tgen"])
-
-    @field_validator("interfaces")
-    @classmethod
-    def _pairs(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if len(value) % 2:
-            raise ValueError(f"TRex takes ports in pairs, not {len(value)}: add an interface, or 'dummy'")
-        return tuple(normal_pci(name) or name for name in value)
+def _whole_mib(value: float) -> int:
+    if value % 1:
+        raise ValueError(f"{value * (1 << 20):g} bytes is not a whole number of MiB: write e.g. '1024 MiB'")
+    return int(value)
 
 
-class TrexModel(Strict):
-    """``generator.trex``."""
-
-    rx_delay: Seconds | None = Field(
-        default=None, description="how long frames may be under way before they count as lost", examples=["500 ms"]
-    )
-    rpc_port: TcpPort = Field(default=TrexSpec().rpc_port, description="TCP port that takes requests")
-    event_port: TcpPort = Field(default=TrexSpec().event_port, description="TCP port that publishes events")
-    routes: tuple[TrexRouteModel, ...] = Field(default=(), description="ports that ask for their gateway by ARP")
-    start: TrexStartModel | None = Field(default=None, description="start TRex on this machine")
-
-    @field_validator("rx_delay")
-    @classmethod
-    def _sane_delay(cls, value: float | None) -> float | None:
-        if value is not None and not 0 < value <= _LONGEST_DELAY_S:
-            raise ValueError(f"{value:g} s is outside 0..{_LONGEST_DELAY_S:g} s: write e.g. '500 ms'")
-        return value
-
-
-def trex_spec(model: TrexModel | None) -> TrexSpec:
-    """The section as data; defaults where it is left out."""
-    if model is None:
-        return TrexSpec()
-    start = model.start
-    return TrexSpec(
-        rx_delay_s=TrexSpec().rx_delay_s if model.rx_delay is None else model.rx_delay,
-        rpc_port=model.rpc_port,
-        event_port=model.event_port,
-        routes=tuple(TrexRoute(**dict(route)) for route in model.routes),
-        start=None if start is None else TrexStart(**dict(start)),
-    )
-
-
-def trex_section(spec: TrexSpec) -> dict[str, Any] | None:
-    """The section that reads back to ``spec``; None when there is nothing to say."""
-    plain = TrexSpec()
-    section: dict[str, Any] = {}
-    if spec.rx_delay_s != plain.rx_delay_s:
-        section["rx_delay"] = shortest(spec.rx_delay_s * 1e9, TIME_NS)
-    section |= {
-        key: getattr(spec, key) for key in ("rpc_port", "event_port") if getattr(spec, key) != getattr(plain, key)
-    }
-    if spec.routes:
-        section["routes"] = [
-            {
-                "port": route.port,
-                "source": route.source,
-                "gateway": route.gateway,
-                **({} if route.vlan is None else {"vlan": route.vlan}),
-            }
-            for route in spec.routes
-        ]
-    if spec.start is not None:
-        section["start"] = _start(spec.start)
-    return section or None
-
-
-def _start(start: TrexStart) -> dict[str, Any]:
-    section: dict[str, Any] = {"path": start.path, "interfaces": list(start.interfaces), "driver": start.driver}
-    if start.low_end:
-        section["low_end"] = True
-    if start.netns is not None:
-        section["netns"] = start.netns
-    return section
-
-
-# Section ``speakers``: routing daemons that run already.
-
-
-class SpeakerModel(Strict):
-    """One entry of ``speakers``."""
-
-    name: Name = Field(description="what tests and reports call it", examples=["dut"])
-    engine: Literal["frr", "bird"] = Field(description="which daemon it is")
-    socket: PathText = Field(
-        description="frr: the directory of its *.vty sockets; bird: its control socket",
-        examples=["/run/frr", "/run/bird/bird.ctl"],
-    )
-    announces: dict[Text, Text] = Field(
-        default_factory=dict,
-        description="bird: static protocols of its configuration, by the prefix that each has",
-        examples=[{"198.18.0.0/15": "clients"}],
-    )
-
-    @field_validator("announces")
-    @classmethod
-    def _prefixes(cls, value: dict[str, str]) -> dict[str, str]:
-        for prefix in value:
-            try:
-                ipaddress.ip_network(prefix)
-            except ValueError as error:
-                raise ValueError(f"{prefix!r} is not a prefix: {error}") from None
-        return value
-
-
-def check_speakers(speakers: Sequence[SpeakerModel], document: Document) -> None:
-    """ConfigError for a name that is used twice, and for prefixes of an FRR, which needs none to be named."""
-    names = [speaker.name for speaker in speakers]
-    for index, speaker in enumerate(speakers):
-        if speaker.name in names[:index]:
-            raise document.error(f"{speaker.name!r} is used twice", ("speakers", index, "name"))
-        if speaker.announces and speaker.engine == "frr":
-            raise document.error(
-                "FRR announces what it is asked to: leave 'announces' out", ("speakers", index, "announces")
-            )
-
-
-def to_speakers(models: Sequence[SpeakerModel]) -> tuple[LabSpeaker, ...]:
-    """The section as data."""
-    return tuple(LabSpeaker(one.name, one.engine, one.socket, tuple(one.announces.items())) for one in models)
-
-
-def speakers_section(speakers: Sequence[LabSpeaker]) -> list[dict[str, Any]] | None:
-    """The section that reads back to ``speakers``; None when there are none."""
-    return [
-        {
-            "name": speaker.name,
-            "engine": speaker.engine,
-            "socket": speaker.socket,
-            **({"announces": dict(speaker.announces)} if speaker.announces else {}),
-        }
-        for speaker in speakers
-    ] or None
-
-
-# The whole file, from its smallest parts to ``TestbedModel``.
-
-
-_REPRESENTOR = re.compile(r"(c\d+)?(pf\d+)?(vf|sf)?\d+", re.ASCII)
-_MIB = 1 << 20
-
-
-def _number_list(what: str, example: str) -> BeforeValidator:
-    """Reads ``[2, 3]`` as it is, and ``"2-5,8"`` as the kernel writes CPU lists."""
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        numbers: list[int] = []
-        for part in value.split(","):
-            match = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part, re.ASCII)
-            if match is None:
-                raise ValueError(f"'{value}' is not a list of {what}: write {example}")
-            first, last = int(match[1]), int(match[2] or match[1])
-            if last < first:
-                raise ValueError(f"'{part.strip()}' runs backwards: write '{last}-{first}'")
-            numbers += range(first, last + 1)
-        return numbers
-
-    return BeforeValidator(read)
-
-
-def _scalar_text(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-Cpu = Annotated[int, Field(strict=True, ge=0, le=8191)]
-
-
-def _numbers_schema(minimum: int, examples: list[Any]) -> WithJsonSchema:
-    ranges = r"^\s*\d+(-\d+)?(\s*,\s*\d+(-\d+)?)*\s*$"
-    numbers = {"type": "array", "items": {"type": "integer", "minimum": minimum}}
-    return WithJsonSchema({"anyOf": [numbers, {"type": "string", "pattern": ranges}], "examples": examples})
-
-
-Cpus = Annotated[tuple[Cpu, ...], _number_list("CPUs", "[2, 3] or '2-5,8'"), _numbers_schema(0, [[2, 3], "2-5,8"])]
-Ports = Annotated[
-    tuple[TcpPort, ...],
-    _number_list("ports", "[5201, 5202] or '5201-5264'"),
-    _numbers_schema(1, ["5201-5264", [5201, 5202]]),
-]
-VersionName = Annotated[str, Field(pattern=VERSION_NAME)]
-NodeName = Annotated[str, Field(pattern=f"^{NODE_NAME}$")]
-BitRate = Annotated[
-    float,
-    as_quantity(BIT_RATE),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+]+ ?[kMGT]?bps$", "examples": ["100 Gbps"]}),
-]
-Size = Annotated[
-    float,
-    as_quantity(SIZE),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+]+ ?([KMG]iB|bytes)$", "examples": ["1024 MiB"]}),
-]
-ConfigText = Annotated[str, BeforeValidator(_scalar_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
-
-
-class TuningModel(Strict):
-    """``dut.ovs.tuning``: of the userspace datapath; what is left out is OVS's own."""
-
-    emc_insert_inv_prob: Annotated[int, Field(strict=True, ge=0)] | None = Field(
-        default=None, description="one of so many new flows enters the exact-match cache; 0: none", examples=[100]
-    )
-    smc: Flag | None = Field(default=None, description="signature-match cache (smc-enable)")
-    tx_flush_interval_us: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = Field(
-        default=None, description="how long frames may wait for a batch to fill, us (tx-flush-interval)"
-    )
-    rxq_assign: Literal["cycles", "roundrobin", "group"] | None = Field(
-        default=None, description="how receive queues are dealt out to PMD threads (pmd-rxq-assign)"
-    )
-    auto_lb: Flag | None = Field(default=None, description="move queues of unequally busy PMD threads (pmd-auto-lb)")
-    pmd_sleep_max_us: Annotated[int, Field(strict=True, ge=0, le=10_000)] | None = Field(
-        default=None, description="how long an idle PMD thread may sleep, us (pmd-sleep-max)", examples=[50]
-    )
-    rxq: Count | None = Field(default=None, description="receive queues of each port")
-    rxq_affinity: dict[Name, Text] = Field(
-        default_factory=dict, description="CPUs of a port's queues", examples=[{"dpdk0": "0:3,1:5"}]
-    )
-
-
-class OvsModel(Strict):
+@dataclass(frozen=True, slots=True)
+class OvsSection(OvsSpec):
     """``dut.ovs``: how to get the DUT's OVS."""
 
-    instance: Literal["private", "system"] = Field(
-        default="private", description="private: ours; system: used as it runs"
-    )
-    prefix: PathText | None = Field(
-        default=None,
-        description="prefix or root of an OVS installation, or a name of `nfvperf ovs list`; else the distribution's",
-        examples=["/opt/ovs-3.3.4", "debian:trixie"],
-    )
-    datapath: Literal["dpdk", "netdev", "system"] = Field(
-        default="dpdk", description="netdev: userspace without DPDK; system: kernel"
-    )
-    pmd_cpus: Cpus = Field(default=(), description="CPUs of the poll-mode threads")
-    other_config: dict[Text, ConfigText] = Field(
-        default_factory=dict, description="Open_vSwitch other_config, added to ours"
-    )
-    run_dir: PathText | None = Field(
-        default=None, description="of a system instance: where its sockets are", examples=["/run/openvswitch"]
-    )
-    hw_offload: Flag = Field(default=False, description="flows shall be in the NIC (other_config:hw-offload)")
-    tc_policy: Literal["none", "skip_sw", "skip_hw"] | None = Field(
-        default=None, description="other_config:tc-policy, OVS's own without"
-    )
-    tuning: TuningModel | None = Field(default=None, description="of the userspace datapath")
+    pmd_cpus: Annotated[Cpus, Key("CPUs of the poll-mode threads")] = ()
 
 
-class PortModel(Strict):
-    """One entry of ``dut.ports``."""
-
-    name: Name = Field(description="name of the port in OVS", examples=["dpdk0"])
-    kind: Literal["vhost-user", "pci", "interface"] | None = Field(
-        default=None, description="follows from pci or interface; vhost-user without"
-    )
-    pci: Text | None = Field(
-        default=None, description="PCI address, of domain 0 without one", examples=["0000:3b:00.0"]
-    )
-    interface: Text | None = Field(default=None, description="kernel interface", examples=["ens1f0"])
-    rxq: Count = Field(default=1, description="receive queues")
-    rx_descriptors: Count | None = Field(
-        default=None, description="receive ring, a power of 2 up to 4096", examples=[2048]
-    )
-    tx_descriptors: Count | None = Field(
-        default=None, description="transmit ring, a power of 2 up to 4096", examples=[2048]
-    )
-    mtu: Annotated[int, Field(strict=True, ge=68, le=9702)] | None = Field(
-        default=None, description="bytes without Ethernet header and FCS", examples=[1500]
-    )
-    line_rate: BitRate | None = Field(default=None, description="layer-1 bit rate", examples=["100 Gbps"])
-    driver: Literal["kernel", "af_packet", "af_xdp"] | None = Field(
-        default=None, description="how OVS reads an interface; af_packet on datapath dpdk, else kernel"
-    )
-    representor: Annotated[str, BeforeValidator(_scalar_text)] | None = Field(
-        default=None, description="of a PCI device: 0, vf2, pf0vf1, sf3", examples=["vf0"]
-    )
-    model: Text | None = Field(
-        default=None, description="the NIC's name in SLA selectors and reports", examples=["ConnectX-6 Dx"]
-    )
-    node: NodeName | None = Field(default=None, description="the node that has it", examples=["node1"])
-
-    @field_validator("representor")
-    @classmethod
-    def _one_representor(cls, value: str | None) -> str | None:
-        if value is None or _REPRESENTOR.fullmatch(value):
-            return value
-        raise ValueError(f"'{value}' is not one representor: write e.g. 0, vf2, pf0vf1 or sf3, and a port for each")
-
-    @field_validator("pci")
-    @classmethod
-    def _pci_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        address = normal_pci(value)
-        if address is None:
-            raise ValueError(f"'{value}' is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0'")
-        return address
-
-    @field_validator("rx_descriptors", "tx_descriptors")
-    @classmethod
-    def _ring_size(cls, value: int | None) -> int | None:
-        if value is not None and (value > 4096 or value & (value - 1)):
-            raise ValueError(f"{value} is not a ring size: OVS takes powers of 2 from 1 to 4096, e.g. 2048")
-        return value
-
-
-class BondModel(Strict):
-    """One entry of ``dut.bonds``."""
-
-    name: Name = Field(description="name of the bond in OVS", examples=["bond0"])
-    members: tuple[Text, ...] = Field(description="names of dut.ports, two or more", examples=[["dpdk0", "dpdk1"]])
-    mode: Literal["active-backup", "balance-slb", "balance-tcp"] = Field(default="active-backup")
-    lacp: Literal["off", "active", "passive"] = Field(default="off")
-
-
-class DutModel(Strict):
+@dataclass(frozen=True, slots=True)
+class DutSection:
     """``dut``: what is measured."""
 
-    ovs: OvsModel = Field(default_factory=OvsModel)
-    ports: tuple[PortModel, ...] = Field(default=(), description="ports that generator ports are cabled to")
-    bonds: tuple[BondModel, ...] = Field(default=(), description="ports that are one port of the bridge")
+    ovs: Annotated[OvsSection, Key()] = field(default_factory=OvsSection)
+    ports: Annotated[tuple[DutPort, ...], Key("ports that generator ports are cabled to")] = ()
+    bonds: Annotated[tuple[DutBond, ...], Key("ports that are one port of the bridge")] = ()
 
 
-class GeneratorModel(Strict):
+@dataclass(frozen=True, slots=True)
+class GeneratorSection(GeneratorSpec):
     """``generator``: what sends and receives."""
 
-    engine: Literal["embedded", "trex", "replay"] = Field(
-        default="embedded", description="replay: answers with a recording, without any hardware"
-    )
-    server: Text | None = Field(default=None, description="host of the TRex server", examples=["tgen1"])
-    client: PathText | None = Field(
-        default=None, description="directory of the TRex client", examples=["/opt/trex/v3.06"]
-    )
-    ports: tuple[Annotated[int, Field(strict=True, ge=0)], ...] = Field(
-        default=(0, 1), description="the engine's port numbers"
-    )
-    force: Flag = Field(default=False, description="take TRex ports that someone else holds")
-    devices: tuple[Text, ...] = Field(
-        default=(),
-        description="of the embedded engine: a kernel interface or PCI address for each of ports",
-        examples=[["ens2f0", "ens2f1"]],
-    )
-    cpus: Cpus = Field(default=(), description="CPUs of the embedded generator's polling threads")
-    recording: PathText | None = Field(
-        default=None, description="what engine 'replay' answers with; relative to this file", examples=["bug.jsonl"]
-    )
-    trex: TrexModel | None = Field(default=None, description="what only TRex has")
-
-    @field_validator("devices")
-    @classmethod
-    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(normal_pci(device) or device for device in value)
-
-    @field_validator("engine", mode="before")
-    @classmethod
-    def _of_frames(cls, value: Any) -> Any:
-        if value != "iperf3":
-            return value
-        raise ValueError(
-            "iperf3 sends streams, whose load is their own: it cannot search for loss. Write it as "
-            "'streams: {engine: iperf3}', and here embedded, trex or replay for frames"
-        )
+    cpus: Annotated[Cpus, Key("CPUs of the embedded generator's polling threads")] = ()
 
 
-class CpusModel(Strict):
-    """``cpus``: which CPU belongs to whom. Planned from the machine where it is not given."""
-
-    housekeeping: Cpus = Field(default=(), description="pytest, OVS's main thread, all that does not poll")
-    pmd: Cpus = Field(default=(), description="as dut.ovs.pmd_cpus")
-    generator: Cpus = Field(default=(), description="as generator.cpus")
-    vnf: Cpus = Field(default=(), description="VNFs that are processes, one a VNF")
-
-
-class VnfModel(Strict):
+@dataclass(frozen=True, slots=True)
+class VnfSection:
     """``vnf``: what runs VNFs that do not say it themselves."""
 
-    kind: Literal["loop", "testpmd", "qemu"] | None = Field(
-        default=None, description="testpmd where each VNF has a CPU of its own, else loop"
-    )
+    kind: Annotated[
+        Annotated[str, Form(words=("loop", "testpmd", "qemu"))] | None,
+        Key("testpmd where each VNF has a CPU of its own, else loop"),
+    ] = None
 
 
-class StreamsModel(Strict):
-    """``streams``: what sends TCP and UDP between namespaces."""
-
-    engine: Literal["iperf3"] = Field(default="iperf3")
-    path: PathText | None = Field(
-        default=None, description="of its program, relative to this file; else looked for", examples=["/opt/bin/iperf3"]
-    )
-    ports: Ports = Field(default=(), description="of which a server takes the first that is free; else 5201-5264")
-    client_cpus: Cpus = Field(default=(), description="CPUs of the end that connects; else all of the testbed's")
-    server_cpus: Cpus = Field(default=(), description="CPUs of the end that listens; else all of the testbed's")
-
-
-class NodeModel(Strict):
-    """One entry of ``nodes``: what is left out is as in ``dut.ovs``."""
-
-    ovs: VersionName | None = Field(default=None, description="a name of the file's section ovs", examples=["old"])
-    datapath: Literal["dpdk", "netdev", "system"] | None = None
-    cpus: Cpus = Field(default=(), description="CPUs of its poll-mode threads; of all nodes, or of none")
-    tuning: TuningModel | None = Field(default=None, description="stronger than dut.ovs.tuning")
-    underlay: Text | None = Field(
-        default=None, description="the port of dut.ports whose cable leads to the other nodes", examples=["up1"]
-    )
-    ssh: Annotated[str, Field(pattern=r"^[^\s/-][^\s/]*$")] | None = Field(
-        default=None, description="the host that it is on, as ssh knows it; else this machine", examples=["root@dut2"]
-    )
-    python: Annotated[str, Field(pattern=r"^[^\s]+$")] | None = Field(
-        default=None,
-        description="interpreter there that has this package; else python3",
-        examples=["/opt/nfv/bin/python"],
-    )
-    ssh_config: Annotated[str, Field(pattern=r"^[^\s]+$"), AfterValidator(expanded)] | None = Field(
-        default=None, description="file for ssh -F, relative to this file; else the user's own", examples=["lab.ssh"]
-    )
-
-
-class UnderlayModel(Strict):
+@dataclass(frozen=True, slots=True)
+class UnderlaySection:
     """``underlay``: what joins nodes."""
 
-    line_rate: Annotated[BitRate, Field(gt=0)] | None = Field(
-        default=None, description="layer-1 bit rate: no more is offered than it carries", examples=["10 Gbps"]
-    )
+    line_rate_bps: Annotated[
+        Annotated[BitRate, Field(gt=0)] | None,
+        Key("layer-1 bit rate: no more is offered than it carries", "10 Gbps", written="line_rate"),
+    ] = None
 
 
-class TestbedModel(Strict):
+@dataclass(frozen=True, slots=True)
+class TestbedFile:
+    """A testbed file."""
+
+    __test__ = False
+
+    name: Annotated[
+        str,
+        Form(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]+$", longest=100),
+        Key(example="r650-cx6"),
+    ]
+    dut: Annotated[DutSection, Key()] = field(default_factory=DutSection)
+    generator: Annotated[GeneratorSection, Key()] = field(default_factory=GeneratorSection)
+    links: Annotated[
+        tuple[tuple[str, str], ...], Key("cables: [generator.PORT, dut.NAME]", [["generator.0", "dut.dpdk0"]])
+    ] = ()
+    cpus: Annotated[CpuPlan, Key()] = field(default_factory=CpuPlan)
+    vnf: Annotated[VnfSection, Key()] = field(default_factory=VnfSection)
+    streams: Annotated[StreamsSpec, Key()] = field(default_factory=StreamsSpec)
+    speakers: Annotated[tuple[LabSpeaker, ...], Key("routing daemons that run already")] = ()
+    ovs: Annotated[
+        tuple[tuple[VersionName, LocalPath], ...],
+        Form(mapping=True),
+        Key(
+            "more versions of Open vSwitch, for tests that ask for one by name: a prefix or root, relative to this "
+            "file, 'installed', or a name of `nfvperf ovs list`",
+            {"old": "debian:bullseye", "new": "/opt/ovs-3.3.4"},
+        ),
+    ] = ()
+    nodes: Annotated[
+        tuple[NodeSpec, ...],
+        Form(mapping=True),
+        Key("of topologies with several nodes: what each node is, by its name"),
+    ] = ()
+    underlay: Annotated[UnderlaySection, Key()] = field(default_factory=UnderlaySection)
+    hugepages_mib: Annotated[
+        int,
+        Form(unit="MiB", check=_whole_mib),
+        Key("hugepage memory of the run", "1024 MiB", written="hugepages"),
+    ] = 0
+    discovered: Annotated[bool, Key("written by the tool for a testbed found without a file")] = False
+
+
+class TestbedModel(VersionedFile):
     """A testbed file."""
 
     __test__ = False
     model_config = ConfigDict(title="pytest_nfvperf testbed file")
 
-    schema_: Annotated[Literal[1], Field(alias="schema", description="version of this format", examples=[1])]
-    name: Annotated[
-        str,
-        Field(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]+$", max_length=100, examples=["r650-cx6"]),
-    ]
-    dut: DutModel = Field(default_factory=DutModel)
-    generator: GeneratorModel = Field(default_factory=GeneratorModel)
-    links: tuple[tuple[Text, Text], ...] = Field(
-        default=(), description="cables: [generator.PORT, dut.NAME]", examples=[[["generator.0", "dut.dpdk0"]]]
-    )
-    cpus: CpusModel = Field(default_factory=CpusModel)
-    vnf: VnfModel = Field(default_factory=VnfModel)
-    streams: StreamsModel = Field(default_factory=StreamsModel)
-    speakers: tuple[SpeakerModel, ...] = Field(default=(), description="routing daemons that run already")
-    ovs: dict[VersionName, PathText] = Field(
-        default_factory=dict,
-        description="more versions of Open vSwitch, for tests that ask for one by name: a prefix or root, relative to "
-        "this file, 'installed', or a name of `nfvperf ovs list`",
-        examples=[{"old": "debian:bullseye", "new": "/opt/ovs-3.3.4"}],
-    )
-    nodes: dict[NodeName, NodeModel] = Field(
-        default_factory=dict, description="of topologies with several nodes: what each node is, by its name"
-    )
-    underlay: UnderlayModel = Field(default_factory=UnderlayModel)
-    hugepages: Size | None = Field(default=None, description="hugepage memory of the run", examples=["1024 MiB"])
-    discovered: Flag = Field(default=False, description="written by the tool for a testbed found without a file")
 
-    @field_validator("schema_", mode="before")
-    @classmethod
-    def _known_version(cls, value: Any) -> Any:
-        if value is not True and value == 1:
-            return value
-        raise ValueError(f"this is schema {value!r}, but only schema 1 is known: write 'schema: 1'")
+def to_testbed(file: TestbedFile, folder: Path) -> Testbed:
+    """The testbed. ``folder``: what paths of the file count from."""
 
-    @field_validator("hugepages")
-    @classmethod
-    def _whole_mib(cls, value: float | None) -> float | None:
-        if value is not None and value % _MIB:
-            raise ValueError(f"{value:g} bytes is not a whole number of MiB: write e.g. '1024 MiB'")
-        return value
+    def from_folder(path: str | None) -> str | None:
+        return None if path is None else str(folder / path)
+
+    def place(where: str) -> str:
+        """A path, or a name without a slash, which is looked up later."""
+        return str(folder / where) if "/" in where else where
+
+    ovs, generator, streams = file.dut.ovs, file.generator, file.streams
+    claims = {claim.owner: claim.cpus for claim in reversed(cpu_claims(file))}
+    versions = tuple(NamedOvs(name, place(where)) for name, where in file.ovs)
+    server = generator.server or (LOOPBACK if generator.trex.start else None)
+    return Testbed(
+        name=file.name,
+        ovs=OvsSpec(**{**_copied(OvsSpec, ovs), "versions": versions}),
+        cpus=CpuPlan(**claims),
+        ports=file.dut.ports,
+        generator=GeneratorSpec(
+            **{
+                **_copied(GeneratorSpec, generator),
+                "server": server,
+                "recording": from_folder(generator.recording),
+            }
+        ),
+        links=tuple(CableSpec(a.removeprefix("generator."), b.removeprefix("dut.")) for a, b in file.links),
+        hugepages_mib=file.hugepages_mib,
+        discovered=file.discovered,
+        vnf_kind=file.vnf.kind,
+        streams=replace(streams, path=streams.path and place(streams.path)),
+        speakers=file.speakers,
+        nodes=tuple(replace(node, ssh_config=from_folder(node.ssh_config)) for node in file.nodes),
+        underlay_line_rate_bps=file.underlay.line_rate_bps,
+        bonds=file.dut.bonds,
+    )
+
+
+def to_file(testbed: Testbed) -> TestbedFile:
+    """The file that reads back to an equal testbed."""
+    # A cable names the bare ports. Somebody may already have written the prefix.
+    links = ((link.generator.removeprefix("generator."), link.dut.removeprefix("dut.")) for link in testbed.links)
+    return TestbedFile(
+        name=testbed.name,
+        dut=DutSection(OvsSection(**_copied(OvsSpec, testbed.ovs)), testbed.ports, testbed.bonds),
+        generator=GeneratorSection(**_copied(GeneratorSpec, testbed.generator)),
+        links=tuple((f"generator.{generator}", f"dut.{dut}") for generator, dut in links),
+        cpus=testbed.cpus,
+        vnf=VnfSection(testbed.vnf_kind),
+        streams=testbed.streams,
+        speakers=testbed.speakers,
+        ovs=tuple((version.name, version.where) for version in testbed.ovs.versions),
+        nodes=testbed.nodes,
+        underlay=UnderlaySection(testbed.underlay_line_rate_bps),
+        hugepages_mib=testbed.hugepages_mib,
+        discovered=testbed.discovered,
+    )
+
+
+def _copied(kind: type[Any], data: Any) -> dict[str, Any]:
+    return {each.name: getattr(data, each.name) for each in fields(kind)}
+
+
+@dataclass(frozen=True)
+class CpuClaim:
+    """One owner's claim on CPUs, and the key it is under."""
+
+    owner: str
+    cpus: tuple[int, ...]
+    path: KeyPath
+
+
+def cpu_claims(file: TestbedFile) -> tuple[CpuClaim, ...]:
+    """Who claims which CPUs. Keys that mean the same owner are separate claims."""
+    return tuple(claim for claim in _all_claims(file) if claim.cpus)
+
+
+def _all_claims(file: TestbedFile) -> Iterator[CpuClaim]:
+    for owner in fields(CpuPlan):
+        yield CpuClaim(owner.name, getattr(file.cpus, owner.name), ("cpus", owner.name))
+    yield CpuClaim("pmd", file.dut.ovs.pmd_cpus, ("dut", "ovs", "pmd_cpus"))
+    # Nodes on other machines have CPUs of those.
+    yield CpuClaim("pmd", tuple(cpu for node in file.nodes if node.ssh is None for cpu in node.cpus), ("nodes",))
+    yield CpuClaim("generator", file.generator.cpus, ("generator", "cpus"))

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from pytest_nfvperf.config.testbed_checks import SysfsNuma, usable_cores
-from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
+from pytest_nfvperf.config.testbed_file import SysfsNuma, load_testbed, parse_testbed, usable_cores
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,

@@ -9,18 +9,11 @@ import pytest
 
 from pytest_nfvperf.config.sla_file import load_sla, parse_sla
 from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
-from pytest_nfvperf.config.testbed_model import (
-    BondModel,
-    CpusModel,
-    DutModel,
-    GeneratorModel,
-    OvsModel,
-    PortModel,
-    SpeakerModel,
-    TestbedModel,
-)
+from pytest_nfvperf.config.testbed_model import DutSection, GeneratorSection, OvsSection, TestbedFile, TestbedModel
+from pytest_nfvperf.config.validate import section_of
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutBond, DutPort, LabSpeaker
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
@@ -72,7 +65,10 @@ def test_there_is_something_to_test():
     assert len(list(blocks())) >= 6
 
 
-MODELS = (TestbedModel, DutModel, OvsModel, PortModel, BondModel, GeneratorModel, CpusModel, SpeakerModel)
+MODELS = (
+    section_of(TestbedFile, TestbedModel),
+    *map(section_of, (DutSection, OvsSection, DutPort, DutBond, GeneratorSection, CpuPlan, LabSpeaker)),
+)
 SLA_PAGE = (ROOT / "docs/reference/sla-language.md").read_text(encoding="utf-8")
 TESTBED_PAGE = (ROOT / "docs/reference/testbed-file.md").read_text(encoding="utf-8")
 

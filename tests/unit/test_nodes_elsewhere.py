@@ -24,7 +24,6 @@ from pytest_nfvperf.model.testbed.testbed import (
     CpuPlan,
     Dut,
     DutPort,
-    FarHost,
     GeneratorSpec,
     NodeSpec,
     OvsSpec,
@@ -48,7 +47,7 @@ BED = Testbed(
     (port("up1", "node1"), port("right", "node2"), port("left", "node1"), port("up2", "node2")),
     GeneratorSpec(devices=("g0", "g1")),
     (CableSpec("0", "right"), CableSpec("1", "left")),
-    nodes=(NodeSpec("node1", underlay="up1"), NodeSpec("node2", underlay="up2", host=FarHost("root@dut2"))),
+    nodes=(NodeSpec("node1", underlay="up1"), NodeSpec("node2", underlay="up2", ssh="root@dut2")),
 )
 
 

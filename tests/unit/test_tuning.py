@@ -129,3 +129,21 @@ def test_a_testbed_file_has_it_and_gets_it_back() -> None:
 def test_a_slip_in_a_testbed_file_is_named() -> None:
     with pytest.raises(ConfigError, match="smc_enable"):
         parse_testbed(FILE.replace("smc:", "smc_enable:"), cores=8)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("emc_insert_inv_prob", 2**32, "must be at most 4294967295, not 4294967296"),
+        ("tx_flush_interval_us", 2_000_000, "must be at most 1000000, not 2000000"),
+        ("pmd_sleep_max_us", -1, "must be at least 0, not -1"),
+        ("rxq", 0, "must be at least 1, not 0"),
+        ("rxq_assign", "best", "must be cycles or roundrobin or group, not 'best'"),
+    ],
+)
+def test_what_cannot_be_in_a_testbed_file_names_file_and_key(key: str, value: object, message: str) -> None:
+    for section in ("dut: {ovs: {tuning: %s}}", "nodes: {node1: {tuning: %s}}"):
+        path = "dut.ovs" if section.startswith("dut") else "nodes.node1"
+        with pytest.raises(ConfigError) as caught:
+            parse_testbed(f"schema: 1\nname: x\n{section % f'{{{key}: {value}}}'}\n", "lab.yaml", cores=8)
+        assert str(caught.value) == f"lab.yaml:3: {path}.tuning.{key}: {message}"

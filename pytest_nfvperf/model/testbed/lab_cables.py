@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.keys import normal_pci
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed, node_spec
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology, standing_on
-
-_PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +34,6 @@ class CabledEnd:
 def is_pci(device: str) -> bool:
     """True for a PCI address, False for the name of a kernel interface."""
     return normal_pci(device) is not None
-
-
-def normal_pci(address: str) -> str | None:
-    """A PCI address as sysfs has it, however it was written: ``3B:00.0`` is ``0000:3b:00.0``; None for none."""
-    match = _PCI.fullmatch(address)
-    return None if match is None else f"{int(match[1] or '0', 16):04x}:{match[2].lower()}"
 
 
 def is_lab(testbed: Testbed) -> bool:
@@ -114,7 +106,7 @@ def bed_of_node(testbed: Testbed, name: str) -> Testbed:
     ports = tuple(port for port in testbed.ports if port.node == name)
     own = {port.name for port in ports}
     links = tuple(cable for cable in testbed.links if cable.dut.removeprefix("dut.") in own)
-    own_spec = tuple(replace(node, host=None) for node in testbed.nodes if node.name == name)
+    own_spec = tuple(replace(node, ssh=None) for node in testbed.nodes if node.name == name)
     return replace(testbed, ports=ports, links=links, nodes=own_spec)
 
 

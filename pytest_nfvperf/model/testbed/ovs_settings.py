@@ -9,10 +9,11 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, Allowed, checked, optional, several
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.testbed.keys import VERSION_NAME, Count, Form, Key, Name
 from pytest_nfvperf.model.topology.topology import Topology
 
 RXQ_ASSIGNMENTS = ("cycles", "roundrobin", "group")
@@ -33,6 +34,7 @@ _OLD_SLEEP = ("pmd-maxsleep", (3, 1), (3, 2))
 """OVS 3.1 alone called it so."""
 
 
+_MOST = {"emc_insert_inv_prob": 2**32 - 1, "tx_flush_interval_us": 1_000_000, _SLEEP: 10_000}
 _PAIRS = Allowed("pairs of texts, such as (('p0', '0:3,1:5'),)", several(several(TEXT, 2, 2)).accepts)
 _COUNT = optional(INTEGER)
 
@@ -55,26 +57,33 @@ class Tuning:
     """Settings of the userspace datapath; None: OVS's own default.
 
     Attributes:
-        emc_insert_inv_prob: one of so many new flows enters the exact-match cache (OVS's default: 100); 0: none.
-        smc: the signature-match cache.
-        tx_flush_interval_us: how long frames may wait for a batch to fill, us.
-        rxq_assign: how receive queues are dealt out to PMD threads: cycles, roundrobin or group.
-        auto_lb: move receive queues when PMD threads are unequally busy.
-        pmd_sleep_max_us: an idle PMD thread sleeps up to so long, us; 0: never.
-        rxq: receive queues of each port.
         rxq_affinity: CPUs of a port's queues: ``(("p0", "0:3,1:5"), ...)``.
         rx_descriptors, tx_descriptors: rings of physical ports.
         other_config: any further keys of Open_vSwitch other_config, as they are.
     """
 
-    emc_insert_inv_prob: int | None = None
-    smc: bool | None = None
-    tx_flush_interval_us: int | None = None
-    rxq_assign: str | None = None
-    auto_lb: bool | None = None
-    pmd_sleep_max_us: int | None = None
-    rxq: int | None = None
-    rxq_affinity: tuple[tuple[str, str], ...] = ()
+    emc_insert_inv_prob: Annotated[
+        Annotated[int, Form(least=0, most=_MOST["emc_insert_inv_prob"])] | None,
+        Key("one of so many new flows enters the exact-match cache (OVS's default: 100); 0: none", 100),
+    ] = None
+    smc: Annotated[bool | None, Key("signature-match cache (smc-enable)")] = None
+    tx_flush_interval_us: Annotated[
+        Annotated[int, Form(least=0, most=_MOST["tx_flush_interval_us"])] | None,
+        Key("how long frames may wait for a batch to fill, us (tx-flush-interval)"),
+    ] = None
+    rxq_assign: Annotated[
+        Annotated[str, Form(words=RXQ_ASSIGNMENTS)] | None,
+        Key("how receive queues are distributed to PMD threads (pmd-rxq-assign)"),
+    ] = None
+    auto_lb: Annotated[bool | None, Key("move queues of unequally busy PMD threads (pmd-auto-lb)")] = None
+    pmd_sleep_max_us: Annotated[
+        Annotated[int, Form(least=0, most=_MOST[_SLEEP])] | None,
+        Key("how long an idle PMD thread may sleep, us (pmd-sleep-max); 0: never", 50),
+    ] = None
+    rxq: Annotated[Count | None, Key("receive queues of each port")] = None
+    rxq_affinity: Annotated[
+        tuple[tuple[Name, str], ...], Form(mapping=True), Key("CPUs of a port's queues", {"dpdk0": "0:3,1:5"})
+    ] = ()
     rx_descriptors: int | None = None
     tx_descriptors: int | None = None
     other_config: tuple[tuple[str, str], ...] = ()
@@ -84,7 +93,7 @@ class Tuning:
             raise ArgumentError(f"rxq_assign must be {', '.join(RXQ_ASSIGNMENTS)}, not {self.rxq_assign!r}")
         if self.rxq is not None and self.rxq < 1:
             raise ArgumentError(f"rxq must be 1 or more, not {self.rxq}")
-        for name, most in (("emc_insert_inv_prob", 2**32 - 1), ("tx_flush_interval_us", 1_000_000), (_SLEEP, 10_000)):
+        for name, most in _MOST.items():
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
                 raise ArgumentError(f"{name} must be 0..{most}, not {value}")
@@ -250,7 +259,6 @@ def with_arguments(ours: str, users: str) -> str:
 
 INSTALLED = "installed"
 """As a place of a version: the distribution's package on this machine."""
-VERSION_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,28 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, one, optional, several
+from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, expanded, one, optional, several
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.testbed.keys import (
+    BitRate,
+    ConfigText,
+    Count,
+    Cpus,
+    Datapath,
+    Devices,
+    Form,
+    Ipv4,
+    Key,
+    LocalPath,
+    Mtu,
+    Name,
+    NodeName,
+    PciAddress,
+    PortNumber,
+    Prefix,
+    Representor,
+    RingSize,
+    TcpPort,
+    TcpPorts,
+    TrexDelay,
+    TrexInterfaces,
+    VersionName,
+)
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT, NamedOvs, Tuning
 from pytest_nfvperf.model.topology.topology import Topology
+
+_STREAMS_INSTEAD = (
+    "iperf3 sends streams, whose load is their own: it cannot search for loss. Write it as "
+    "'streams: {engine: iperf3}', and here embedded, trex or replay for frames"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CpuPlan:
-    """Which CPU belongs to whom. CPU numbers as the kernel counts them.
+    """Which CPU belongs to whom. Planned from the machine where it is not given.
 
-    ``housekeeping``: pytest, OVS's main thread, handlers, everything that does not poll.
-    ``pmd``: OVS poll-mode threads. ``generator``: polling threads of the embedded generator.
-    ``vnf``: testpmd VNFs, empty when VNFs run inside the generator's loop.
     On machines of two cores housekeeping and generator share one.
     """
 
-    housekeeping: tuple[int, ...]
-    pmd: tuple[int, ...]
-    generator: tuple[int, ...]
-    vnf: tuple[int, ...] = ()
+    housekeeping: Annotated[Cpus, Key("pytest, OVS's main thread, all that does not poll")] = ()
+    pmd: Annotated[Cpus, Key("as dut.ovs.pmd_cpus")] = ()
+    generator: Annotated[Cpus, Key("as generator.cpus")] = ()
+    vnf: Annotated[Cpus, Key("VNFs that are processes, one a VNF")] = ()
 
     @property
     def shared(self) -> tuple[int, ...]:
@@ -39,158 +67,189 @@ class CpuPlan:
 class OvsSpec:
     """How to get the DUT's OVS.
 
-    ``instance``: "private" (ours, started and removed) or "system" (used as is).
-    ``prefix``: of an installation (``/opt/ovs-3.3.4``), or a root; None for the distribution's package. As written in
-    a testbed file it may also be the name of a version that ``nfvperf ovs list`` has.
-    ``datapath``: "dpdk", "netdev" (userspace without DPDK) or "system" (kernel module).
-    ``other_config``: Open_vSwitch other_config keys added to ours.
-    ``run_dir``: of a system instance, where its sockets are; None for /run/openvswitch.
-    ``hw_offload``: flows shall be in the NIC (``hw-offload``, ovs-vswitchd.conf.db(5)).
-    ``tc_policy``: "none", "skip_sw" or "skip_hw" (``tc-policy``); None leaves OVS's own.
-    ``tuning``: of the userspace datapath, where a test asks for nothing else.
-    ``versions``: other installations, by the names that tests ask for them.
+    Attributes:
+        versions: other installations, by the names that tests ask for them.
     """
 
-    instance: str = "private"
-    prefix: str | None = None
-    datapath: str = "dpdk"
-    other_config: tuple[tuple[str, str], ...] = ()
-    run_dir: str | None = None
-    hw_offload: bool = False
-    tc_policy: str | None = None
-    tuning: Tuning = OVS_DEFAULT
+    instance: Annotated[
+        str, Form(words=("private", "system")), Key("private: ours, started and removed; system: used as it runs")
+    ] = "private"
+    prefix: Annotated[
+        LocalPath | None,
+        Key(
+            "prefix or root of an OVS installation, or a name of `nfvperf ovs list`, such as debian:trixie; else the "
+            "distribution's",
+            "/opt/ovs-3.3.4",
+        ),
+    ] = None
+    datapath: Annotated[Datapath, Key("netdev: userspace without DPDK; system: kernel")] = "dpdk"
+    other_config: Annotated[
+        tuple[tuple[str, ConfigText], ...], Form(mapping=True), Key("Open_vSwitch other_config, added to ours")
+    ] = ()
+    run_dir: Annotated[
+        LocalPath | None,
+        Key("of a system instance: where its sockets are; else /run/openvswitch", "/run/openvswitch"),
+    ] = None
+    hw_offload: Annotated[bool, Key("flows shall be in the NIC (other_config:hw-offload)")] = False
+    tc_policy: Annotated[
+        Annotated[str, Form(words=("none", "skip_sw", "skip_hw"))] | None,
+        Key("other_config:tc-policy, OVS's own without"),
+    ] = None
+    tuning: Annotated[Tuning, Key("of the userspace datapath, where a test asks for nothing else")] = OVS_DEFAULT
     versions: tuple[NamedOvs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DutPort:
-    """A port of the DUT that a generator port is cabled to.
+    """A port of the DUT that a generator port is cabled to. OVS's keys: ovs-vswitchd.conf.db(5)."""
 
-    ``kind``: "vhost-user" (embedded), "pci" or "interface". ``pci``/``interface`` name the device.
-    ``line_rate_bps``: layer-1 bit/s; None for a port that has none (vhost-user).
-    ``driver``: how OVS reads an interface: "af_packet" or "af_xdp" (DPDK's drivers, polled by a PMD), "kernel"
-    (OVS's own, by the main thread); None for what suits the datapath.
-    ``representor``: of a PCI device, as DPDK writes it: "0", "vf2", "pf0vf1", "sf3".
-    ``model``: what the NIC is called in SLA selectors and reports; None for what the machine says.
-    ``node``: the node that has it, of topologies with several; None for this machine.
-    """
+    name: Annotated[Name, Key("name of the port in OVS", "dpdk0")]
+    kind: Annotated[
+        str,
+        Form(words=("vhost-user", "pci", "interface")),
+        Key("follows from pci or interface; vhost-user without"),
+    ] = ""
+    pci: Annotated[PciAddress | None, Key("PCI address, of domain 0 without one", "0000:3b:00.0")] = None
+    interface: Annotated[str | None, Key("kernel interface", "ens1f0")] = None
+    rxq: Annotated[Count, Key("receive queues")] = 1
+    rx_descriptors: Annotated[RingSize | None, Key("receive ring, a power of 2 up to 4096", 2048)] = None
+    tx_descriptors: Annotated[RingSize | None, Key("transmit ring, a power of 2 up to 4096", 2048)] = None
+    mtu: Annotated[Mtu | None, Key("bytes without Ethernet header and FCS", 1500)] = None
+    line_rate_bps: Annotated[
+        BitRate | None, Key("layer-1 bit rate; a vhost-user port has none", "100 Gbps", written="line_rate")
+    ] = None
+    driver: Annotated[
+        Annotated[str, Form(words=("kernel", "af_packet", "af_xdp"))] | None,
+        Key(
+            "how OVS reads an interface: kernel (its main thread), or by DPDK's af_packet or af_xdp (a PMD thread); "
+            "af_packet on datapath dpdk, else kernel"
+        ),
+    ] = None
+    representor: Annotated[Representor | None, Key("of a PCI device: 0, vf2, pf0vf1, sf3", "vf0")] = None
+    model: Annotated[
+        str | None, Key("the NIC's name in SLA selectors and reports; else what the machine says", "ConnectX-6 Dx")
+    ] = None
+    node: Annotated[NodeName | None, Key("the node that has it", "node1")] = None
 
-    name: str
-    kind: str
-    pci: str | None = None
-    interface: str | None = None
-    rxq: int = 1
-    rx_descriptors: int | None = None
-    tx_descriptors: int | None = None
-    mtu: int | None = None
-    line_rate_bps: float | None = None
-    driver: str | None = None
-    representor: str | None = None
-    model: str | None = None
-    node: str | None = None
+    def __post_init__(self) -> None:
+        if not self.kind:
+            implied = "pci" if self.pci else "interface" if self.interface else "vhost-user"
+            object.__setattr__(self, "kind", implied)
 
 
 @dataclass(frozen=True, slots=True)
 class DutBond:
-    """Ports of the DUT that are one port of the bridge (ovs-vswitchd.conf.db(5), Port, bond_mode and lacp).
+    """Ports of the DUT that are one port of the bridge (ovs-vswitchd.conf.db(5), Port, bond_mode and lacp)."""
 
-    ``mode``: "active-backup", "balance-slb" or "balance-tcp". ``lacp``: "off", "active" or "passive".
-    """
-
-    name: str
-    members: tuple[str, ...]
-    mode: str = "active-backup"
-    lacp: str = "off"
+    name: Annotated[Name, Key("name of the bond in OVS", "bond0")]
+    members: Annotated[tuple[str, ...], Key("names of dut.ports, two or more", ["dpdk0", "dpdk1"])]
+    mode: Annotated[str, Form(words=("active-backup", "balance-slb", "balance-tcp")), Key()] = "active-backup"
+    lacp: Annotated[str, Form(words=("off", "active", "passive")), Key()] = "off"
 
 
 @dataclass(frozen=True, slots=True)
 class TrexStart:
-    """A TRex server that we start ourselves, on this machine.
+    """A TRex server that we start ourselves, on this machine."""
 
-    ``path``: where TRex is installed (``t-rex-64`` lies there). ``interfaces``: one a port, kernel
-    interfaces for ``driver`` "af_packet", "socket" ids for "memif", PCI addresses for "pci".
-    ``low_end``: share cores, where there are fewer than three. ``netns``: a network namespace to run it in.
-    """
-
-    path: str
-    interfaces: tuple[str, ...]
-    driver: str = "af_packet"
-    low_end: bool = False
-    netns: str | None = None
+    path: Annotated[LocalPath, Key("where TRex is installed; t-rex-64 lies there", "/opt/trex/v3.06")]
+    interfaces: Annotated[
+        TrexInterfaces,
+        Key(
+            "one for each port, an even number: kernel interfaces, memif ids or PCI addresses, as the driver has them",
+            ["veth0", "veth1"],
+        ),
+    ]
+    driver: Annotated[str, Form(words=("af_packet", "memif", "pci")), Key("how TRex reaches them")] = "af_packet"
+    low_end: Annotated[bool, Key("share cores: for machines with fewer than three")] = False
+    netns: Annotated[Name | None, Key("network namespace to run it in", "tgen")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrexRoute:
     """How a TRex port finds the MAC that it sends to: it asks by ARP for ``gateway``, as ``source``."""
 
-    port: int
-    source: str
-    gateway: str
-    vlan: int | None = None
+    port: Annotated[PortNumber, Key("TRex port number", 0)]
+    source: Annotated[Ipv4, Key("IPv4 address of the TRex port", "10.0.0.2")]
+    gateway: Annotated[Ipv4, Key("IPv4 address of the DUT on that link", "10.0.0.1")]
+    vlan: Annotated[Annotated[int, Form(least=1, most=4094)] | None, Key("802.1Q tag")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrexSpec:
-    """What only TRex has.
+    """What only TRex has."""
 
-    ``rx_delay_s``: how long frames may be under way after the last was sent, before they count as lost.
-    ``rpc_port`` and ``event_port``: TCP ports of the server. ``start``: None for one that runs already.
-    """
-
-    rx_delay_s: float = 0.5
-    rpc_port: int = 4501
-    event_port: int = 4500
-    routes: tuple[TrexRoute, ...] = ()
-    start: TrexStart | None = None
+    rx_delay_s: Annotated[
+        TrexDelay,
+        Key("how long frames may be under way before they count as lost", "500 ms", written="rx_delay"),
+    ] = 0.5
+    rpc_port: Annotated[TcpPort, Key("TCP port that takes requests")] = 4501
+    event_port: Annotated[TcpPort, Key("TCP port that publishes events")] = 4500
+    routes: Annotated[tuple[TrexRoute, ...], Key("ports that ask for their gateway by ARP")] = ()
+    start: Annotated[TrexStart | None, Key("start TRex on this machine; else it runs already")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSpec:
-    """Which generator, and where.
+    """What sends and receives, and where."""
 
-    ``engine``: "embedded", "trex", or "replay", which answers with the file ``recording``.
-    ``devices``: of the embedded engine, a kernel interface or a PCI address for each of ``ports``; empty where the
-    ports are made by each topology.
-    """
-
-    engine: str = "embedded"
-    server: str | None = None
-    client: str | None = None
-    ports: tuple[int, ...] = (0, 1)
-    force: bool = False
-    devices: tuple[str, ...] = ()
-    recording: str | None = None
-    trex: TrexSpec = TrexSpec()
+    engine: Annotated[
+        str,
+        Form(
+            words=("embedded", "trex", "replay"),
+            instead=(("iperf3", _STREAMS_INSTEAD),),
+        ),
+        Key("replay: answers with a recording, without any hardware"),
+    ] = "embedded"
+    server: Annotated[str | None, Key("host of the TRex server", "tgen1")] = None
+    client: Annotated[LocalPath | None, Key("directory of the TRex client", "/opt/trex/v3.06")] = None
+    ports: Annotated[tuple[PortNumber, ...], Key("the engine's port numbers")] = (0, 1)
+    force: Annotated[bool, Key("take TRex ports that someone else holds")] = False
+    devices: Annotated[
+        Devices,
+        Key(
+            "of the embedded engine: a kernel interface or PCI address for each port; else each topology makes them",
+            ["ens2f0", "ens2f1"],
+        ),
+    ] = ()
+    recording: Annotated[
+        LocalPath | None, Key("what engine 'replay' answers with; relative to this file", "bug.jsonl")
+    ] = None
+    trex: Annotated[TrexSpec, Key("what only TRex has")] = TrexSpec()
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsSpec:
-    """What sends TCP and UDP streams between namespaces.
+    """What sends TCP and UDP streams between namespaces."""
 
-    ``engine``: "iperf3". ``path``: of its program; None for the one that is installed. ``ports``: of which a server
-    takes the first that is free; empty for the engine's own. ``client_cpus``, ``server_cpus``: that the two ends may
-    run on; empty for every CPU of the testbed.
-    """
-
-    engine: str = "iperf3"
-    path: str | None = None
-    ports: tuple[int, ...] = ()
-    client_cpus: tuple[int, ...] = ()
-    server_cpus: tuple[int, ...] = ()
+    engine: Annotated[str, Form(words=("iperf3",)), Key()] = "iperf3"
+    path: Annotated[
+        LocalPath | None, Key("of its program, relative to this file; else looked for", "/opt/bin/iperf3")
+    ] = None
+    ports: Annotated[TcpPorts, Key("of which a server takes the first that is free; else 5201-5264")] = ()
+    client_cpus: Annotated[Cpus, Key("CPUs of the end that connects; else all of the testbed's")] = ()
+    server_cpus: Annotated[Cpus, Key("CPUs of the end that listens; else all of the testbed's")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LabSpeaker:
-    """A routing daemon that runs on this machine already and belongs to somebody else.
+    """A routing daemon that runs on this machine already and belongs to somebody else."""
 
-    ``engine``: "frr", ``socket`` being the directory of its ``*.vty`` sockets, or "bird", ``socket`` being its control
-    socket. ``announces``: of BIRD, pairs of a prefix and the static protocol of its configuration that has it.
-    """
-
-    name: str
-    engine: str
-    socket: str
-    announces: tuple[tuple[str, str], ...] = ()
+    name: Annotated[Name, Key("what tests and reports call it", "dut")]
+    engine: Annotated[str, Form(words=("frr", "bird")), Key("which daemon it is")]
+    socket: Annotated[
+        LocalPath,
+        Key(
+            "frr: the directory of its *.vty sockets, such as /run/frr; bird: its control socket", "/run/bird/bird.ctl"
+        ),
+    ]
+    announces: Annotated[
+        tuple[tuple[Prefix, str], ...],
+        Form(mapping=True),
+        Key(
+            "bird: static protocols of its configuration, by the prefix that each has",
+            {"198.18.0.0/15": "clients"},
+        ),
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +324,7 @@ class Testbed:
 
 @dataclass(frozen=True, slots=True)
 class FarHost:
-    """Another machine, which has this package, too.
-
-    Attributes:
-        ssh: as ssh(1) is told of it: "root@dut2".
-        python: the interpreter there that has this package.
-        ssh_config: a file of ssh's (``ssh -F``); None for the user's own.
-    """
+    """Another machine, which has this package, too: a NodeSpec says its fields."""
 
     ssh: str
     python: str = "python3"
@@ -284,26 +337,36 @@ class FarHost:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """How one node differs from the others. What is left out is as the testbed's DUT has it.
+    """How one node differs from the others. What is left out is as the testbed's DUT has it."""
 
-    Attributes:
-        name: of the node, as topologies call it.
-        version: the name of an OVS of the testbed; None for the testbed's own.
-        datapath: "dpdk" or "netdev"; None for the testbed's own.
-        cpus: of its poll-mode threads; empty where the DUT's are dealt out to the nodes.
-        tuning: stronger than the testbed's.
-        underlay: the port of the testbed whose cable leads to the other nodes; None where nodes are joined by a
-            virtual link.
-        host: where it is; None for this machine.
-    """
+    name: NodeName
+    version: Annotated[
+        VersionName | None, Key("a name of the file's section ovs; else the testbed's own", "old", written="ovs")
+    ] = None
+    datapath: Annotated[Datapath | None, Key()] = None
+    cpus: Annotated[Cpus, Key("CPUs of its poll-mode threads; of all nodes, or of none")] = ()
+    tuning: Annotated[Tuning, Key("stronger than dut.ovs.tuning")] = OVS_DEFAULT
+    underlay: Annotated[
+        str | None,
+        Key("the port of dut.ports whose cable leads to the other nodes; else a virtual link joins them", "up1"),
+    ] = None
+    ssh: Annotated[
+        Annotated[str, Form(pattern=r"^[^\s/-][^\s/]*$")] | None,
+        Key("the host that it is on, as ssh knows it; else this machine", "root@dut2"),
+    ] = None
+    python: Annotated[
+        Annotated[str, Form(pattern=r"^[^\s]+$")] | None,
+        Key("interpreter there that has this package; else python3", "/opt/nfv/bin/python"),
+    ] = None
+    ssh_config: Annotated[
+        Annotated[str, Form(pattern=r"^[^\s]+$", check=expanded)] | None,
+        Key("file for ssh -F, relative to this file; else the user's own", "lab.ssh"),
+    ] = None
 
-    name: str
-    version: str | None = None
-    datapath: str | None = None
-    cpus: tuple[int, ...] = ()
-    tuning: Tuning = OVS_DEFAULT
-    underlay: str | None = None
-    host: FarHost | None = None
+    @property
+    def host(self) -> FarHost | None:
+        """Where the node is; None for this machine."""
+        return None if self.ssh is None else FarHost(self.ssh, self.python or "python3", self.ssh_config)
 
     def __str__(self) -> str:
         """``node1: OVS old, datapath netdev, PMD on CPU 2, smc=on``; ``node1: as the DUT`` where nothing is said."""
