@@ -10,6 +10,13 @@ from pytest_nfvperf.model.arguments import INTEGER, TEXT, checked, optional
 from pytest_nfvperf.model.display import Choice
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 
+MOST_ACL_RULES = 1 << 22
+"""One for each address of 100.64.0.0/10."""
+
+_VLANS = range(1, 4095)
+_SNAPLENS = range(14, 65536)  # an Ethernet header at least, ovs-vswitchd.conf.db(5)
+_ZONES = 1 << 16
+
 
 class MirrorMethod(Choice):
     """Who copies: a row of OVS's Mirror table, or an output action more in every OpenFlow flow."""
@@ -72,50 +79,48 @@ class MirrorCounts:
 # Checks of a topology's mirrors, before anything is built.
 
 
-_VLANS = range(1, 4095)
-_SNAPLENS = range(14, 65536)  # an Ethernet header at least, ovs-vswitchd.conf.db(5)
-
-
-def wrong_mirror(
+def wrong_mirrors(
     mirrors: Sequence[Mirror], ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]
-) -> str | None:
-    """The first mistake, for a person, with what would be right; None when there is none.
-
-    ``ports``: those of each bridge, by its name.
-    """
+) -> Iterator[str]:
+    """Mistakes, for a person, with what would be right. ``ports``: those of each bridge, by its name."""
     outputs: dict[str, str] = {}
     names: set[str] = set()
     for mirror in mirrors:
         if mirror.name in names:
-            return f"mirror {mirror.name!r} is used twice"
+            yield f"mirror {mirror.name!r} is used twice"
         names.add(mirror.name)
-        problem = next(_problems(mirror, ports, [one for one in crossings if one.bridge == mirror.bridge]), None)
-        if problem is not None:
-            return f"mirror {mirror.name!r}: {problem}"
+        for problem in _problems(mirror, ports, [one for one in crossings if one.bridge == mirror.bridge]):
+            yield f"mirror {mirror.name!r}: {problem}"
         if mirror.output is None:
             continue
         other = outputs.setdefault(mirror.output, mirror.name)
         if other != mirror.name:
-            return (
+            yield (
                 f"mirrors {other!r} and {mirror.name!r} both put copies on {mirror.output!r}, where nobody could tell "
                 "them apart: give each an output of its own, or make one mirror of both"
             )
-    return None
 
 
 def _problems(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]) -> Iterator[str]:
     """``crossings``: of the mirror's bridge."""
     if mirror.bridge not in ports:
         yield f"its bridge {mirror.bridge!r} is unknown; there are: {', '.join(ports)}"
-    yield from _of_output(mirror, ports, crossings)
-    yield from _of_selection(mirror, ports)
+    yield from _wrong_output(mirror, ports, crossings)
+    yield from _wrong_selection(mirror, ports)
     if mirror.snaplen is not None and mirror.snaplen not in _SNAPLENS:
         yield f"snaplen {mirror.snaplen} is not in 14..65535 bytes"
-    if mirror.by is MirrorMethod.FLOW:
-        yield from _of_flows(mirror, bool(crossings))
+    if mirror.by is not MirrorMethod.FLOW:
+        return
+    if mirror.output is None or mirror.select_vlan or mirror.snaplen is not None:
+        yield "a mirror by flows copies whole frames of ports to a port: VLANs and snaplen need one by OVSDB"
+    if mirror.select_dst and not crossings:
+        yield (
+            f"bridge {mirror.bridge!r} learns MAC addresses, so no flow knows where a frame leaves: select by "
+            "select_src, or mirror by OVSDB"
+        )
 
 
-def _of_output(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]) -> Iterator[str]:
+def _wrong_output(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]) -> Iterator[str]:
     if (mirror.output is None) == (mirror.output_vlan is None):
         yield "say either the output port or the output VLAN of its copies"
     if mirror.output_vlan is not None and mirror.output_vlan not in _VLANS:
@@ -132,7 +137,7 @@ def _of_output(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Se
             )
 
 
-def _of_selection(mirror: Mirror, ports: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _wrong_selection(mirror: Mirror, ports: Mapping[str, Sequence[str]]) -> Iterator[str]:
     if not (mirror.select_all or mirror.select_src or mirror.select_dst or mirror.select_vlan):
         yield "it selects nothing: say select_all, select_src, select_dst or select_vlan"
     yield from _not_on_bridge(mirror, ports, (*mirror.select_src, *mirror.select_dst), "it selects")
@@ -154,23 +159,7 @@ def _not_on_bridge(
         yield f"{what} {port!r}, which is no port of {mirror.bridge!r}; there are: {', '.join(own) or 'none'}"
 
 
-def _of_flows(mirror: Mirror, crossed: bool) -> Iterator[str]:
-    if mirror.output is None or mirror.select_vlan or mirror.snaplen is not None:
-        yield "a mirror by flows copies whole frames of ports to a port: VLANs and snaplen need one by OVSDB"
-    if mirror.select_dst and not crossed:
-        yield (
-            f"bridge {mirror.bridge!r} learns MAC addresses, so no flow knows where a frame leaves: select by "
-            "select_src, or mirror by OVSDB"
-        )
-
-
 # Rules on bridges that learn MAC addresses: an access list, conntrack.
-
-
-MOST_ACL_RULES = 1 << 22
-"""One for each address of 100.64.0.0/10."""
-
-_ZONES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,32 +206,26 @@ class RuleSettings(TypedDict, total=False):
 
 def wrong_rules(
     rules: Sequence[BridgeRules], bridges: Sequence[str], tunnels: Sequence[Tunnel], crossings: Sequence[Crossing]
-) -> str | None:
-    """What is wrong with a topology's rules or tunnels of many keys, and what to do; None where nothing is."""
+) -> Iterator[str]:
+    """What is wrong with a topology's rules, or with its tunnels of many keys, and what to do."""
     with_rules = [one.bridge for one in rules]
     for number, one in enumerate(rules):
         if one.bridge not in bridges:
-            return f"rules are for unknown bridge {one.bridge!r}"
+            yield f"rules are for unknown bridge {one.bridge!r}"
         if one.bridge in with_rules[:number]:
-            return f"bridge {one.bridge!r} has rules twice: give acl and zone in one rules(...)"
+            yield f"bridge {one.bridge!r} has rules twice: give acl and zone in one rules(...)"
         if not 0 <= one.acl <= MOST_ACL_RULES:
-            return f"bridge {one.bridge!r}: an access list has 0..{MOST_ACL_RULES} rules, not {one.acl}"
+            yield f"bridge {one.bridge!r}: an access list has 0..{MOST_ACL_RULES} rules, not {one.acl}"
         if one.zone is not None and not 0 <= one.zone < _ZONES:
-            return f"bridge {one.bridge!r}: conntrack has no zone {one.zone}: 0..{_ZONES - 1}"
-    return _wrong_keys(with_rules, tunnels, crossings)
-
-
-def _wrong_keys(with_rules: Sequence[str], tunnels: Sequence[Tunnel], crossings: Sequence[Crossing]) -> str | None:
-    # Rules and tunnels of many keys need MAC learning.
+            yield f"bridge {one.bridge!r}: conntrack has no zone {one.zone}: 0..{_ZONES - 1}"
     spread = [tunnel.bridge for tunnel in tunnels if tunnel.keys > 1]
     for bridge in spread:
         # The flow sets the key before the bridge decides by which tunnel the frame leaves.
         if sum(tunnel.bridge == bridge for tunnel in tunnels) > 1:
-            return f"bridge {bridge!r} has a tunnel of many keys, and another one: put them on bridges of their own"
+            yield f"bridge {bridge!r} has a tunnel of many keys, and another one: put them on bridges of their own"
     crossed = {crossing.bridge for crossing in crossings} & {*with_rules, *spread}
     if crossed:
-        return (
+        yield (
             f"bridge {min(crossed)!r} has a path, and rules or a tunnel of many keys, which need MAC learning: leave "
             "one of them out"
         )
-    return None

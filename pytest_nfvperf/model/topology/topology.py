@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.arguments import NAME, Allowed, checked, one, several
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror, wrong_mirror, wrong_rules
+from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror, wrong_mirrors, wrong_rules
 from pytest_nfvperf.model.topology.links import (
     NODE_NAME,
     Crossing,
@@ -37,10 +37,21 @@ from pytest_nfvperf.model.topology.ports import (
     NicKind,
     Port,
     PortRole,
-    Vlan,
     VnfMode,
 )
 from pytest_nfvperf.model.traffic.trial import Direction
+
+MOST_KEYS_OF_ONE = 1 << 16
+"""OVS distributes frames to as many (ovs-actions(7), multipath)."""
+
+_NO_MAC = "02:00:00:00:00:00"
+"""MAC of an uplink: nobody sends to an underlay's end."""
+_VLANS = range(1, 4095)
+_MOST_MTU = 65535  # of an IP packet
+_LEAST_MTU = 68  # RFC 791: every link can carry this much
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
+_MOST_KEYS = {TunnelKind.VXLAN: 1 << 24, TunnelKind.GENEVE: 1 << 24, TunnelKind.GRE: 1 << 32}
+"""RFC 7348, 8926: a VNI has 24 bits; RFC 2890: a key has 32."""
 
 
 def _each(kind: type) -> Allowed:
@@ -109,7 +120,6 @@ class Topology:
         return (*self.nics, *self.behind)
 
     def bridge_mirrors(self, bridge: str) -> tuple[Mirror, ...]:
-        """The mirrors of a bridge."""
         return tuple(mirror for mirror in self.mirrors if mirror.bridge == bridge)
 
     def bridge_ports(self, bridge: str) -> tuple[str, ...]:
@@ -117,11 +127,19 @@ class Topology:
         return tuple(name for on, name in all_ports(self) if on == bridge)
 
 
+def all_ports(topology: Topology) -> list[tuple[str, str]]:
+    """Every port of every bridge as (bridge, port), local ports not, in the order in which they are made."""
+    links: list[Link] = [*topology.patches, *topology.veths, *topology.underlays]
+    return [
+        *((port.bridge, port.name) for port in topology.ports),
+        *((nic.bridge, nic.port) for nic in topology.nics),
+        *((end.bridge, end.port) for link in links for end in link_ends(link)),
+        *((tunnel.bridge, tunnel.port) for tunnel in topology.tunnels),
+    ]
+
+
 # Nodes: several DUTs in one topology, each with its own OVS, that underlays join. A bridge stands on one node, with
 # whatever is joined to it. A topology without nodes has one DUT.
-
-_NO_MAC = "02:00:00:00:00:00"
-"""MAC of an uplink: nobody sends to an underlay's end."""
 
 
 def node_of_bridge(topology: Topology) -> dict[str, str]:
@@ -176,61 +194,66 @@ def uplinks(topology: Topology, name: str) -> tuple[Port, ...]:
     )
 
 
-# Checks of a topology, before anything is built.
-
-_VLANS = range(1, 4095)
-_MOST_MTU = 65535  # of an IP packet
-_LEAST_MTU = 68  # RFC 791: every link can carry this much
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
+# Checks of a topology, before anything is built. Each yields what is wrong and what would be right, in sentences. Only
+# the first is told, so a check may rely on those before it.
 
 
 def check(topology: Topology) -> None:
     """Raise ValueError that names the topology, the part that is wrong, and what would be right."""
-    checks: tuple[Callable[[Topology], str | None], ...] = (
-        _used_twice,
-        _unknown_bridge,
-        _unknown_namespace,
-        _two_names_of_one,
-        _too_long,
-        _unknown_end,
-        _unknown_peer,
-        _no_eth_peer,
-        _two_ways,
-        _wrong_mirror,
-        _dangling,
-        _wrong_mac,
-        _behind_nothing,
-        _wrong_address,
-        _wrong_route,
-        _wrong_vlan,
-        _wrong_mtu,
-        wrong_nodes,
+    checks: tuple[Callable[[Topology], Iterator[str]], ...] = (
+        _wrong_names,
+        _unknown_bridges_and_namespaces,
+        _wrong_kernel_names,
+        _unknown_ends,
+        _wrong_forwarders,
+        _wrong_flows,
+        _wrong_mirrors,
+        _dangling_ports,
+        _wrong_macs,
+        _wrong_hosts_behind,
+        _wrong_networks,
+        _wrong_vlans,
+        _wrong_mtus,
+        _wrong_tunnel_ends,
+        _wrong_nodes,
         _wrong_rules,
-        _tunnel_overhead,
-        learning_loop,
+        _wrong_tunnel_mtus,
+        _learning_loops,
     )
     for find in checks:
-        problem = find(topology)
-        if problem is not None:
+        for problem in find(topology):
             raise ArgumentError(f"topology {topology.name!r}: {problem}")
 
 
-def _wrong_mirror(topology: Topology) -> str | None:
-    ports = {bridge: topology.bridge_ports(bridge) for bridge in topology.bridges}
-    return wrong_mirror(topology.mirrors, ports, topology.crossings)
-
-
-def _wrong_rules(topology: Topology) -> str | None:
-    return wrong_rules(topology.rules, topology.bridges, topology.tunnels, topology.crossings)
-
-
-def _first_twice(names: Iterable[str]) -> str | None:
+def _repeated(names: Iterable[str]) -> Iterator[str]:
     seen = set()
     for name in names:
         if name in seen:
-            return name
+            yield name
         seen.add(name)
-    return None
+
+
+def _wrong_names(topology: Topology) -> Iterator[str]:
+    # One OVS has one list of interfaces, in which each bridge's local port is, too.
+    for what, names in (
+        ("bridge", topology.bridges),
+        ("port", [*topology.bridges, *(name for _, name in all_ports(topology))]),
+        ("namespace", [namespace.name for namespace in topology.namespaces]),
+    ):
+        for twice in _repeated(names):
+            yield f"{what} {twice!r} is used twice"
+    for twice in _repeated(f"{nic.name!r} of namespace {nic.namespace!r}" for nic in topology.nics):
+        yield f"interface {twice} is used twice"
+
+
+def _unknown_bridges_and_namespaces(topology: Topology) -> Iterator[str]:
+    for bridge, port in sorted(all_ports(topology)):
+        if bridge not in topology.bridges:
+            yield f"port {port!r} is on unknown bridge {bridge!r}"
+    known = {namespace.name for namespace in topology.namespaces}
+    for nic in topology.interfaces:
+        if nic.namespace not in known:
+            yield f"interface {nic.name!r} is in unknown namespace {nic.namespace!r}"
 
 
 def _kernel_links(topology: Topology) -> list[VethLink | Underlay]:
@@ -238,57 +261,13 @@ def _kernel_links(topology: Topology) -> list[VethLink | Underlay]:
     return [*topology.veths, *topology.underlays]
 
 
-def all_ports(topology: Topology) -> list[tuple[str, str]]:
-    """Every port of every bridge as (bridge, port), local ports not, in the order in which they are made."""
-    links: list[Link] = [*topology.patches, *topology.veths, *topology.underlays]
-    return [
-        *((port.bridge, port.name) for port in topology.ports),
-        *((nic.bridge, nic.port) for nic in topology.nics),
-        *((end.bridge, end.port) for link in links for end in link_ends(link)),
-        *((tunnel.bridge, tunnel.port) for tunnel in topology.tunnels),
-    ]
-
-
-def _used_twice(topology: Topology) -> str | None:
-    # One OVS has one list of interfaces, in which each bridge's local port is, too.
-    for what, names in (
-        ("bridge", topology.bridges),
-        ("port", [*topology.bridges, *(name for _, name in all_ports(topology))]),
-        ("namespace", [namespace.name for namespace in topology.namespaces]),
-    ):
-        twice = _first_twice(names)
-        if twice is not None:
-            return f"{what} {twice!r} is used twice"
-    twice = _first_twice(f"{nic.name!r} of namespace {nic.namespace!r}" for nic in topology.nics)
-    return f"interface {twice} is used twice" if twice is not None else None
-
-
-def _unknown_bridge(topology: Topology) -> str | None:
-    for bridge, port in sorted(all_ports(topology)):
-        if bridge not in topology.bridges:
-            return f"port {port!r} is on unknown bridge {bridge!r}"
-    return None
-
-
-def _unknown_namespace(topology: Topology) -> str | None:
-    known = {namespace.name for namespace in topology.namespaces}
-    for nic in topology.interfaces:
-        if nic.namespace not in known:
-            return f"interface {nic.name!r} is in unknown namespace {nic.namespace!r}"
-    return None
-
-
-def _two_names_of_one(topology: Topology) -> str | None:
+def _wrong_kernel_names(topology: Topology) -> Iterator[str]:
     for nic in topology.nics:
         if nic.kind == NicKind.INTERNAL and nic.name != nic.port:
-            return (
+            yield (
                 f"internal port {nic.port!r} is the interface in namespace {nic.namespace!r} itself: "
                 f"it cannot be {nic.name!r} there; give both the same name"
             )
-    return None
-
-
-def _too_long(topology: Topology) -> str | None:
     kernel_names = [
         *topology.bridges,
         *(name for nic in topology.nics for name in (nic.name, nic.port)),
@@ -296,80 +275,71 @@ def _too_long(topology: Topology) -> str | None:
     ]
     for name in kernel_names:
         if len(name.encode()) > LONGEST_KERNEL_NAME:
-            return f"{name!r} is longer than the {LONGEST_KERNEL_NAME} bytes that the kernel allows; shorten it"
-    return None
+            yield f"{name!r} is longer than the {LONGEST_KERNEL_NAME} bytes that the kernel allows; shorten it"
 
 
-def _unknown_end(topology: Topology) -> str | None:
+def _unknown_ends(topology: Topology) -> Iterator[str]:
     known = set(all_ports(topology))
     for crossing in topology.crossings:
         for end in (crossing.in_port, crossing.out_port):
             if (crossing.bridge, end) not in known:
-                return f"crossing uses {end!r}, which is not a port of {crossing.bridge!r}"
+                yield f"crossing uses {end!r}, which is not a port of {crossing.bridge!r}"
     endpoints = {port.name for port in topology.ports if port.role is PortRole.ENDPOINT}
     for direction in topology.directions:
         for end in (direction.tx, direction.rx):
             if end not in endpoints:
-                return f"direction {direction} uses {end!r}, not an endpoint"
-    return None
+                yield f"direction {direction} uses {end!r}, not an endpoint"
 
 
-def _unknown_peer(topology: Topology) -> str | None:
+def _wrong_forwarders(topology: Topology) -> Iterator[str]:
     owners = {port.name: port.owner for port in topology.ports}
     for port in topology.ports:
         if port.peer is not None and owners.get(port.peer) != port.owner:
-            return f"port {port.name!r} forwards to {port.peer!r}, which is not a port of {port.owner!r}"
-    return None
-
-
-def _no_eth_peer(topology: Topology) -> str | None:
+            yield f"port {port.name!r} forwards to {port.peer!r}, which is not a port of {port.owner!r}"
     for port in topology.ports:
         if port.role is PortRole.FORWARDER and port.vnf_mode is VnfMode.MAC and port.eth_peer is None:
-            return (
+            yield (
                 f"VNF {port.owner!r} in mode mac does not know where frames from {port.name!r} go on to: put it on a "
                 "path, say eth_peers, or use mode io or macswap"
             )
-    return None
 
 
-def _two_ways(topology: Topology) -> str | None:
-    """Frames of a port leave by one other port: a second flow would replace the first without a word."""
+def _wrong_flows(topology: Topology) -> Iterator[str]:
+    # Frames of a port leave by one other port: a second flow would replace the first without a word.
     out: dict[tuple[str, str], str] = {}
     for crossing in topology.crossings:
         if crossing.in_port == crossing.out_port:
-            return f"frames from {crossing.in_port!r} cannot go back to it: OpenFlow drops them"
+            yield f"frames from {crossing.in_port!r} cannot go back to it: OpenFlow drops them"
         known = out.setdefault((crossing.bridge, crossing.in_port), crossing.out_port)
         if known != crossing.out_port:
-            return f"frames from {crossing.in_port!r} shall cross to {known!r} and to {crossing.out_port!r}: choose one"
-    return None
+            yield f"frames from {crossing.in_port!r} shall cross to {known!r} and to {crossing.out_port!r}: choose one"
 
 
-def _dangling(topology: Topology) -> str | None:
-    """A port that no flow of its bridge knows; a monitor's may be a mirror's output instead."""
+def _wrong_mirrors(topology: Topology) -> Iterator[str]:
+    ports = {bridge: topology.bridge_ports(bridge) for bridge in topology.bridges}
+    yield from wrong_mirrors(topology.mirrors, ports, topology.crossings)
+
+
+def _dangling_ports(topology: Topology) -> Iterator[str]:
     crossed = {crossing.bridge for crossing in topology.crossings}
     used = {(c.bridge, end) for c in topology.crossings for end in (c.in_port, c.out_port)}
+    # No flow need lead to a monitor's port: it may be the output of a mirror.
     copied_to = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
     copied_to |= {mirror.output for mirror in topology.mirrors if mirror.output is not None}
+    makers = {port: ("patch", link) for link in topology.patches for port in (link.port_a, link.port_b)}
+    makers |= {port: ("veth", link) for link in topology.veths for port in (link.port_a, link.port_b)}
     for bridge, port in all_ports(topology):
         if bridge in crossed and (bridge, port) not in used and port not in copied_to:
-            return (
+            kind, link = makers.get(port, ("", None))
+            part = f"{kind}({link.bridge_a!r}, {link.bridge_b!r})" if link is not None else "the part that makes it"
+            yield (
                 f"port {port!r} is dangling: bridge {bridge!r} has crossings, and none uses it, so no frame would pass "
-                f"it; lead a path over the port, such as path(..., {port!r}, ...), leave out {_maker(topology, port)}, "
-                f"or give {bridge!r} no path at all: then it learns MAC addresses"
+                f"it; lead a path over the port, such as path(..., {port!r}, ...), leave out {part}, or give "
+                f"{bridge!r} no path at all: then it learns MAC addresses"
             )
-    return None
 
 
-def _maker(topology: Topology, port: str) -> str:
-    """The part that made a port, as its author wrote it."""
-    patch = next((link for link in topology.patches if port in {link.port_a, link.port_b}), None)
-    if patch is not None:
-        return f"patch({patch.bridge_a!r}, {patch.bridge_b!r})"
-    veth = next((link for link in topology.veths if port in {link.port_a, link.port_b}), None)
-    return f"veth({veth.bridge_a!r}, {veth.bridge_b!r})" if veth is not None else "the part that makes it"
-
-
-def _wrong_mac(topology: Topology) -> str | None:
+def _wrong_macs(topology: Topology) -> Iterator[str]:
     macs = [
         *((f"port {port.name!r}", mac) for port in topology.ports for mac in (port.mac, port.eth_peer)),
         *((f"interface {nic.name!r} of namespace {nic.namespace!r}", nic.mac) for nic in topology.nics),
@@ -378,73 +348,62 @@ def _wrong_mac(topology: Topology) -> str | None:
         if mac is None:
             continue
         if not _MAC.fullmatch(mac):
-            return f"{where}: {mac!r} is not a MAC address, such as 02:00:00:00:00:01"
-        if int(mac[:2], 16) & 1:
-            return f"{where}: {mac} is a group's address; the first byte must be even, such as 02"
-    return None
+            yield f"{where}: {mac!r} is not a MAC address, such as 02:00:00:00:00:01"
+        elif int(mac[:2], 16) & 1:
+            yield f"{where}: {mac} is a group's address; the first byte must be even, such as 02"
 
 
-def _behind_nothing(topology: Topology) -> str | None:
+def _wrong_hosts_behind(topology: Topology) -> Iterator[str]:
     endpoints = {port.name for port in topology.ports if port.role is PortRole.ENDPOINT}
     taken: set[str] = set()
     for nic in topology.behind:
         where = f"interface {nic.name!r} of namespace {nic.namespace!r}"
         if nic.port not in endpoints:
-            return f"{where} is behind {nic.port!r}, which is not an endpoint"
+            yield f"{where} is behind {nic.port!r}, which is not an endpoint"
         if nic.port in taken:
-            return f"{where}: there is another one behind {nic.port!r}, and it cannot have two"
+            yield f"{where}: there is another one behind {nic.port!r}, and it cannot have two"
         if nic.vlan is not None and nic.vlan not in _VLANS:
-            return f"{where}: VLAN {nic.vlan} is not in 1..4094"
+            yield f"{where}: VLAN {nic.vlan} is not in 1..4094"
         taken.add(nic.port)
-    return None
 
 
-def _wrong_address(topology: Topology) -> str | None:
-    for nic in topology.interfaces:
-        for address in nic.addresses:
-            try:
-                network = ipaddress.ip_interface(address)
-            except ValueError:
-                network = None
-            if network is None or "/" not in address:
-                return f"interface {nic.name!r}: {address!r} is not an address with a prefix, such as 10.1.0.1/24"
-    return None
-
-
-def _wrong_route(topology: Topology) -> str | None:
+def _wrong_networks(topology: Topology) -> Iterator[str]:
+    networks: dict[str, list[ipaddress.IPv4Network | ipaddress.IPv6Network]] = {}
+    addresses = [(nic, address) for nic in topology.interfaces for address in nic.addresses]
+    for nic, address in addresses:
+        try:
+            networks.setdefault(nic.namespace, []).append(ipaddress.ip_interface(address).network)
+            is_address = "/" in address
+        except ValueError:
+            is_address = False
+        if not is_address:
+            yield f"interface {nic.name!r}: {address!r} is not an address with a prefix, such as 10.1.0.1/24"
     for namespace in topology.namespaces:
-        nics = [nic for nic in topology.interfaces if nic.namespace == namespace.name]
-        networks = [ipaddress.ip_interface(address).network for nic in nics for address in nic.addresses]
         for destination, gateway in namespace.routes:
             try:
                 ipaddress.ip_network(destination)
                 via = ipaddress.ip_address(gateway)
             except ValueError as error:
-                return f"namespace {namespace.name!r}: route to {destination!r} by {gateway!r}: {error}"
-            if not any(via in network for network in networks):
-                return f"namespace {namespace.name!r}: gateway {gateway} is on none of its networks"
-    return None
+                yield f"namespace {namespace.name!r}: route to {destination!r} by {gateway!r}: {error}"
+                return
+            if not any(via in network for network in networks.get(namespace.name, ())):
+                yield f"namespace {namespace.name!r}: gateway {gateway} is on none of its networks"
 
 
-def _vlans(topology: Topology) -> Iterable[tuple[str, Vlan]]:
+def _wrong_vlans(topology: Topology) -> Iterator[str]:
     parts = [
         *((port.name, port.vlan) for port in topology.ports),
         *((nic.port, nic.vlan) for nic in topology.nics),
-        *((patch.port_a, patch.vlan) for patch in topology.patches),
-        *((veth.port_a, veth.vlan) for veth in topology.veths),
+        *((link.port_a, link.vlan) for link in (*topology.patches, *topology.veths)),
     ]
-    return [(name, vlan) for name, vlan in parts if vlan is not None]
-
-
-def _wrong_vlan(topology: Topology) -> str | None:
-    for name, vlan in _vlans(topology):
-        for number in (*(() if vlan.tag is None else (vlan.tag,)), *vlan.trunks):
+    for name, vlan in parts:
+        numbers = () if vlan is None else vlan.trunks if vlan.tag is None else (vlan.tag, *vlan.trunks)
+        for number in numbers:
             if number not in _VLANS:
-                return f"port {name!r}: VLAN {number} is not in 1..4094"
-    return None
+                yield f"port {name!r}: VLAN {number} is not in 1..4094"
 
 
-def _wrong_mtu(topology: Topology) -> str | None:
+def _wrong_mtus(topology: Topology) -> Iterator[str]:
     sized = [
         *((port.name, port.mtu) for port in topology.ports),
         *((nic.port, nic.mtu) for nic in topology.nics),
@@ -453,107 +412,90 @@ def _wrong_mtu(topology: Topology) -> str | None:
     ]
     for name, mtu in sized:
         if mtu < _LEAST_MTU:
-            return f"port {name!r}: MTU {mtu} is below {_LEAST_MTU}"
+            yield f"port {name!r}: MTU {mtu} is below {_LEAST_MTU}"
         if mtu > _MOST_MTU:
-            return f"port {name!r}: MTU {mtu} is above {_MOST_MTU}"
-    return None
+            yield f"port {name!r}: MTU {mtu} is above {_MOST_MTU}"
 
 
-def _tunnel_overhead(topology: Topology) -> str | None:
+def _wrong_tunnel_mtus(topology: Topology) -> Iterator[str]:
     for tunnel in topology.tunnels:
         room = tunnel.underlay_mtu - encapsulation_bytes(tunnel.kind, tunnel.local)
         if tunnel.mtu > room:
-            return (
+            yield (
                 f"tunnel {tunnel.port!r}: MTU {tunnel.mtu} does not fit, {tunnel.kind} over an underlay of "
                 f"{tunnel.underlay_mtu} leaves {room}"
             )
-        behind = [nic for nic in topology.nics if nic.bridge == tunnel.bridge and nic.mtu > tunnel.mtu]
-        if behind:
-            return (
-                f"interface {behind[0].name!r} has MTU {behind[0].mtu}, tunnel {tunnel.port!r} on its bridge "
-                f"carries {tunnel.mtu}"
-            )
-    return None
+        for nic in topology.nics:
+            if nic.bridge == tunnel.bridge and nic.mtu > tunnel.mtu:
+                yield (
+                    f"interface {nic.name!r} has MTU {nic.mtu}, tunnel {tunnel.port!r} on its bridge carries "
+                    f"{tunnel.mtu}"
+                )
+
+
+def _wrong_rules(topology: Topology) -> Iterator[str]:
+    yield from wrong_rules(topology.rules, topology.bridges, topology.tunnels, topology.crossings)
 
 
 # Checks of nodes, underlays and overlays.
 
-_NAME = re.compile(NODE_NAME)
-MOST_KEYS_OF_ONE = 1 << 16
-"""OVS deals frames out to as many (ovs-actions(7), multipath)."""
 
-_MOST_KEYS = {TunnelKind.VXLAN: 1 << 24, TunnelKind.GENEVE: 1 << 24, TunnelKind.GRE: 1 << 32}
-"""RFC 7348, 8926: a VNI has 24 bits; RFC 2890: a key has 32."""
-
-
-def wrong_nodes(topology: Topology) -> str | None:
-    """What is wrong, and what to do; None where nothing is."""
-    problem = _wrong_addresses(topology)
-    if problem is not None:
-        return problem
-    if not topology.nodes:
-        return "underlays join nodes, and it has none: put its parts on node(...)" if topology.underlays else None
-    checks: tuple[Callable[[Topology], str | None], ...] = (
-        _wrong_names,
-        _misplaced_bridges,
-        _torn_apart,
-        _wrong_underlays,
-        _wrong_tunnels,
-        _too_large,
-    )
-    return next((problem for find in checks if (problem := find(topology)) is not None), None)
-
-
-def _wrong_addresses(topology: Topology) -> str | None:
+def _wrong_tunnel_ends(topology: Topology) -> Iterator[str]:
     for tunnel in topology.tunnels:
         try:
             ends = [ipaddress.ip_address(address) for address in (tunnel.local, tunnel.remote)]
         except ValueError as error:
-            return f"tunnel {tunnel.port!r}: {error}"
+            yield f"tunnel {tunnel.port!r}: {error}"
+            return
         if ends[0].version != ends[1].version:
-            return f"tunnel {tunnel.port!r}: {tunnel.local} and {tunnel.remote} must be both IPv4 or both IPv6"
+            yield f"tunnel {tunnel.port!r}: {tunnel.local} and {tunnel.remote} must be both IPv4 or both IPv6"
         if ends[0] == ends[1]:
-            return f"tunnel {tunnel.port!r} leads to its own address {tunnel.local}: it would be a loop"
+            yield f"tunnel {tunnel.port!r} leads to its own address {tunnel.local}: it would be a loop"
         if not 0 <= tunnel.key < _MOST_KEYS[tunnel.kind]:
-            return f"tunnel {tunnel.port!r}: {tunnel.kind} has no key {tunnel.key}: 0..{_MOST_KEYS[tunnel.kind] - 1}"
+            yield f"tunnel {tunnel.port!r}: {tunnel.kind} has no key {tunnel.key}: 0..{_MOST_KEYS[tunnel.kind] - 1}"
         if not 1 <= tunnel.keys <= min(MOST_KEYS_OF_ONE, _MOST_KEYS[tunnel.kind] - tunnel.key):
-            return f"tunnel {tunnel.port!r} has 1..{MOST_KEYS_OF_ONE} keys of those that there are, not {tunnel.keys}"
-    return None
+            yield f"tunnel {tunnel.port!r} has 1..{MOST_KEYS_OF_ONE} keys of those that there are, not {tunnel.keys}"
 
 
-def _wrong_names(topology: Topology) -> str | None:
-    seen: set[str] = set()
+def _wrong_nodes(topology: Topology) -> Iterator[str]:
+    if topology.nodes:
+        for find in (_wrong_node_names, _misplaced_bridges, _torn_apart, _wrong_underlays, _wrong_tunnels):
+            yield from find(topology)
+        yield from _frames_too_large_for_tunnels(topology)
+    elif topology.underlays:
+        yield "underlays join nodes, and it has none: put its parts on node(...)"
+
+
+def _wrong_node_names(topology: Topology) -> Iterator[str]:
     for node in topology.nodes:
-        if not _NAME.fullmatch(node.name):
-            return f"node {node.name!r}: a name has up to 12 small letters, digits and -, such as node1"
-        if node.name in seen:
-            return f"node {node.name!r} is used twice: give all parts of a node in one node(...)"
-        seen.add(node.name)
-    return None
+        if not re.fullmatch(NODE_NAME, node.name):
+            yield f"node {node.name!r}: a name has up to 12 small letters, digits and -, such as node1"
+    for twice in _repeated(node.name for node in topology.nodes):
+        yield f"node {twice!r} is used twice: give all parts of a node in one node(...)"
 
 
-def _misplaced_bridges(topology: Topology) -> str | None:
+def _misplaced_bridges(topology: Topology) -> Iterator[str]:
     placed: dict[str, str] = {}
     for node in topology.nodes:
         for bridge in node.bridges:
             if bridge not in topology.bridges:
-                return f"unknown bridge {bridge!r} stands on node {node.name!r}"
+                yield f"unknown bridge {bridge!r} stands on node {node.name!r}"
             if bridge in placed:
-                return f"bridge {bridge!r} stands on {placed[bridge]!r} and on {node.name!r}: choose one"
+                yield f"bridge {bridge!r} stands on {placed[bridge]!r} and on {node.name!r}: choose one"
             placed[bridge] = node.name
-    lost = next((bridge for bridge in topology.bridges if bridge not in placed), None)
-    if lost is None:
-        return None
-    return f"bridge {lost!r} stands on no node: list it in one, such as node({topology.nodes[0].name!r}, {lost!r}, ...)"
+    for bridge in topology.bridges:
+        if bridge not in placed:
+            first = topology.nodes[0].name
+            yield f"bridge {bridge!r} stands on no node: list it in one, such as node({first!r}, {bridge!r}, ...)"
 
 
-def _torn_apart(topology: Topology) -> str | None:
+def _torn_apart(topology: Topology) -> Iterator[str]:
     # A patch, a veth pair, a namespace and a VNF each stand on one node.
     at = node_of_bridge(topology)
     links: list[Patch | VethLink] = [*topology.patches, *topology.veths]
     for link in links:
         if at[link.bridge_a] != at[link.bridge_b]:
-            return (
+            yield (
                 f"{link.port_a!r} and {link.port_b!r} join bridges of two nodes: only an underlay does, such as "
                 f"underlay({link.bridge_a!r}, {link.bridge_b!r})"
             )
@@ -566,88 +508,82 @@ def _torn_apart(topology: Topology) -> str | None:
     first: dict[str, str] = {}
     for what, node in interfaces:
         if first.setdefault(what, node) != node:
-            return f"{what} stands on nodes {first[what]!r} and {node!r}: choose one"
-    return None
+            yield f"{what} stands on nodes {first[what]!r} and {node!r}: choose one"
 
 
-def _wrong_underlays(topology: Topology) -> str | None:
+def _wrong_underlays(topology: Topology) -> Iterator[str]:
     at = node_of_bridge(topology)
     joined: dict[frozenset[str], str] = {}
     for link in topology.underlays:
         pair = frozenset({at[link.bridge_a], at[link.bridge_b]})
         if len(pair) == 1:
-            return (
+            yield (
                 f"underlay {link.port_a!r} - {link.port_b!r} joins bridges of one node, {at[link.bridge_a]!r}: use a "
                 "patch or a veth"
             )
         if pair in joined:
-            return f"underlays {joined[pair]!r} and {link.port_a!r} join the same two nodes: choose one"
+            yield f"underlays {joined[pair]!r} and {link.port_a!r} join the same two nodes: choose one"
         if link.line_rate_bps is not None and not 0 < link.line_rate_bps < float("inf"):
-            return (
+            yield (
                 f"underlay {link.port_a!r} - {link.port_b!r}: {link.line_rate_bps} is no line rate: write bit/s, such "
                 "as 10e9"
             )
         joined[pair] = link.port_a
-    return None
 
 
-def _wrong_tunnels(topology: Topology) -> str | None:
+def _wrong_tunnels(topology: Topology) -> Iterator[str]:
     found = overlays(topology.nodes, topology.tunnels, topology.underlays)
     links = {port: one.underlay for one in found for port in (one.port_a, one.port_b)}
     at = node_of_bridge(topology)
     for tunnel in topology.tunnels:
         if tunnel.port not in links:
-            return _why_no_end(topology, tunnel)
+            yield _why_no_end(topology, tunnel)
+            return
         link = links[tunnel.port]
         if tunnel.bridge in {link.bridge_a, link.bridge_b}:
-            return (
+            yield (
                 f"tunnel {tunnel.port!r} is on {tunnel.bridge!r}, where its underlay ends: what it sends would enter "
                 "it again; put the tunnel on a bridge of its own"
             )
         if link.mtu < tunnel.underlay_mtu:
-            return (
+            yield (
                 f"tunnel {tunnel.port!r} counts on an underlay of MTU {tunnel.underlay_mtu}, and {link.port_a!r} - "
                 f"{link.port_b!r} carries {link.mtu}: give both the same"
             )
         others = [one for one in topology.underlays if at[tunnel.bridge] in {at[one.bridge_a], at[one.bridge_b]}]
         if len(others) > 1:
-            return f"node {at[tunnel.bridge]!r} has a tunnel and {len(others)} underlays: give it one"
-    return None
+            yield f"node {at[tunnel.bridge]!r} has a tunnel and {len(others)} underlays: give it one"
 
 
 def _why_no_end(topology: Topology, tunnel: Tunnel) -> str:
     what = f"tunnel {tunnel.port!r} ({tunnel.kind} {tunnel.keys_text} from {tunnel.local} to {tunnel.remote})"
-    for other in facing(tunnel, topology.tunnels):
-        if (other.kind, other.key, other.keys) != (tunnel.kind, tunnel.key, tunnel.keys):
-            return (
-                f"{what} meets {other.port!r}, which is {other.kind} {other.keys_text}: frames would be dropped there; "
-                "give both ends the same kind and key (VNI)"
-            )
-        return f"{what} and its other end {other.port!r} are on nodes that no underlay joins: add underlay(...)"
-    return (
-        f"{what} has no other end: put tunnel(..., local={tunnel.remote!r}, remote={tunnel.local!r}) on a bridge of "
-        "another node"
-    )
+    other = next(facing(tunnel, topology.tunnels), None)
+    if other is None:
+        return (
+            f"{what} has no other end: put tunnel(..., local={tunnel.remote!r}, remote={tunnel.local!r}) on a bridge "
+            "of another node"
+        )
+    if (other.kind, other.key, other.keys) != (tunnel.kind, tunnel.key, tunnel.keys):
+        return (
+            f"{what} meets {other.port!r}, which is {other.kind} {other.keys_text}: frames would be dropped there; "
+            "give both ends the same kind and key (VNI)"
+        )
+    return f"{what} and its other end {other.port!r} are on nodes that no underlay joins: add underlay(...)"
 
 
-def _too_large(topology: Topology) -> str | None:
-    # A generator port must not send what a tunnel on its bridge cannot carry.
+def _frames_too_large_for_tunnels(topology: Topology) -> Iterator[str]:
     for tunnel in topology.tunnels:
         for port in topology.ports:
             if port.bridge == tunnel.bridge and port.mtu > tunnel.mtu:
                 needed = port.mtu + tunnel.underlay_mtu - tunnel.mtu
-                return (
+                yield (
                     f"port {port.name!r} has MTU {port.mtu}, tunnel {tunnel.port!r} on its bridge carries "
                     f"{tunnel.mtu}: give the underlay MTU {needed} or more, or the port less"
                 )
-    return None
 
 
-# Loops of bridges that learn MAC addresses: a broadcast, or a frame to an unknown address, would circle for ever.
-
-
-def learning_loop(topology: Topology) -> str | None:
-    """The first link that closes a loop, and what to do; None where none does.
+def _learning_loops(topology: Topology) -> Iterator[str]:
+    """Each link that closes a loop of bridges that learn: a broadcast, or a frame to an unknown address, would circle.
 
     Bridges with flows (crossings) cannot be in a loop. Links that carry only certain VLANs are assumed not to be.
     """
@@ -666,10 +602,9 @@ def learning_loop(topology: Topology) -> str | None:
         path = shortest(link.bridge_a, link.bridge_b, joined)
         if path is not None:
             loop = [link.bridge_a, *(end.far_bridge for end in path), link.bridge_a]
-            return (
+            yield (
                 f"{what} {link.port_a!r} - {link.port_b!r} closes a loop of bridges that learn MAC addresses, "
                 f"{' - '.join(loop)}: frames to all would circle in it for ever; leave out one of the links, or lead a "
                 "path(...) over a bridge, which then forwards by flows"
             )
         joined.append(link)
-    return None
