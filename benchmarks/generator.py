@@ -60,12 +60,12 @@ def lossless(made: Bench) -> list[Figure]:
             f"{len(clean)} of {len(trials)}",
             ">= 9 of 10",
             len(clean) >= 9,
-            "; ".join(_spoiled(trial) for trial in trials if trial not in clean),
+            "; ".join(_disturbed(trial) for trial in trials if trial not in clean),
         ),
     ]
 
 
-def _spoiled(trial: Trial) -> str:
+def _disturbed(trial: Trial) -> str:
     reasons = ", ".join(str(reason.code) for reason in trial.result.invalid) or "valid"
     return f"{trial.id}: lost {trial.result.lost} ({reasons})"
 

@@ -43,7 +43,7 @@ TROUBLED = {
 
 
 def troubled() -> Soak:
-    """One loss, one spoiled interval, one flap, one gap."""
+    """One loss, one disturbed interval, one flap, one gap."""
     return summarise(soak_table(changes=TROUBLED), PLAN, [Gap("ovs", 40.0, 43.0, "it did not answer")])
 
 

@@ -74,12 +74,12 @@ class SampleTrials:
         return record_id
 
     def trial_until_valid(self, traffic: Traffic, load: int, capacity: float, purpose: str, trials: list[str]) -> None:
-        """One trial; one in twelve is spoiled by the rig and repeated."""
-        spoiled = None
+        """One trial; one in twelve is disturbed by the rig and repeated."""
+        disturbed = None
         if self._rng.random() < 1 / 12:
-            spoiled = self.trial(traffic, load, capacity, purpose, invalid=True)
-            trials.append(spoiled)
-        trials.append(self.trial(traffic, load, capacity, purpose, repeat_of=spoiled))
+            disturbed = self.trial(traffic, load, capacity, purpose, invalid=True)
+            trials.append(disturbed)
+        trials.append(self.trial(traffic, load, capacity, purpose, repeat_of=disturbed))
 
     def trial(
         self,

@@ -236,7 +236,7 @@ METRICS = {
     "memory_growth": _change("ovs-vswitchd's resident memory", SIZE, "bytes", "<= 8 MiB"),
     "session_flaps": Metric("routing sessions that went down during a soak", ((TIMES, "times"),), "<= 0"),
     "sample_gaps": Metric("samples of a soak that are missing, or for no known reason", ((TIMES, "times"),), "<= 0"),
-    "spoiled_ratio": Metric("share of a soak's intervals that the rig spoiled", ((RATIO, "ratio"),), "<= 5 %"),
+    "spoiled_ratio": Metric("share of a soak's intervals that the rig disturbed", ((RATIO, "ratio"),), "<= 5 %"),
     "sampling_cores": Metric("CPUs that sampling a soak took", ((CORES, "cores"),), "<= 0.02 cores"),
 }
 

@@ -49,7 +49,7 @@ LOOK_CONFIDENCE = 0.984
 it saw, so less than a quarter of 5 % each is needed. Four looks, evenly spaced, need 98.18 % where readings are many
 (Pocock 1977, table 1); where they are 5 or 8, with the intervals used here, simulations then err in all of 5 %."""
 
-MAX_SPOILED_READINGS = 4
+MAX_DISTURBED_READINGS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def interleaved(
     InvalidTrialsError where the rig disturbed too many readings before there were ``fewest`` of each.
     """
     readings: list[list[Reading]] = [[] for _ in range(subjects)]
-    spoiled = 0
+    disturbed = 0
     number = 0
     for look in rounds.looks:
         while number < look:
@@ -94,8 +94,8 @@ def interleaved(
                 try:
                     readings[subject].append(read(subject, number, left))
                 except InvalidTrialsError:
-                    spoiled += 1
-                    if spoiled > MAX_SPOILED_READINGS:
+                    disturbed += 1
+                    if disturbed > MAX_DISTURBED_READINGS:
                         if min(map(len, readings)) >= rounds.fewest:
                             return readings  # enough for a figure, if not for every verdict
                         raise
@@ -111,7 +111,7 @@ def interleaved(
 # the opposite order. A turn with a disturbed reading, or in which the host moved a CPU, has no pair.
 
 Turn = Sequence[Reading | None]
-"""A reading of each subject; None where it was spoiled."""
+"""A reading of each subject; None where it was disturbed."""
 
 FEWEST_BLOCKS = 8
 """With a pair for every subject, at the first look. Seven bound a ratio at the confidence of a look."""
@@ -193,7 +193,7 @@ def alternated(
     """
     found = Alternated()
     shuffle = random.Random(blocks.seed)  # noqa: S311 - an order, no secret
-    spoiled: list[InvalidTrialsError] = []
+    disturbed: list[InvalidTrialsError] = []
     for look in blocks.looks:
         turns = blocks.turns if look == FEWEST_BLOCKS else LATER_TURNS * blocks.turns
         while _fewest_paired(found, subjects) < look and (
@@ -203,17 +203,17 @@ def alternated(
             begin_block(number)
             orders = list(_orders(subjects, turns, shuffle))
             left = max(1, look - number) * turns * subjects
-            found.blocks.append(_read_block(orders, partial(_take_in, take, number), left, spoiled))
+            found.blocks.append(_read_block(orders, partial(_take_in, take, number), left, disturbed))
             if _fewest_paired(found, subjects) >= FEWEST_PAIRED and in_vain(found):
                 return found
         if look == FEWEST_BLOCKS:
             found.looks = elapsed_s() < LATEST_LOOK * blocks.budget_s
         over = elapsed_s() >= blocks.budget_s
-        if over and spoiled and _fewest_paired(found, subjects) < FEWEST_PAIRED:
-            raise spoiled[-1]
+        if over and disturbed and _fewest_paired(found, subjects) < FEWEST_PAIRED:
+            raise disturbed[-1]
         if over or (found.looks and enough(found)):
             break
-    found.dropped.update(code for error in spoiled for code in set(error.codes))
+    found.dropped.update(code for error in disturbed for code in set(error.codes))
     return found
 
 
@@ -222,9 +222,9 @@ def _take_in(take: Take, block: int, subject: int, left: int) -> Reading:
 
 
 def _read_block(
-    orders: Sequence[Sequence[int]], take: Callable[[int, int], Reading], left: int, spoiled: list[InvalidTrialsError]
+    orders: Sequence[Sequence[int]], take: Callable[[int, int], Reading], left: int, disturbed: list[InvalidTrialsError]
 ) -> list[Turn]:
-    """The turns of one block; what was spoiled is added to ``spoiled``."""
+    """The turns of one block; what was disturbed is added to ``disturbed``."""
     turns: list[Turn] = []
     for order in orders:
         turn: list[Reading | None] = [None] * len(order)
@@ -232,7 +232,7 @@ def _read_block(
             try:
                 turn[subject] = take(subject, left)
             except InvalidTrialsError as error:
-                spoiled.append(error)
+                disturbed.append(error)
             left -= 1
         turns.append(turn)
     return turns

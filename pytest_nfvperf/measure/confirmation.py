@@ -192,7 +192,7 @@ class ConfirmationSearch:
         if confirmation is None and down.open_load is not None:
             return replace(outcome, detail=f"{NOT_CONFIRMED}: {down.open_load.why}")
         left_open = down.open_above(confirmation)
-        return replace(outcome, confirmation=confirmation, spoiled=left_open, refuted_fps=down.refuted_fps)
+        return replace(outcome, confirmation=confirmation, disturbed=left_open, refuted_fps=down.refuted_fps)
 
     def _descend(
         self,

@@ -57,7 +57,7 @@ class Figure(Protocol):
         ...
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading of a topology that was just built; InvalidTrialsError when the rig spoiled it."""
+        """One reading of a topology that was just built; InvalidTrialsError when the rig disturbed it."""
         ...
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -87,7 +87,7 @@ class ShortFigure(Figure, Protocol):
         ...
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """A short reading of a topology that is ready; InvalidTrialsError when the rig spoiled it, without repeats."""
+        """A short reading of a topology that is ready; InvalidTrialsError when the rig disturbed it, without repeats."""
         ...
 
 

@@ -101,7 +101,7 @@ def latency_profile(
 
 
 def _no_latency(name: str, load_fps: int, trial_id: str, why: str) -> LatencyPoint:
-    return LatencyPoint(name, load_fps, trial_id, None, None, None, None, None, None, samples=0, spoiled=why)
+    return LatencyPoint(name, load_fps, trial_id, None, None, None, None, None, None, samples=0, disturbed=why)
 
 
 def latency_point(name: str, trial: Trial) -> LatencyPoint:

@@ -21,7 +21,7 @@ WARM_UP = "warm-up"
 """Purpose of trials whose results are ignored."""
 
 SHORT_WINDOW_S, WINDOW_S = 0.005, 0.01
-"""Of a trial of up to a second, of which much would be spoiled by longer ones; and of others. Each look at the DUT's
+"""Of a trial of up to a second, of which much would be disturbed by longer ones; and of others. Each look at the DUT's
 CPU keeps the DUT waiting for some 30 us."""
 
 

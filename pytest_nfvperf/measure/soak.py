@@ -174,7 +174,7 @@ class _Watched:
         if self.look_at is None or not self.look_at <= len(self.table) < 2 * self.look_at:
             return False
         so_far = self.summary()
-        self.given_up = so_far.spoiled_count + so_far.lossy_count > _MOST_TROUBLED * so_far.intervals
+        self.given_up = so_far.disturbed_count + so_far.lossy_count > _MOST_TROUBLED * so_far.intervals
         return self.given_up
 
     def elapsed_s(self) -> float:
@@ -271,7 +271,7 @@ class Soaker:
             watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
             # If the DUT itself lost frames, no lower load may hide that.
-            disturbed = soak.spoiled_ratio > MOST_DISTURBED and not soak.lossy_count
+            disturbed = soak.disturbed_ratio > MOST_DISTURBED and not soak.lossy_count
             in_vain = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
             if not (watched.given_up or in_vain):
                 break

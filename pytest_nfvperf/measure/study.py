@@ -271,7 +271,7 @@ class Study:
             An outcome a subject, already in the evidence; the last one has the slopes.
 
         Raises:
-            InvalidTrialsError: the rig spoiled too many readings.
+            InvalidTrialsError: the rig disturbed too many readings.
             UnavailableError: a figure of the clock in virtual time, or the other way round; says what to do.
             ValueError: a subject has a traffic of its own, which this figure cannot have.
         """

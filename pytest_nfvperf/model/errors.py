@@ -4,7 +4,7 @@ A user's mistake ends as ``pytest.UsageError`` (the plugin turns
 :class:`ConfigError` into it). A broken testbed ends as :class:`TestbedError`
 and is remembered, so that later tests cite the first cause. A rig that works,
 and that still could not measure what was asked for, ends as
-:class:`InconclusiveError`: one spoiled trial is repeated, too many are that.
+:class:`InconclusiveError`: one disturbed trial is repeated, too many are that.
 A DUT that does not do what a test needs of it ends as :class:`DutFailure`: that
 is a result, though no SLA has a figure for it.
 """

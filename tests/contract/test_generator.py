@@ -75,7 +75,7 @@ def ready(rig: Rig) -> Rig:
 
 
 def run(rig: Rig, ways: tuple[Direction, ...] = (), **changes: object) -> TrialResult:
-    """A valid trial: what the rig itself spoils, on a machine that others use too, is repeated, as in any run."""
+    """A valid trial: what the rig itself disturbs, on a machine that others use too, is repeated, as in any run."""
     for _ in range(5):
         result = rig.generator.run_trial(spec(ways or rig.ways, **changes))  # type: ignore[arg-type]
         if result.valid:

@@ -56,8 +56,8 @@ def test_a_result_has_what_was_asked_for(rig: Rig, spec: StreamSpec) -> None:
     result = rig.run(spec)
     assert result.spec == spec
     assert result.valid
-    assert [way.way for way in result.ways] == list(spec.ways)
-    for way in result.ways:
+    assert [way.direction for way in result.directions] == list(spec.directions)
+    for way in result.directions:
         assert len(way.streams) == spec.streams
         assert way.elapsed_ns / 1e9 == pytest.approx(spec.duration_s, abs=0.1)
         assert (way.retransmits is None) == (spec.protocol == "udp")
@@ -69,7 +69,7 @@ def test_a_result_has_what_was_asked_for(rig: Rig, spec: StreamSpec) -> None:
 def test_udp_is_held_to_its_bitrate(rig: Rig) -> None:
     result = rig.run(StreamSpec("udp", streams=2, duration_s=1.0, bitrate_bps=2_000_000, buffer_bytes=500))
     assert result.goodput_bps == pytest.approx(4_000_000, rel=0.05)
-    assert result.ways[0].lost_datagrams == 0
+    assert result.directions[0].lost_datagrams == 0
 
 
 def test_after_close_nothing_runs_and_closing_again_does(rig: Rig) -> None:

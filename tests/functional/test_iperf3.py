@@ -39,13 +39,15 @@ def engine(shared: Pair) -> Iterator[Iperf3Engine]:
 def check_counts(result: StreamResult) -> None:
     spec = result.spec
     assert result.invalid == ()
-    assert [way.way for way in result.ways] == list(spec.ways)
-    for way in result.ways:
+    assert [way.direction for way in result.directions] == list(spec.directions)
+    for way in result.directions:
         assert len(way.streams) == spec.streams
         assert abs(way.elapsed_ns / 1e9 - spec.duration_s) <= 0.1
         assert all(stream.received_bytes > 0 for stream in way.streams)
     assert result.received_bytes
-    assert result.goodput_bps == pytest.approx(sum(8e9 * way.received_bytes / way.elapsed_ns for way in result.ways))
+    assert result.goodput_bps == pytest.approx(
+        sum(8e9 * way.received_bytes / way.elapsed_ns for way in result.directions)
+    )
 
 
 @pytest.mark.parametrize("streams", [1, 2, 4, 8, 16])
@@ -54,7 +56,7 @@ def test_parallel_tcp_streams_are_counted_at_the_receiver(engine: Iperf3Engine, 
     result = port.run(StreamSpec(streams=streams, duration_s=0.8, omit_s=0.2), shared.client, shared.server)
     check_counts(result)
     assert result.retransmits is not None
-    assert result.ways[0].datagrams is None
+    assert result.directions[0].datagrams is None
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
@@ -74,7 +76,7 @@ def test_the_server_can_send_too(engine: Iperf3Engine, shared: Pair, direction: 
     spec = StreamSpec(streams=2, direction=direction, duration_s=0.8, omit_s=0.2)
     result = engine.run(spec, shared.client, shared.server)
     check_counts(result)
-    assert all(way.retransmits is not None for way in result.ways)
+    assert all(way.retransmits is not None for way in result.directions)
 
 
 @pytest.mark.parametrize("direction", ["forward", "both"])
@@ -85,7 +87,7 @@ def test_udp_keeps_its_bitrate_in_each_stream(
     result = engine.run(spec, shared.client, shared.server)
     check_counts(result)
     assert result.retransmits is None
-    for way in result.ways:
+    for way in result.directions:
         arrived = sum(stream.received_bytes for stream in way.streams) / 1000 + (way.lost_datagrams or 0)
         # Threads count bytes and datagrams one after the other, while an interval may end between the two.
         apart = len(way.streams) if engine.info().detail == "one thread a stream" else 0

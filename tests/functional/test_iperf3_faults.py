@@ -79,7 +79,7 @@ def test_a_process_killed_makes_the_result_invalid(ends: Pair, role: str) -> Non
     assert [(r.code, r.detail) for r in result.invalid][:1] == [
         (Reason.GENERATOR_DIED, f"the iperf3 {role} was killed by SIGKILL")
     ]
-    assert result.ways == ()
+    assert result.directions == ()
     assert result.goodput_bps is None
 
 

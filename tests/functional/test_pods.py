@@ -153,7 +153,7 @@ def test_streams_between_chosen_pods_by_a_third_partys_interface(project: pytest
             "*ends: topology 'node-2-veth' has no namespace 'pod3' with an address*There are outside, host*",
         ]
     )
-    run = records(project.path, "stream")[-1]  # a spoiled one is repeated
+    run = records(project.path, "stream")[-1]  # a disturbed one is repeated
     sources = [one["before"]["source"] for one in run["data"]["result"]["evidence"]]
     assert [source.split("-")[-1] for source in sources if ":" in source] == ["pod3", "outside"]
     (told,) = [one["data"] for one in records(project.path, "attachment") if "CPU profile" in one["data"]["name"]]

@@ -72,7 +72,7 @@ def test_a_dut_that_hangs_is_a_gap_with_a_reason(soaking: Soaking) -> None:
 
     hangs_at_read = 4  # of the reads in rows: another one comes before the soak
     soak = soaking.run(6.0, At(1 + hangs_at_read, hang))
-    assert soak.lost + soak.spoiled_lost > 0, "nothing was forwarded for more than a second"
+    assert soak.lost + soak.disturbed_interval_lost > 0, "nothing was forwarded for more than a second"
     table = read_samples(soaking.directory / "samples-soak-0001.jsonl")
     ends, reads = table.column(TIME), table.column("reads")
     read_rows = [row for row, value in enumerate(reads) if not math.isnan(value)]  # a busy machine misses some, too

@@ -130,7 +130,7 @@ def test_a_soak_that_the_rig_spoils_begins_again_at_half_the_load(soaked, pytest
     assert given_up["interrupted"] == (
         "ended after 15.0 s of 30.0 s: too many intervals lost frames, or were disturbed, to go on with; another begins"
     )
-    assert given_up["spoiled_count"] == 15
+    assert given_up["disturbed_count"] == 15
 
 
 def test_a_short_soak_that_the_rig_spoiled_to_its_end_begins_again_at_half_the_load(soaked, pytester):

@@ -1,4 +1,4 @@
-"""Comparisons in turns: order, spoiled readings, looks and budget; and what is made of them."""
+"""Comparisons in turns: order, disturbed readings, looks and budget; and what is made of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Bench:
     """Notes who is read, and takes a second for each."""
 
     rates: tuple[float, ...] = (10.0, 10.0)
-    spoils: Callable[[int, int], bool] = lambda _subject, _number: False
+    disturbs: Callable[[int, int], bool] = lambda _subject, _number: False
     clock: float = 0.0
     order: list[list[int]] = field(default_factory=list)
     number: int = 0
@@ -66,7 +66,7 @@ class Bench:
         self.order[-1].append(subject)
         self.number += 1
         self.clock += 1
-        if self.spoils(subject, self.number):
+        if self.disturbs(subject, self.number):
             raise InvalidTrialsError([Spoiled()])
         return Reading({"forwarding_rate": self.rates[subject]}, f"trial-{self.number}")
 
@@ -117,14 +117,14 @@ def test_a_first_look_near_the_end_of_the_budget_is_none() -> None:
 
 
 def test_a_spoiled_reading_costs_its_pair_and_is_told() -> None:
-    found = Bench(spoils=lambda subject, number: subject == 1 and number < 5).run()
+    found = Bench(disturbs=lambda subject, number: subject == 1 and number < 5).run()
     assert [len(pairs) for pairs in found.pairs(0, 1)][:2] == [0, 2]
     assert len(found.blocks) == FEWEST_BLOCKS + 1  # a block without a pair is made up for
     assert dict(found.dropped) == {"cpu_moved": 2}
 
 
 def test_a_rig_that_spoils_all_gives_up_when_the_time_is_over() -> None:
-    bench = Bench(spoils=lambda _subject, _number: True)
+    bench = Bench(disturbs=lambda _subject, _number: True)
     with pytest.raises(InvalidTrialsError, match="cpu_moved"):
         bench.run(budget_s=100)
     assert bench.clock >= 100
@@ -218,7 +218,7 @@ def test_one_reading_in_four_may_be_a_bound_only() -> None:
 
 
 def test_a_slope_leaves_the_same_block_out_of_all_subjects() -> None:
-    """A block in which one subject was spoiled holds no pair of it, and shifts no other block into its place."""
+    """A block in which one subject was disturbed holds no pair of it, and shifts no other block into its place."""
     found = alternating(0.9)
     wide = [
         [[turn[0], _scaled(turn[0], 0.9), _scaled(turn[0], 0.8), turn[2]] for turn in block] for block in found.blocks

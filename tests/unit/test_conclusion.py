@@ -43,7 +43,7 @@ facts_of_tests = st.builds(
     reason=st.text(),
     verdicts=st.lists(st.sampled_from([PASS, FAIL, OPEN]), max_size=3).map(tuple),
     errors=st.lists(st.text(min_size=1), max_size=1).map(tuple),
-    spoiled=st.sampled_from(["", "skipped_frames: 5"]),
+    invalid=st.sampled_from(["", "skipped_frames: 5"]),
     measured=st.booleans(),
 )
 runs = st.builds(
@@ -149,7 +149,7 @@ def test_one_more_test_never_turns_a_run_that_is_not_accepted_into_an_accepted_o
         (TestFacts("t", began=False), Fate.NOT_RUN, "not run", "selected, and never begun"),
         (TestFacts("t"), Fate.UNFINISHED, "unfinished", "begun, and not ended"),
         (
-            TestFacts("t", status="failed", spoiled="skipped_frames"),
+            TestFacts("t", status="failed", invalid="skipped_frames"),
             Fate.INCONCLUSIVE,
             "INCONCLUSIVE",
             "skipped_frames",

@@ -28,14 +28,14 @@ def test_a_load_that_never_holds_is_tried_in_fine_steps_for_some_time_only() -> 
 
 
 class SpoilsFirst(FakeGenerator):
-    """The rig spoils the first three trials above 4 Mpps."""
+    """The rig disturbs the first three trials above 4 Mpps."""
 
-    spoiled = 0
+    disturbed = 0
 
     def run_trial(self, spec):
-        spoils = spec.load_fps > 4e6 and self.spoiled < 3
-        self.spoiled += spoils
-        self.invalid_every = 1 if spoils else None
+        disturbs = spec.load_fps > 4e6 and self.disturbed < 3
+        self.disturbed += disturbs
+        self.invalid_every = 1 if disturbs else None
         return super().run_trial(spec)
 
 
@@ -50,7 +50,7 @@ def test_a_load_that_the_rig_spoiled_for_a_while_is_confirmed_after_one_below_it
     confirmed, loads = _confirmed(measurer_on(SpoilsFirst(6e6)))
 
     assert confirmed.confirmation is not None
-    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (5_000_000, "")
+    assert (confirmed.confirmation.load_fps, confirmed.disturbed) == (5_000_000, "")
     assert loads == [5e6, 5e6, 5e6, 4.75e6, 5e6]
 
 
@@ -61,7 +61,7 @@ def test_a_machine_that_disturbs_all_the_time_is_not_asked_again() -> None:
 
     assert confirmed.confirmation is not None
     assert confirmed.confirmation.load_fps == 4_250_000
-    assert "the rig let nothing be confirmed at 4.50 Mpps" in confirmed.spoiled
+    assert "the rig let nothing be confirmed at 4.50 Mpps" in confirmed.disturbed
     assert loads == [5e6, 4.75e6, 4.5e6, 4.25e6]
 
 
@@ -72,7 +72,7 @@ def test_a_search_that_has_taken_long_does_not_go_up_again() -> None:
 
     assert confirmed.confirmation is not None
     assert confirmed.confirmation.load_fps == 4_750_000
-    assert "the rig let nothing be confirmed at 5.00 Mpps" in confirmed.spoiled
+    assert "the rig let nothing be confirmed at 5.00 Mpps" in confirmed.disturbed
     assert loads == [5e6, 5e6, 5e6, 4.75e6]
 
 
@@ -80,13 +80,13 @@ def test_a_load_that_loses_once_the_rig_lets_it_be_measured_is_the_duts() -> Non
     confirmed, loads = _confirmed(measurer_on(SpoilsFirst(4.9e6)))
 
     assert confirmed.confirmation is not None
-    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (4_850_000, "")
+    assert (confirmed.confirmation.load_fps, confirmed.disturbed) == (4_850_000, "")
     assert loads == [5e6, 5e6, 5e6, 4.75e6, 5e6, 4.85e6]
 
 
 def test_no_load_is_tried_again_that_a_valid_trial_refuted() -> None:
     class SpoilsBelow(FakeGenerator):
-        """Forwards 4.6 Mpps, and spoils what is tried between 4.55 and 4.8."""
+        """Forwards 4.6 Mpps, and disturbs what is tried between 4.55 and 4.8."""
 
         def run_trial(self, spec):
             self.invalid_every = 1 if 4.55e6 < spec.load_fps < 4.8e6 else None
@@ -97,7 +97,7 @@ def test_no_load_is_tried_again_that_a_valid_trial_refuted() -> None:
     assert confirmed.confirmation is not None
     assert confirmed.confirmation.load_fps == 4_500_000
     assert loads == [5e6, 4.6e6, 4.6e6, 4.6e6, 4.5e6, 4.6e6], "of 5 Mpps 4.6 came through"
-    assert confirmed.spoiled.startswith("the rig let nothing be confirmed at 4.60 Mpps")
+    assert confirmed.disturbed.startswith("the rig let nothing be confirmed at 4.60 Mpps")
 
 
 def test_a_tolerant_goal_is_tried_again_too_before_the_strict_ones_load_is_reported_for_it() -> None:
@@ -107,4 +107,4 @@ def test_a_tolerant_goal_is_tried_again_too_before_the_strict_ones_load_is_repor
 
     assert ndr.confirmation is not None
     assert pdr.confirmation is not None
-    assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps, pdr.spoiled) == (4_000_000, 4_100_000, "")
+    assert (ndr.confirmation.load_fps, pdr.confirmation.load_fps, pdr.disturbed) == (4_000_000, 4_100_000, "")

@@ -1,4 +1,4 @@
-"""Readings with events: what the rig spoiled is taken again, and never judged."""
+"""Readings with events: what the rig disturbed is taken again, and never judged."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 class SpoiledFirst(FakeGenerator):
     """In the first so many trials the generator is away for so long, which makes them invalid."""
 
-    def __init__(self, spoiled: int, gap_ns: int = 1_000_000_000) -> None:
+    def __init__(self, disturbed: int, gap_ns: int = 1_000_000_000) -> None:
         super().__init__(4e6)
-        self.spoiled, self.gap_ns = spoiled, gap_ns
+        self.disturbed, self.gap_ns = disturbed, gap_ns
 
     def run_trial(self, spec):
-        if len(self.specs) >= self.spoiled:
+        if len(self.specs) >= self.disturbed:
             self.invalid_every = None
             return super().run_trial(spec)
         self.invalid_every = 1

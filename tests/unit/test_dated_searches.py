@@ -311,8 +311,8 @@ def test_a_confirmation_of_which_nobody_can_tell_whose_loss_it_was_lowers_no_fig
     (pdr,) = ConfirmationSearch(measurer, 1.0).confirm_all([found])
     assert pdr.confirmation is not None
     assert (pdr.confirmation.load_fps, pdr.confirmation.passed) == (3_500_000, True)
-    assert pdr.spoiled.startswith("the rig let nothing be confirmed at 5.00 Mpps: trial-")
-    assert pdr.spoiled.endswith("lost frames, and too little of it was undisturbed to tell whose loss that was")
+    assert pdr.disturbed.startswith("the rig let nothing be confirmed at 5.00 Mpps: trial-")
+    assert pdr.disturbed.endswith("lost frames, and too little of it was undisturbed to tell whose loss that was")
     outcome = Outcome(labels=(), algorithm="mlrsearch", mean_frame_size=64.0, directions=2, trials=(), goals=(pdr,))
     seen = next(each for each in observations(outcome) if each.metric == "pdr")
     assert (seen.value, seen.low, seen.high) == (3_500_000, None, 6_010_000)

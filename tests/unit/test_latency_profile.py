@@ -1,4 +1,4 @@
-"""Latency at given loads, and what is said where the rig spoils one."""
+"""Latency at given loads, and what is said where the rig disturbs one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def test_a_latency_that_the_rig_spoils_is_missing_and_the_others_are_not():
     measurer = measurer_on(SpoiledHigh(4e6, latency_ns=20_000))
     low, high = latency_profile(measurer, [("50 % of pdr", 2e6), ("90 % of pdr", 3.6e6)], 1.0)
 
-    assert (low.p99_ns, low.spoiled) == (pytest.approx(20_000, rel=0.01), "")
+    assert (low.p99_ns, low.disturbed) == (pytest.approx(20_000, rel=0.01), "")
     assert (high.p99_ns, high.samples) == (None, 0)
-    assert unmeasured(Outcome((), "mlrsearch", 64.0, 2, (), latency=(low, high)))["latency_p99"] == high.spoiled
-    assert high.spoiled.startswith("3 trials in a row were invalid (skipped_frames 3x); the last, trial-0004")
+    assert unmeasured(Outcome((), "mlrsearch", 64.0, 2, (), latency=(low, high)))["latency_p99"] == high.disturbed
+    assert high.disturbed.startswith("3 trials in a row were invalid (skipped_frames 3x); the last, trial-0004")
 
 
 def test_latency_profile_keeps_the_names_of_the_loads():

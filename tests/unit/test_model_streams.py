@@ -93,7 +93,7 @@ def test_what_cannot_be_is_refused_with_what_to_write(changes: dict[str, Any], m
 
 
 def result(*ways: WayCounts, **changes: Any) -> StreamResult:
-    return StreamResult(spec=StreamSpec(direction="both"), ways=ways, **changes)
+    return StreamResult(spec=StreamSpec(direction="both"), directions=ways, **changes)
 
 
 FORWARD = WayCounts("forward", 500_000_000, (StreamCounts(1000, retransmits=3), StreamCounts(250, retransmits=4)))

@@ -162,7 +162,7 @@ def test_a_load_of_which_a_sixth_was_offered_is_not_measured(windowed: bool) -> 
     assert unmeasured(outcome) == {"loss_ratio": why, "lost_frames": why}
     assert other_result(outcome) == "not measured at 100 kpps (17.0 kpps offered)"
     latency = latency_point("100 kpps", trial_of(rows, windowed=windowed))
-    assert (latency.p99_ns, latency.spoiled) == (None, why)
+    assert (latency.p99_ns, latency.disturbed) == (None, why)
 
 
 def test_what_was_offered_stands_beside_what_was_asked_for() -> None:
@@ -255,7 +255,7 @@ def any_goal(draw: st.DrawFn) -> Outcome:
         generator_limited=draw(st.booleans()),
         confirmation=draw(st.sampled_from([None, confirmation])),
         detail=draw(st.sampled_from(["", "not confirmed: the rig"])),
-        spoiled=draw(st.sampled_from(["", "the rig let nothing be confirmed at 5.00 Mpps"])),
+        disturbed=draw(st.sampled_from(["", "the rig let nothing be confirmed at 5.00 Mpps"])),
         refuted_fps=draw(st.sampled_from([None, load, load + 5])),
         slowed=draw(st.sampled_from(["", "the host kept the CPUs apart"])),
     )

@@ -73,9 +73,9 @@ def test_a_trial_in_the_near_band_says_so() -> None:
 @pytest.mark.parametrize("places", [[100, 430, 100], [100, 430, 430, 100]])
 def test_a_cpu_that_moved_spoils_the_trial_and_it_is_repeated(places: list[int]) -> None:
     runner, spec, _, _ = rig(places)
-    spoiled = runner.run_once(spec)
-    assert [reason.code for reason in spoiled.result.invalid] == [Reason.CPU_MOVED]
-    assert "took 100 ns before it and 430 ns after" in str(spoiled.result.invalid[0])
+    disturbed = runner.run_once(spec)
+    assert [reason.code for reason in disturbed.result.invalid] == [Reason.CPU_MOVED]
+    assert "took 100 ns before it and 430 ns after" in str(disturbed.result.invalid[0])
     assert runner.run(spec).result.valid
 
 
@@ -219,9 +219,9 @@ NEVER_FAR = [50.0, 55.0, 60.0] * 100
 def test_the_first_move_ever_spoils_its_trial(known: list[float]) -> None:
     looks_before = 1 if len(known) > 3 else 3
     runner, spec, _, _ = rig([*[50] * looks_before, *[410] * 20], known)
-    spoiled = runner.run_once(spec)
-    assert [reason.code for reason in spoiled.result.invalid] == [Reason.CPU_MOVED]
-    assert "took 50 ns before it and 410 ns after" in str(spoiled.result.invalid[0])
+    disturbed = runner.run_once(spec)
+    assert [reason.code for reason in disturbed.result.invalid] == [Reason.CPU_MOVED]
+    assert "took 50 ns before it and 410 ns after" in str(disturbed.result.invalid[0])
 
 
 def test_one_disturbed_reading_is_no_move_and_is_forgotten() -> None:

@@ -53,8 +53,8 @@ def test_a_quiet_machine_is_the_plain_ratio() -> None:
 def test_a_few_windows_in_which_something_else_happened_change_nothing() -> None:
     chance = random.Random(2)
     blocks = [block(0.95, chance) for _ in range(8)]
-    spoiled = [(a, [*b[:28], *(Paced(window.value * 0.3, 0, 0) for window in b[28:])]) for a, b in blocks]
-    assert speed_ratio(spoiled) == pytest.approx(speed_ratio(blocks), rel=0.005)
+    disturbed = [(a, [*b[:28], *(Paced(window.value * 0.3, 0, 0) for window in b[28:])]) for a, b in blocks]
+    assert speed_ratio(disturbed) == pytest.approx(speed_ratio(blocks), rel=0.005)
 
 
 def test_too_few_windows_have_no_ratio() -> None:
@@ -127,8 +127,10 @@ def slowed_now_and_then(blocks: list[PacedBlock], chance: random.Random) -> list
 def test_what_slows_some_builds_of_either_errs_least_at_their_best() -> None:
     chance = random.Random(17)
     made = [[block(0.98, chance, spread=0.003, windows=24) for _ in range(10)] for _ in range(40)]
-    spoiled = [slowed_now_and_then(blocks, chance) for blocks in made]
-    at_best, middle = (_error([speed_ratio(each, best=best) for each in spoiled], 0.98) for best in (AT_ITS_BEST, 0.5))
+    disturbed = [slowed_now_and_then(blocks, chance) for blocks in made]
+    at_best, middle = (
+        _error([speed_ratio(each, best=best) for each in disturbed], 0.98) for best in (AT_ITS_BEST, 0.5)
+    )
     assert at_best < 0.75 * middle
 
 

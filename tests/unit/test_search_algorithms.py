@@ -132,8 +132,8 @@ def test_invalid_trials_are_repeated_and_never_counted():
 
     assert found.status is SearchStatus.FOUND
     assert 4e6 * 0.994 <= found.load_fps <= 4e6
-    spoiled = [r for r in measurer.sink.records if r.data["result"]["invalid"]]
-    assert spoiled, "the evidence lists invalid trials"
+    disturbed = [r for r in measurer.sink.records if r.data["result"]["invalid"]]
+    assert disturbed, "the evidence lists invalid trials"
     assert all(trial.result.valid for trial in measurer.trials)
 
 
@@ -266,7 +266,7 @@ def test_where_the_rig_spoils_a_confirmation_a_load_a_twentieth_below_is_confirm
     assert confirmed.confirmation.passed
     assert confirmed.confirmation.load_fps == 4_898_500
     loads = [record.data["result"]["spec"]["load_fps"] for record in measurer.sink.records]
-    assert loads == [5_050_000] * 3 + [4_797_500, 5_050_000, 4_898_500], "three spoiled, 95 %; then 100 and 97 % once"
+    assert loads == [5_050_000] * 3 + [4_797_500, 5_050_000, 4_898_500], "three disturbed, 95 %; then 100 and 97 % once"
 
 
 def test_a_confirmation_that_the_rig_spoils_everywhere_stays_absent_and_says_why():
@@ -349,12 +349,14 @@ def test_load_limits_must_rise():
 
 
 def test_a_confirmation_below_loads_that_the_rig_spoiled_is_a_lower_bound():
-    """What the rig spoiled neither lowers a figure nor bounds it from above; what the search saw lost does."""
+    """What the rig disturbed neither lowers a figure nor bounds it from above; what the search saw lost does."""
     measurer = measurer_on(Disturbed(6e6))
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_050_000, upper_fps=5_070_000)
     confirmed = ConfirmationSearch(measurer, 5.0).confirm(found)
 
-    assert confirmed.spoiled.startswith("the rig let nothing be confirmed at 5.05 Mpps: 3 trials in a row were invalid")
+    assert confirmed.disturbed.startswith(
+        "the rig let nothing be confirmed at 5.05 Mpps: 3 trials in a row were invalid"
+    )
     seen = observations(Outcome((), "mlrsearch", 64.0, 2, (confirmed,)))[0]
     assert (seen.value, seen.high) == (4_898_500, pytest.approx(5_070_000))
     judged = {text: judge_ndr(text, seen) for text in (">= 4.5 Mpps", ">= 5 Mpps", ">= 5.5 Mpps")}
@@ -381,7 +383,7 @@ def test_a_confirmation_that_failed_in_a_valid_trial_below_is_the_duts():
     found = GoalOutcome(NDR, SearchStatus.FOUND, load_fps=5_000_000)
     confirmed = ConfirmationSearch(measurer_on(Weak(4e6)), 5.0).confirm(found)
 
-    assert (confirmed.confirmation.load_fps, confirmed.spoiled) == (4_000_000, "")
+    assert (confirmed.confirmation.load_fps, confirmed.disturbed) == (4_000_000, "")
 
 
 def test_bursts_that_the_rig_spoiled_make_a_lower_bound():

@@ -38,33 +38,35 @@ def soak(lost_at: dict[int, int], shared: range = range(0)) -> tuple[SoakTable, 
 def test_a_loss_in_undisturbed_windows_is_the_duts() -> None:
     table, result = soak({150: 7})
     found = summarise(table, PLAN, attributed=attributed_intervals(table, result))
-    assert (found.lost, found.disturbed_lost, found.spoiled_count) == (7, 0, 0)
+    assert (found.lost, found.disturbed_lost, found.disturbed_count) == (7, 0, 0)
     assert [lossy.start_s for lossy in found.lossy] == [1.0]
 
 
 def test_a_loss_while_a_core_was_shared_is_not() -> None:
     table, result = soak({150: 700, 152: 500, 250: 3}, shared=range(140, 170))
     found = summarise(table, PLAN, attributed=attributed_intervals(table, result))
-    assert (found.lost, found.disturbed_lost, found.spoiled_count) == (3, 1200, 0)
+    assert (found.lost, found.disturbed_lost, found.disturbed_count) == (3, 1200, 0)
     (ratio,) = (seen for seen in soak_observations(found) if seen.metric == "loss_ratio")
     assert "1,200 more lost while the machine disturbed others" in ratio.confidence
     facts = dict(soak_facts(found))
-    assert facts["spoiled by the rig"] == "0 of 3 intervals; 1,200 lost in disturbed windows of others"
+    assert facts["disturbed by the rig"] == "0 of 3 intervals; 1,200 lost in disturbed windows of others"
 
 
 def test_an_interval_of_which_little_was_undisturbed_is_spoiled_where_frames_were_lost() -> None:
     table, result = soak({150: 700, 20: 5}, shared=range(105, 195))
     found = summarise(table, PLAN, attributed=attributed_intervals(table, result))
-    assert (found.lost, found.spoiled_lost) == (5, 700)
-    (spoiled,) = found.spoiled
-    assert spoiled.start_s == 1.0
-    assert spoiled.reason == "7% of it was undisturbed (generator's core shared), too little to tell whose loss it was"
+    assert (found.lost, found.disturbed_interval_lost) == (5, 700)
+    (disturbed,) = found.disturbed
+    assert disturbed.start_s == 1.0
+    assert (
+        disturbed.reason == "7% of it was undisturbed (generator's core shared), too little to tell whose loss it was"
+    )
 
 
 def test_without_loss_no_interval_is_spoiled() -> None:
     table, result = soak({}, shared=range(300))
     found = summarise(table, PLAN, attributed=attributed_intervals(table, result))
-    assert (found.lost, found.spoiled_count) == (0, 0)
+    assert (found.lost, found.disturbed_count) == (0, 0)
 
 
 def test_rows_that_no_window_covers_are_judged_as_a_whole() -> None:
@@ -81,6 +83,6 @@ def test_a_loss_while_the_host_moved_a_cpu_is_nobodys(before_ns: int, after_ns: 
     table, result = soak({150: 7})
     result = replace(result, placement=Placed(before_ns, after_ns, far=moved, near_ns=130 if moved else None))
     found = summarise(table, PLAN, attributed=attributed_intervals(table, result))
-    assert (found.lost, found.spoiled_lost, found.spoiled_count) == ((0, 7, 1) if moved else (7, 0, 0))
+    assert (found.lost, found.disturbed_interval_lost, found.disturbed_count) == ((0, 7, 1) if moved else (7, 0, 0))
     if moved:
-        assert f"round trip took {before_ns} ns before it and {after_ns} ns after" in found.spoiled[0].reason
+        assert f"round trip took {before_ns} ns before it and {after_ns} ns after" in found.disturbed[0].reason

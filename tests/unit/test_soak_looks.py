@@ -10,7 +10,7 @@ from pytest_nfvperf.measure import soak as soaker
 
 
 @pytest.mark.parametrize(
-    ("intervals", "spoiled", "lossy", "ends"),
+    ("intervals", "disturbed", "lossy", "ends"),
     [
         (14, 14, 0, False),
         (15, 7, 0, False),
@@ -22,9 +22,9 @@ from pytest_nfvperf.measure import soak as soaker
     ],
 )
 def test_from_15_intervals_on_most_in_trouble_end_it(
-    intervals: int, spoiled: int, lossy: int, ends: bool, monkeypatch: pytest.MonkeyPatch
+    intervals: int, disturbed: int, lossy: int, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    so_far = SimpleNamespace(spoiled_count=spoiled, lossy_count=lossy, intervals=intervals)
+    so_far = SimpleNamespace(disturbed_count=disturbed, lossy_count=lossy, intervals=intervals)
     monkeypatch.setattr(soaker._Watched, "summary", lambda _: so_far)
 
     def watched(look_at: int | None) -> soaker._Watched:

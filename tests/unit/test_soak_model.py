@@ -50,7 +50,7 @@ def judged(soak):
 
 def test_a_quiet_minute_passes_everything() -> None:
     soak = summarise(soak_table(), PLAN)
-    assert (soak.offered, soak.lost, soak.spoiled_count, soak.gap_count, soak.flap_count) == (120 * LOAD, 0, 0, 0, 0)
+    assert (soak.offered, soak.lost, soak.disturbed_count, soak.gap_count, soak.flap_count) == (120 * LOAD, 0, 0, 0, 0)
     assert {name: verdict.judgement for name, verdict in judged(soak).items()} == dict.fromkeys(
         judged(soak), Judgement.PASS
     )
@@ -61,7 +61,7 @@ def test_what_went_wrong_is_told_with_its_time() -> None:
     soak = troubled()
     assert list(soak_events(soak)) == [
         "10.0 .. 11.0 s: 7 frames lost",
-        "20.0 .. 21.0 s: spoiled by the rig: p1->p0: 9.1% of the frames were due while the generator was not running",
+        "20.0 .. 21.0 s: disturbed by the rig: p1->p0: 9.1% of the frames were due while the generator was not running",
         "31.0 s: session bgp.12.12.12.2 went down",
         "40.0 .. 43.0 s: no samples of ovs: it did not answer",
     ]
@@ -70,7 +70,7 @@ def test_what_went_wrong_is_told_with_its_time() -> None:
     assert verdicts["lost_frames"].observed == 7
     assert verdicts["session_flaps"].judgement is Judgement.FAIL
     assert verdicts["sample_gaps"].judgement is Judgement.PASS, "the gap has a reason"
-    assert dict(soak_facts(soak))["spoiled by the rig"] == "1 of 60 intervals, 0 frames lost in them"
+    assert dict(soak_facts(soak))["disturbed by the rig"] == "1 of 60 intervals, 0 frames lost in them"
 
 
 def test_a_loss_in_a_stall_of_the_pmd_is_the_rigs() -> None:
@@ -78,8 +78,8 @@ def test_a_loss_in_a_stall_of_the_pmd_is_the_rigs() -> None:
     lost = {"p0->p1.lost": 900, "p0->p1.received": LOAD - 900}
     stolen = {"pmd-sched.stolen_ns": 4e6}
     soak = summarise(soak_table(changes={10: lost, 11: stolen}), PLAN)
-    assert (soak.lost, soak.spoiled_count, soak.spoiled_lost) == (0, 1, 900)
-    assert "kept PMD threads off their CPU for 4.00 ms, which explains 900 lost frames" in soak.spoiled[0].reason
+    assert (soak.lost, soak.disturbed_count, soak.disturbed_interval_lost) == (0, 1, 900)
+    assert "kept PMD threads off their CPU for 4.00 ms, which explains 900 lost frames" in soak.disturbed[0].reason
     assert summarise(soak_table(changes={10: lost, 13: stolen}), PLAN).lost == 900, (
         "three seconds later explains nothing"
     )
@@ -105,7 +105,7 @@ def test_too_many_spoiled_intervals_leave_a_lower_bound(count: int) -> None:
     too_many = count > MOST_DISTURBED * 60
     assert verdict.judgement is (Judgement.INCONCLUSIVE if too_many else Judgement.PASS)
     if too_many:
-        assert f"the rig spoiled {count} of 60 intervals" in verdict.reason
+        assert f"the rig disturbed {count} of 60 intervals" in verdict.reason
 
 
 @pytest.mark.parametrize(("lost", "judgement"), [(0, Judgement.PASS), (900, Judgement.PASS), (90_000, None)])
@@ -113,14 +113,14 @@ def test_a_whole_soak_of_spoiled_intervals_is_judged_by_all_that_was_lost(lost, 
     """900 of 1,000,000 frames a second and direction are below 0.1 % whosever they were; 90,000 are not."""
     skipped = {"p0->p1.skipped": LOAD // 20, "p0->p1.lost": lost, "p0->p1.received": LOAD - lost}
     soak = summarise(soak_table(changes=dict.fromkeys(range(55), skipped)), PLAN)
-    assert (soak.spoiled_count, soak.is_whole) == (55, True)
+    assert (soak.disturbed_count, soak.is_whole) == (55, True)
     sla = SLA.replace('loss_ratio: "<= 0"', 'loss_ratio: "<= 0.1 %"').replace('      lost_frames: "<= 0"\n', "")
     outcome = soak_outcome(soak)
     verdicts = judge(parse_sla(sla).rules, outcome.label, observations(outcome), lambda _: None, unmeasured(outcome))
     found = {verdict.metric: verdict for verdict in verdicts}
     assert found["loss_ratio"].judgement is (judgement or Judgement.INCONCLUSIVE)
     if judgement is None:
-        assert "0 % (0 % .. 4.125 %): the rig spoiled 55 of 60 intervals" in found["loss_ratio"].reason
+        assert "0 % (0 % .. 4.125 %): the rig disturbed 55 of 60 intervals" in found["loss_ratio"].reason
     passed = {name for name, verdict in found.items() if verdict.judgement is Judgement.PASS}
     assert passed >= {"session_flaps", "sample_gaps", "memory_growth"}
     assert found["latency_p99_change"].judgement is Judgement.INCONCLUSIVE
@@ -130,7 +130,7 @@ def test_a_whole_soak_of_spoiled_intervals_is_judged_by_all_that_was_lost(lost, 
 def test_all_intervals_spoiled_still_bound_the_loss_and_half_the_load_does_not() -> None:
     for skipped, told in ((LOAD // 20, True), (LOAD, False)):
         soak = summarise(soak_table(changes={second: {"p0->p1.skipped": skipped} for second in range(60)}), PLAN)
-        assert (soak.offered, soak.spoiled_count, soak.is_whole) == (0, 60, told)
+        assert (soak.offered, soak.disturbed_count, soak.is_whole) == (0, 60, told)
         assert judged(soak)["lost_frames"].judgement is (Judgement.PASS if told else Judgement.INCONCLUSIVE)
 
 
@@ -164,7 +164,7 @@ def test_what_the_generator_skipped_is_no_trend_of_the_duts() -> None:
     less = round(0.97 * LOAD)
     skipped = {"p0->p1.skipped": LOAD - less, "p0->p1.sent": less, "p0->p1.received": less}
     soak = summarise(soak_table(changes=dict.fromkeys(range(30, 60), skipped)), replace(PLAN, most_skipped=0.04))
-    assert soak.spoiled_count == 0
+    assert soak.disturbed_count == 0
     assert judged(soak)["rate_change"].judgement is Judgement.PASS
 
 
@@ -188,12 +188,12 @@ def test_a_machine_that_slept_is_a_gap_with_a_reason() -> None:
 
 def test_spoiled_intervals_in_a_row_are_one_line_with_each_reason_once() -> None:
     far = "{}% of it was undisturbed (CPUs far apart)"
-    spoiled = [DisturbedInterval(10.0 + n, 11.0 + n, far.format(n), 0) for n in range(3)]
-    spoiled += [DisturbedInterval(13.0, 14.0, "core shared", 0), DisturbedInterval(20.0, 21.0, "core shared", 0)]
-    soak = replace(summarise(soak_table(), PLAN), spoiled=tuple(spoiled), spoiled_count=5)
+    disturbed = [DisturbedInterval(10.0 + n, 11.0 + n, far.format(n), 0) for n in range(3)]
+    disturbed += [DisturbedInterval(13.0, 14.0, "core shared", 0), DisturbedInterval(20.0, 21.0, "core shared", 0)]
+    soak = replace(summarise(soak_table(), PLAN), disturbed=tuple(disturbed), disturbed_count=5)
     assert list(soak_events(soak)) == [
-        f"10.0 .. 14.0 s: spoiled by the rig: 4 intervals: 3 such as “{far.format(0)}”; 1, “core shared”",
-        "20.0 .. 21.0 s: spoiled by the rig: core shared",
+        f"10.0 .. 14.0 s: disturbed by the rig: 4 intervals: 3 such as “{far.format(0)}”; 1, “core shared”",
+        "20.0 .. 21.0 s: disturbed by the rig: core shared",
     ]
 
 
@@ -210,7 +210,7 @@ def test_nothing_sampled_proves_nothing() -> None:
     assert {verdict.judgement for verdict in verdicts.values()} == {Judgement.INCONCLUSIVE}
     assert (
         verdicts["loss_ratio"].reason
-        == "no interval says anything: the generator died; the rig spoiled 0 of 0 intervals"
+        == "no interval says anything: the generator died; the rig disturbed 0 of 0 intervals"
     )
 
 

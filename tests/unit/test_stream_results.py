@@ -52,7 +52,7 @@ def test_a_whole_run_counts_the_receivers_total_but_for_what_came_after_it(versi
     spec = StreamSpec(streams=2, direction="both")
     both = pairs(spec, version, "bidir")
     ways = [counted(spec, pair) for pair in both]
-    assert [way.way for way in ways] == ["forward", "reverse"]
+    assert [way.direction for way in ways] == ["forward", "reverse"]
     for way, pair in zip(ways, both, strict=True):
         keys = pair.receiver.keys(sender=False)
         total = sum(pair.receiver.totals[key] for key in keys)

@@ -29,6 +29,11 @@ def test_windows_judge_a_search_only_where_they_tell_something(topology: Topolog
     assert judged
     assert {"window_s" in spec for spec in judged} == {windowed}
     if not windowed:
-        assert (ndr.status, pdr.status, ndr.spoiled, pdr.spoiled) == (SearchStatus.FOUND, SearchStatus.FOUND, "", "")
+        assert (ndr.status, pdr.status, ndr.disturbed, pdr.disturbed) == (
+            SearchStatus.FOUND,
+            SearchStatus.FOUND,
+            "",
+            "",
+        )
         assert ndr.load_fps == pytest.approx(CAPACITY, rel=0.02)
         assert not any(spec["purpose"] == "plateau" for spec in specs)

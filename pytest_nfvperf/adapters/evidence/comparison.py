@@ -14,8 +14,9 @@ from typing import Any
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.comparison import (
+    DOCUMENT_SCHEMA,
     ComparedRun,
     LeftOut,
     TestComparison,
@@ -25,7 +26,7 @@ from pytest_nfvperf.model.evidence.comparison import (
     words,
 )
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
-from pytest_nfvperf.model.evidence.records import plain
+from pytest_nfvperf.model.evidence.records import RecordKind, plain, with_current_keys
 from pytest_nfvperf.model.measure.compare import (
     BETTER,
     Comparing,
@@ -85,6 +86,20 @@ def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARI
     path = directory / name
     write_whole(path, json.dumps(document(compared), indent=2, ensure_ascii=False) + "\n")
     return path
+
+
+def read_comparison_document(path: Path) -> dict[str, Any]:
+    """The document of a file, under the keys of today.
+
+    Raises:
+        TestbedError: it is of a newer version.
+    """
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    version: Any = document.get("schema")
+    if version not in range(1, DOCUMENT_SCHEMA + 1):
+        raise TestbedError(f"{path} is of schema {version}, and only 1 to {DOCUMENT_SCHEMA} can be read")
+    comparisons = [with_current_keys(RecordKind.COMPARISON, version, one) for one in document["comparisons"]]
+    return {**document, "schema": DOCUMENT_SCHEMA, "comparisons": comparisons}
 
 
 def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> ComparedRun:

@@ -447,7 +447,7 @@ def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
         reason=reason,
         verdicts=tuple(test.verdicts.values()),
         errors=tuple(error.message for error in test.errors.values()),
-        spoiled=next((str(reasons[0]) for reasons in (*trials, *streams) if reasons), ""),
+        invalid=next((str(reasons[0]) for reasons in (*trials, *streams) if reasons), ""),
         measured=bool(test.outcomes),
     )
 

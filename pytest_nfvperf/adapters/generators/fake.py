@@ -286,7 +286,7 @@ class FakeStreams:
         )
         return StreamResult(
             spec=spec,
-            ways=tuple(self._way(spec, way) for way in spec.ways),
+            directions=tuple(self._way(spec, way) for way in spec.directions),
             client_cpu=client_cpu,
             server_cpu=server_cpu,
             invalid=(reason,) if invalid else (),
@@ -296,7 +296,7 @@ class FakeStreams:
         self.closed = True
 
     def _way(self, spec: StreamSpec, way: Way) -> WayCounts:
-        share = self.capacity_bps / len(spec.ways) / spec.streams
+        share = self.capacity_bps / len(spec.directions) / spec.streams
         requested = share if spec.bitrate_bps is None else float(spec.bitrate_bps)
         stream = _stream(spec, min(requested, share), requested if spec.protocol == "udp" else share)
         elapsed_ns = round(spec.duration_s * 1e9)

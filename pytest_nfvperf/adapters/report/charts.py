@@ -45,7 +45,7 @@ from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
 def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, Chart | None]:
     """The search, the latency by percentile and the loss by load of an outcome; None for what was not measured."""
     own = [(key, trials[key]) for key in outcome.trials if key in trials]
-    measured = [point for point in outcome.latency if point.trial_id in trials and not point.spoiled]
+    measured = [point for point in outcome.latency if point.trial_id in trials and not point.disturbed]
     # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
     histograms = [(point.at, trials[point.trial_id].result.latency) for point in measured]
     curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
@@ -122,7 +122,7 @@ def _trial_hover(trial_id: str, trial: TrialData) -> str:
     result = trial.result
     what = f"{trial_id}, {result.spec.purpose}<br>{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
     if not result.valid:
-        return f"{what}<br>spoiled by the rig: {'; '.join(map(str, result.invalid))}"
+        return f"{what}<br>disturbed by the rig: {'; '.join(map(str, result.invalid))}"
     return f"{what}<br>{trial.own_lost:,} of {trial.own_offered:,} lost ({format_ratio(trial.own_loss_ratio)})"
 
 
@@ -224,12 +224,12 @@ _TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
 def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> Chart | None:
     """A soak over time, a panel a figure, as S1's figures 3 to 10 show it.
 
-    Grey bands are intervals that the rig spoiled, red lines those in which frames were lost.
+    Grey bands are intervals that the rig disturbed, red lines those in which frames were lost.
     """
     if not curves:
         return None
     factor, unit = next((step, name) for least, step, name in _TIME_UNITS if soak.elapsed_s >= least)
-    bands = [ChartBand(one.start_s / factor, one.end_s / factor, "x", MUTED, opacity=0.25) for one in soak.spoiled]
+    bands = [ChartBand(one.start_s / factor, one.end_s / factor, "x", MUTED, opacity=0.25) for one in soak.disturbed]
     rules = [ChartRule(one.end_s / factor, "x", VERMILION, width=0.8) for one in soak.lossy]
     members: dict[str, list[SoakCurve]] = {}
     for curve in curves:

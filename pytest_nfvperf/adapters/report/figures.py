@@ -116,7 +116,7 @@ def goal_note(goal: GoalOutcome) -> str:
         loss = format_ratio(confirmation.loss_ratio)
         at = "" if confirmation.load_fps == goal.load_fps else f" at {format_fps(confirmation.load_fps)}"
         parts.append(f"{how}{at} by {format_seconds(confirmation.duration_s)}, loss {loss}")
-    return "; ".join([*parts, *filter(None, (goal.detail, goal.spoiled))])
+    return "; ".join([*parts, *filter(None, (goal.detail, goal.disturbed))])
 
 
 def format_line_share(frames_per_second: float, line_rate_fps: float | None) -> str:
@@ -240,7 +240,7 @@ def soak_line(soak: Soak) -> str:
     ended = f"{format_seconds(soak.elapsed_s)} at {format_fps(soak.load_fps)}"
     if soak.interrupted:
         ended += f" ({soak.interrupted})"
-    against = [f"{how_many(soak.spoiled_count, 'interval')} spoiled"] if soak.spoiled_count else []
+    against = [f"{how_many(soak.disturbed_count, 'interval')} disturbed"] if soak.disturbed_count else []
     against += [how_many(soak.flap_count, "flap")] if soak.flap_count else []
     against += [f"{how_many(soak.missing_intervals, 'sample')} missing"] if soak.missing_intervals else []
     return "; ".join([f"{ended}: {_loss(soak)}", *against])
@@ -248,17 +248,17 @@ def soak_line(soak: Soak) -> str:
 
 def soak_facts(soak: Soak) -> list[tuple[str, str]]:
     """What a reader wants to know, by name."""
-    spoiled = f"{soak.spoiled_count} of {soak.intervals} intervals"
-    if soak.spoiled_count:
-        spoiled += f", {soak.spoiled_lost:,} frames lost in them"
+    disturbed = f"{soak.disturbed_count} of {soak.intervals} intervals"
+    if soak.disturbed_count:
+        disturbed += f", {soak.disturbed_interval_lost:,} frames lost in them"
     if soak.disturbed_lost:
-        spoiled += f"; {soak.disturbed_lost:,} lost in disturbed windows of others"
+        disturbed += f"; {soak.disturbed_lost:,} lost in disturbed windows of others"
     sessions = f"{len(soak.sessions)} watched, {how_many(soak.flap_count, 'flap')}" if soak.sessions else "none watched"
     facts = [
         ("time", f"{format_seconds(soak.elapsed_s)} of {format_seconds(soak.planned_s)}"),
         ("load", f"{format_fps(soak.load_fps)} per direction, {soak.skipped:,} frames not sent by the generator"),
         ("loss", f"{_loss(soak)}, in {soak.lossy_count} of {soak.intervals} intervals"),
-        ("spoiled by the rig", spoiled),
+        ("disturbed by the rig", disturbed),
         ("samples", f"{soak.intervals}, one each {format_seconds(soak.interval_s)}; {soak.missing_intervals} missing"),
         ("sessions", sessions),
         *((_DRIFT_NAMES.get(drift.metric, drift.metric), drift_text(drift)) for drift in soak.drifts),
@@ -272,7 +272,7 @@ def soak_facts(soak: Soak) -> list[tuple[str, str]]:
 
 def soak_events(soak: Soak) -> Iterator[str]:
     """Everything that happened at a time, in order; then what is not listed for its number."""
-    events = list(_spoiled_events(soak.spoiled))
+    events = list(_disturbed_events(soak.disturbed))
     events += [(one.start_s, f"{_span(one.start_s, one.end_s)}: {one.lost:,} frames lost") for one in soak.lossy]
     for gap in soak.gaps:
         why = f"no samples of {gap.source}: {gap.reason or 'nobody knows why'}"
@@ -281,7 +281,7 @@ def soak_events(soak: Soak) -> Iterator[str]:
     yield from (text for _, text in sorted(events))
     for kind, count, shown in (
         ("lossy intervals", soak.lossy_count, len(soak.lossy)),
-        ("spoiled intervals", soak.spoiled_count, len(soak.spoiled)),
+        ("disturbed intervals", soak.disturbed_count, len(soak.disturbed)),
         ("gaps", soak.gap_count, len(soak.gaps)),
         ("flaps", soak.flap_count, len(soak.flaps)),
     ):
@@ -289,10 +289,10 @@ def soak_events(soak: Soak) -> Iterator[str]:
             yield f"and {count - shown} more {kind}: see the file of samples"
 
 
-def _spoiled_events(spoiled: Sequence[DisturbedInterval]) -> Iterator[tuple[float, str]]:
+def _disturbed_events(disturbed: Sequence[DisturbedInterval]) -> Iterator[tuple[float, str]]:
     """Intervals that follow one another in one line, with each reason once: a rig is disturbed for minutes."""
     rows: list[list[DisturbedInterval]] = []
-    for one in spoiled:
+    for one in disturbed:
         if rows and one.start_s - rows[-1][-1].end_s < _ADJACENT_S:
             rows[-1].append(one)
         else:
@@ -300,7 +300,7 @@ def _spoiled_events(spoiled: Sequence[DisturbedInterval]) -> Iterator[tuple[floa
     for row in rows:
         span = _span(row[0].start_s, row[-1].end_s)
         why = row[0].reason if len(row) == 1 else f"{len(row)} intervals: {_reasons(row)}"
-        yield row[0].start_s, f"{span}: spoiled by the rig: {why}"
+        yield row[0].start_s, f"{span}: disturbed by the rig: {why}"
 
 
 def _reasons(row: Sequence[DisturbedInterval]) -> str:

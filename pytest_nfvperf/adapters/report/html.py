@@ -138,8 +138,8 @@ class SuitePage:
         trials = [trial for page in self.tests for trial in page.evidence.trials.values()]
         invalid = sum(not trial.result.valid for trial in trials)
         took = sum(page.evidence.end.seconds for page in self.tests if page.evidence.end is not None)
-        spoiled = f", {invalid} of them invalid" if invalid else ""
-        counted = f"{how_many(len(trials), 'trial')}{spoiled}; " if trials else ""
+        disturbed = f", {invalid} of them invalid" if invalid else ""
+        counted = f"{how_many(len(trials), 'trial')}{disturbed}; " if trials else ""
         return f"{counted}took {format_seconds(took)}"
 
 

@@ -160,7 +160,7 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
 _AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
     "the generator itself can hardly do more": lambda goal: goal.generator_limited and not goal.slowed,
     "the machine slowed generator or DUT": lambda goal: bool(goal.slowed),
-    "the machine disturbed the trials at more": lambda goal: bool(goal.spoiled),
+    "the machine disturbed the trials at more": lambda goal: bool(goal.disturbed),
     "nothing more was tried": lambda goal: goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited,
 }
 """Why a load is a lower bound."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Protocol
 
+from pytest_nfvperf.adapters.evidence.comparison import read_comparison_document
 from pytest_nfvperf.adapters.evidence.reader import PATTERN, conclude, read_run
 from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.features.bisect.beliefs import failed, passed
@@ -194,9 +194,7 @@ def read_comparison(path: Path) -> ComparisonAnswer | str:
     Raises:
         TestbedError: it has another schema, or nothing was measured, which is not the version's fault.
     """
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if document.get("schema") != _SCHEMA:
-        raise TestbedError(f"{path} is of schema {document.get('schema')}, and only {_SCHEMA} can be read")
+    document = read_comparison_document(path)
     comparisons = document["comparisons"]
     troubles = [side for one in comparisons for side in one["sides"] if side["state"] != "measured"]
     figures = tuple(figure for one in comparisons for figure in _figures(one, _name(one, comparisons)))

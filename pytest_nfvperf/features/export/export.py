@@ -134,7 +134,7 @@ _CYCLES = _part("cycles_per_packet", "float", "cycles of the PMD threads per pac
 
 _TRIAL = (
     _of("purpose", "text", "why it was run", lambda t: t.result.spec.purpose),
-    _of("valid", "bool", "false: the rig spoiled it, and it counts for nothing", lambda t: t.result.valid),
+    _of("valid", "bool", "false: the rig disturbed it, and it counts for nothing", lambda t: t.result.valid),
     _of("reasons", "text", "why it is invalid", lambda t: "; ".join(map(str, t.result.invalid))),
     _of("repeat_of", "text", "id of the invalid trial that it repeats", lambda t: t.repeat_of),
     _of("load_fps", "int", "intended load, frames/s per direction", lambda t: t.result.spec.load_fps),

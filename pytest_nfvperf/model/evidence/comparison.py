@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_nfvperf.model.evidence.records import plain
+from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, plain
 from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData, How, SideState, Word
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
@@ -62,8 +62,8 @@ def _shown(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 
-DOCUMENT_SCHEMA = 1
-"""A reader refuses another. Keys are only ever added."""
+DOCUMENT_SCHEMA = SCHEMA_VERSION
+"""The document holds the data of comparison records. A reader refuses newer ones."""
 
 GRAVITY = (Word.SLOWER, Word.CANNOT_TELL, Word.FASTER, Word.SAME)
 """Which of several words counts for all: a slower side anywhere is what a gate asks about."""

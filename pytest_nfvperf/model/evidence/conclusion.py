@@ -63,7 +63,7 @@ class TestFacts:
         cause, reason: of what ended it; the reason's first line counts.
         verdicts: on its SLA.
         errors: messages of testbed errors.
-        spoiled: why its last trial was invalid; "" where that was valid, or there was none.
+        invalid: why its last trial was invalid; "" where that was valid, or there was none.
         measured: it has outcomes.
     """
 
@@ -76,7 +76,7 @@ class TestFacts:
     reason: str = ""
     verdicts: tuple[Verdict, ...] = ()
     errors: tuple[str, ...] = ()
-    spoiled: str = ""
+    invalid: str = ""
     measured: bool = False
 
 
@@ -158,7 +158,7 @@ def _judged(facts: TestFacts) -> Fate:
     doubtful = Judgement.INCONCLUSIVE in judgements or (facts.cause is Cause.INCONCLUSIVE and facts.status != "failed")
     if facts.status == "failed":
         if facts.cause is Cause.UNKNOWN:
-            return Fate.INCONCLUSIVE if doubtful or facts.spoiled else Fate.FAILED
+            return Fate.INCONCLUSIVE if doubtful or facts.invalid else Fate.FAILED
         return Fate.INCONCLUSIVE if facts.cause in {Cause.INCONCLUSIVE, Cause.SLA} else Fate.FAILED
     if doubtful:
         return Fate.INCONCLUSIVE
@@ -179,7 +179,7 @@ def _reason(facts: TestFacts, fate: Fate) -> str:
             such = [verdict for verdict in facts.verdicts if verdict.judgement is judgement]
             if such:
                 return f"{such[0].requirement}: {such[0].reason}{_and_more(such)}"
-            return told or (facts.spoiled if fate is Fate.INCONCLUSIVE else "")
+            return told or (facts.invalid if fate is Fate.INCONCLUSIVE else "")
     return told
 
 

@@ -8,7 +8,7 @@ reader gets the same objects back.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from typing import Any, Self
@@ -28,7 +28,8 @@ from pytest_nfvperf.model.traffic.histogram import Histogram, summarised
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.model.traffic.windows import LISTED_OF_STEPS, MOST_LISTED, Disturbance, Undisturbed, disturbances
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of evidence and of ``comparison.json``. It rises when keys are renamed (RENAMED_KEYS), not when one is added."""
 
 
 class Cause(StrEnum):
@@ -378,6 +379,43 @@ class RecordKind(StrEnum):
 
 
 KINDS: dict[type[Any], RecordKind] = {kind.data: kind for kind in RecordKind}
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedKey:
+    """A key of ``data``, at any depth, that files of earlier versions have under another name.
+
+    Attributes:
+        kinds: records in which every such key was renamed. Others may have a key of the old name: a test's parameter.
+        version: the first schema version with the new name.
+    """
+
+    old: str
+    new: str
+    kinds: tuple[RecordKind, ...]
+    version: int = 2
+
+
+RENAMED_KEYS = (
+    RenamedKey("spoiled", "disturbed", (RecordKind.SOAK, RecordKind.OUTCOME)),
+    RenamedKey("spoiled_count", "disturbed_count", (RecordKind.SOAK, RecordKind.OUTCOME)),
+    RenamedKey("spoiled_offered", "disturbed_interval_offered", (RecordKind.SOAK, RecordKind.OUTCOME)),
+    RenamedKey("spoiled_lost", "disturbed_interval_lost", (RecordKind.SOAK, RecordKind.OUTCOME)),
+    RenamedKey("ways", "directions", (RecordKind.STREAM,)),
+    RenamedKey("way", "direction", (RecordKind.STREAM,)),
+)
+"""The table of docs/reference/evidence.md. An entry stays for as long as files with the old name can be read."""
+
+
+def with_current_keys(kind: str, version: int, data: Any) -> Any:
+    """The data of a record that was written with this schema version, under the names of today."""
+    return _renamed(data, {key.old: key.new for key in RENAMED_KEYS if kind in key.kinds and version < key.version})
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {names.get(key, key): _renamed(item, names) for key, item in value.items()}
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,11 @@ def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Ob
         flaps = Observation("session_flaps", float(soak.flap_count), "times", confidence=watched, evidence=evidence)
         yield flaps if soak.is_whole and not soak.flap_count else _bounded(flaps, soak)
     yield Observation(
-        "spoiled_ratio", soak.spoiled_ratio, "ratio", confidence=how_many(soak.intervals, "interval"), evidence=evidence
+        "spoiled_ratio",
+        soak.disturbed_ratio,
+        "ratio",
+        confidence=how_many(soak.intervals, "interval"),
+        evidence=evidence,
     )
     if soak.sampling_cores is not None:
         yield Observation("sampling_cores", soak.sampling_cores, "cores", evidence=evidence)
@@ -97,9 +101,9 @@ def _losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
         return
     ratio = soak.lost / soak.offered if soak.offered else 0.0
     proven = [loss_bound_text(ratio, soak.offered)] if soak.offered else []
-    proof = "; ".join([*proven, f"{format_seconds(soak.elapsed_s)}, {_spoiled_text(soak)}"])
+    proof = "; ".join([*proven, f"{format_seconds(soak.elapsed_s)}, {_disturbed_text(soak)}"])
     at = load_in_fps(soak.load_fps)
-    all_lost, all_offered = soak.all_lost, soak.offered + soak.spoiled_offered
+    all_lost, all_offered = soak.all_lost, soak.offered + soak.disturbed_interval_offered
     for metric, value, most, unit in (
         ("lost_frames", float(soak.lost), float(all_lost), "frames"),
         ("loss_ratio", ratio, all_lost / all_offered, "ratio"),
@@ -116,12 +120,12 @@ def _bounded(seen: Observation, soak: Soak) -> Observation:
     return replace(seen, lower_bound=bool(soak.bound_reason), bound_reason=soak.bound_reason)
 
 
-def _spoiled_text(soak: Soak) -> str:
+def _disturbed_text(soak: Soak) -> str:
     elsewhere = f"; {soak.disturbed_lost:,} more lost while the machine disturbed others" if soak.disturbed_lost else ""
-    if not soak.spoiled_count:
-        return f"no interval spoiled by the rig{elsewhere}"
-    counted = f"{soak.spoiled_count} of {soak.intervals} intervals spoiled by the rig"
-    return f"{counted} ({soak.spoiled_lost:,} lost in them){elsewhere}"
+    if not soak.disturbed_count:
+        return f"no interval disturbed by the rig{elsewhere}"
+    counted = f"{soak.disturbed_count} of {soak.intervals} intervals disturbed by the rig"
+    return f"{counted} ({soak.disturbed_interval_lost:,} lost in them){elsewhere}"
 
 
 def _samples_text(soak: Soak) -> str:
@@ -179,7 +183,7 @@ def unmeasured(outcome: Outcome) -> dict[str, str]:
     for point in outcome.latency:
         for name in _LATENCIES:
             if getattr(point, f"{name}_ns") is None:
-                missing[f"latency_{name}"] = point.spoiled or f"no latency samples at {point.at}"
+                missing[f"latency_{name}"] = point.disturbed or f"no latency samples at {point.at}"
     cost = outcome.cost
     if cost is not None and cost.pmd_cycles_per_packet is None and cost.pmd_busy_ratio is not None:
         missing[CYCLES] = _NOT_SATURATED
@@ -199,7 +203,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
         lower, upper = math.isinf(high) or (lower and not goal.repeated_ends), low <= 0 or upper
         why = why or "some of the searches found a bound only"
         low, high = (low if low > 0 else None), (high if math.isfinite(high) else None)
-    elif goal.spoiled and bound == "lower" and (high := _known_too_high(goal)) is not None:
+    elif goal.disturbed and bound == "lower" and (high := _known_too_high(goal)) is not None:
         lower = False
     evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
     line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
@@ -302,7 +306,7 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | 
     load = confirmation.load_fps if confirmation else goal.load_fps
     if _at_line_rate(load, outcome):
         return load, "", ""  # no port takes more
-    why = "; ".join(dict.fromkeys(filter(None, (_rig_limit(goal, load, outcome), goal.slowed, goal.spoiled))))
+    why = "; ".join(dict.fromkeys(filter(None, (_rig_limit(goal, load, outcome), goal.slowed, goal.disturbed))))
     return load, "lower" if why else "", why
 
 

@@ -98,7 +98,7 @@ class GoalOutcome:
         generator_limited: within 5 % of the rig's own ceiling, so a lower bound.
         confirmation: None if none was requested.
         detail: for a person: why aborted, what bounded it. NOT_CONFIRMED and why, if it could not be confirmed.
-        spoiled: loads above the confirmed one that the rig disturbed, so that the DUT may sustain more.
+        disturbed: loads above the confirmed one that the rig disturbed, so that the DUT may sustain more.
         repeated_fps: the report of each of several searches; None for one that found nothing.
         repeated_ends: the lowest and the highest load that each leaves possible; None for an open upper end.
         refuted_fps: the lowest load at which a valid confirmation trial lost too much.
@@ -112,7 +112,7 @@ class GoalOutcome:
     generator_limited: bool = False
     confirmation: Confirmation | None = None
     detail: str = ""
-    spoiled: str = ""
+    disturbed: str = ""
     repeated_fps: tuple[int | None, ...] = ()
     repeated_ends: tuple[tuple[float, float | None], ...] = ()
     refuted_fps: int | None = None
@@ -161,7 +161,7 @@ class LatencyPoint:
     """Latency under one load; nanoseconds, from the scheduled send time (TRex: the actual one).
 
     ``at`` names the load: "50 % of pdr" or "4 Mpps". None without samples, or if the rig disturbed all trials:
-    ``spoiled`` then says how.
+    ``disturbed`` then says how.
     """
 
     at: str
@@ -174,7 +174,7 @@ class LatencyPoint:
     p999_ns: int | None
     max_ns: int | None
     samples: int
-    spoiled: str = ""
+    disturbed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

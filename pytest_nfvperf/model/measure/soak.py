@@ -96,9 +96,9 @@ class Soak:
     Attributes:
         offered, lost: frames of undisturbed intervals, all directions; losses of undisturbed windows if there are any.
         disturbed_lost: frames lost in their other windows.
-        spoiled_offered, spoiled_lost: frames of disturbed intervals.
+        disturbed_interval_offered, disturbed_interval_lost: frames of disturbed intervals.
         skipped: frames that were due while the generator was not running.
-        spoiled, lossy, gaps, flaps: the first MOST_NAMED; how many there are is in ``spoiled_count``, ...
+        disturbed, lossy, gaps, flaps: the first MOST_NAMED; how many there are is in ``disturbed_count``, ...
         unexplained: gaps without a reason.
         missing_intervals: intervals that were due and have no row.
         rig_faults: what else speaks against the whole run.
@@ -112,11 +112,11 @@ class Soak:
     intervals: int
     offered: int
     lost: int
-    spoiled_offered: int
-    spoiled_lost: int
+    disturbed_interval_offered: int
+    disturbed_interval_lost: int
     skipped: int
-    spoiled: tuple[DisturbedInterval, ...] = ()
-    spoiled_count: int = 0
+    disturbed: tuple[DisturbedInterval, ...] = ()
+    disturbed_count: int = 0
     lossy: tuple[Lossy, ...] = ()
     lossy_count: int = 0
     gaps: tuple[Gap, ...] = ()
@@ -133,17 +133,17 @@ class Soak:
     disturbed_lost: int = 0
 
     @property
-    def spoiled_ratio(self) -> float:
+    def disturbed_ratio(self) -> float:
         """Share of intervals that the rig disturbed; 1 if there is no interval."""
-        return self.spoiled_count / self.intervals if self.intervals else 1.0
+        return self.disturbed_count / self.intervals if self.intervals else 1.0
 
     @property
     def bound_reason(self) -> str:
         """Why its counts are not those of the whole time; "" if they are."""
         reasons = [self.interrupted] if self.interrupted else []
-        if self.spoiled_ratio > MOST_DISTURBED:
-            first = f", the first: {self.spoiled[0].reason}" if self.spoiled else ""
-            reasons.append(f"the rig spoiled {self.spoiled_count} of {self.intervals} intervals{first}")
+        if self.disturbed_ratio > MOST_DISTURBED:
+            first = f", the first: {self.disturbed[0].reason}" if self.disturbed else ""
+            reasons.append(f"the rig disturbed {self.disturbed_count} of {self.intervals} intervals{first}")
         return "; ".join([*reasons, *self.rig_faults])
 
     @property
@@ -152,11 +152,11 @@ class Soak:
 
         Then its counts are upper bounds: a machine that disturbs adds losses, flaps and gaps, and takes none away.
         """
-        offered = self.offered + self.spoiled_offered
+        offered = self.offered + self.disturbed_interval_offered
         enough = offered > 0 and offered >= LEAST_OFFERED * (offered + self.skipped)
         return enough and not self.interrupted and not self.rig_faults
 
     @property
     def all_lost(self) -> int:
         """All lost frames, whether the DUT lost them or the machine did."""
-        return self.lost + self.disturbed_lost + self.spoiled_lost
+        return self.lost + self.disturbed_lost + self.disturbed_interval_lost

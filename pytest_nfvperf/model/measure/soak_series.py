@@ -243,15 +243,15 @@ def summarise(
         intervals=len(table),
         offered=_frames(table, (".sent", ".refused"), valid),
         lost=sum(own.values()),
-        spoiled_offered=_frames(table, (".sent", ".refused"), disturbed),
-        spoiled_lost=_frames(table, (".lost",), disturbed),
+        disturbed_interval_offered=_frames(table, (".sent", ".refused"), disturbed),
+        disturbed_interval_lost=_frames(table, (".lost",), disturbed),
         disturbed_lost=sum(attributed[row].disturbed_lost for row in valid if row in attributed),
         skipped=_frames(table, (".skipped",), range(len(table))),
-        spoiled=tuple(
+        disturbed=tuple(
             DisturbedInterval(*_times(table, row), reason, _lost(table, row))
             for row, reason in list(disturbed.items())[:MOST_NAMED]
         ),
-        spoiled_count=len(disturbed),
+        disturbed_count=len(disturbed),
         lossy=tuple(Lossy(*_times(table, row), own[row]) for row in lossy[:MOST_NAMED]),
         lossy_count=len(lossy),
         gaps=tuple(all_gaps[:MOST_NAMED]),

@@ -261,7 +261,7 @@ class StreamSpec:
         return math.ceil(round(self.omit_s + self.duration_s, 6))
 
     @property
-    def ways(self) -> tuple[Way, ...]:
+    def directions(self) -> tuple[Way, ...]:
         """Directions in which streams send: one or both."""
         if self.direction == "both":
             return ("forward", "reverse")
@@ -292,13 +292,13 @@ class StreamCounts:
 
 @dataclass(frozen=True, slots=True)
 class WayCounts:
-    """All streams of one direction (``way``): "forward" or "reverse".
+    """All streams of one direction (``direction``): "forward" or "reverse".
 
     ``elapsed_ns``: the measured time by the receiver's clock; ``sender_elapsed_ns``: by the sender's, None if it did
     not report it.
     """
 
-    way: Way
+    direction: Way
     elapsed_ns: int
     streams: tuple[StreamCounts, ...]
     sender_elapsed_ns: int | None = None
@@ -386,14 +386,14 @@ class StreamResult:
     """What the streams did. An invalid one says nothing about the DUT, and may hold no counts at all.
 
     Attributes:
-        ways: one entry a direction, in the order of ``spec.ways``.
+        ways: one entry a direction, in the order of ``spec.directions``.
         client_cpu, server_cpu: None if nobody saw the process end.
         facts: real congestion control, MSS, socket buffers.
         evidence: counters around the run.
     """
 
     spec: StreamSpec
-    ways: tuple[WayCounts, ...]
+    directions: tuple[WayCounts, ...]
     client_cpu: SideCpu | None = None
     server_cpu: SideCpu | None = None
     facts: tuple[tuple[str, str], ...] = ()
@@ -407,17 +407,17 @@ class StreamResult:
     @property
     def received_bytes(self) -> int | None:
         """Payload received, all directions; None if nothing could be read."""
-        return _total(way.received_bytes for way in self.ways)
+        return _total(way.received_bytes for way in self.directions)
 
     @property
     def goodput_bps(self) -> float | None:
         """Payload bits/s at the receivers, the sum of all directions; None if nothing could be read."""
-        return _total(way.goodput_bps for way in self.ways)
+        return _total(way.goodput_bps for way in self.directions)
 
     @property
     def retransmits(self) -> int | None:
         """TCP segments sent again, all directions; None if nobody counts them."""
-        return _total(way.retransmits for way in self.ways)
+        return _total(way.retransmits for way in self.directions)
 
     @property
     def cores(self) -> float | None:

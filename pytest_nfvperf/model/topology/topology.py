@@ -326,6 +326,7 @@ def _dangling_ports(topology: Topology) -> Iterator[str]:
     # No flow need lead to a monitor's port: it may be the output of a mirror.
     copied_to = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
     copied_to |= {mirror.output for mirror in topology.mirrors if mirror.output is not None}
+    makers: dict[str, tuple[str, Patch | VethLink]]
     makers = {port: ("patch", link) for link in topology.patches for port in (link.port_a, link.port_b)}
     makers |= {port: ("veth", link) for link in topology.veths for port in (link.port_a, link.port_b)}
     for bridge, port in all_ports(topology):
@@ -391,10 +392,11 @@ def _wrong_networks(topology: Topology) -> Iterator[str]:
 
 
 def _wrong_vlans(topology: Topology) -> Iterator[str]:
+    links: list[Patch | VethLink] = [*topology.patches, *topology.veths]
     parts = [
         *((port.name, port.vlan) for port in topology.ports),
         *((nic.port, nic.vlan) for nic in topology.nics),
-        *((link.port_a, link.vlan) for link in (*topology.patches, *topology.veths)),
+        *((link.port_a, link.vlan) for link in links),
     ]
     for name, vlan in parts:
         numbers = () if vlan is None else vlan.trunks if vlan.tag is None else (vlan.tag, *vlan.trunks)

@@ -61,7 +61,7 @@ class Sides:
 
 def sides(spec: StreamSpec, client: Report, server: Report) -> list[Sides]:
     both = {"forward": Sides("forward", client, server), "reverse": Sides("reverse", server, client)}
-    return [both[way] for way in spec.ways]
+    return [both[way] for way in spec.directions]
 
 
 def count_way(spec: StreamSpec, pair: Sides) -> WayCounts | None:
@@ -136,8 +136,8 @@ def time_reasons(spec: StreamSpec, ways: Sequence[WayCounts]) -> Iterator[Invali
     for way in ways:
         elapsed_s = way.elapsed_ns / 1e9
         if abs(elapsed_s - spec.duration_s) > allowed_s:
-            detail = f"{way.way}: measured for {elapsed_s:.3f} s, not {spec.duration_s:g} s, limit {allowed_s:g} s more"
-            yield InvalidReason(Reason.STRETCHED_TIME, f"{detail} or less")
+            detail = f"{way.direction}: measured for {elapsed_s:.3f} s, not {spec.duration_s:g} s"
+            yield InvalidReason(Reason.STRETCHED_TIME, f"{detail}, limit {allowed_s:g} s more or less")
 
 
 def counter_reasons(evidence: Sequence[StreamEvidence]) -> Iterator[InvalidReason]:
@@ -320,7 +320,7 @@ class Iperf3Engine:
         pairs = sides(spec, client, server) if client is not None and server is not None else []
         ways = [way for pair in pairs if (way := count_way(spec, pair)) is not None]
         evidence = _evidence(ends, before, after)
-        if len(ways) < len(spec.ways):
+        if len(ways) < len(spec.directions):
             detail = f"the streams did not flow for {spec.omit_s:g} s of warm-up and {spec.duration_s:g} s of measuring"
             reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
         reasons += [*time_reasons(spec, ways), *account_reasons(pairs, ways)]
@@ -328,7 +328,7 @@ class Iperf3Engine:
         facts = {**(client.facts if client else {}), "iperf3": self._iperf3.version, "threads": self._iperf3.threads}
         return StreamResult(
             spec=spec,
-            ways=tuple(ways) if len(ways) == len(spec.ways) else (),
+            directions=tuple(ways) if len(ways) == len(spec.directions) else (),
             client_cpu=side_cpu(ended["client"]),
             server_cpu=side_cpu(ended["server"]),
             facts=tuple(sorted(facts.items())),

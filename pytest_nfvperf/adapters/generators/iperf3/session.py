@@ -68,7 +68,7 @@ def stream_options(spec: StreamSpec) -> list[str]:
     """
     options = ["--time", str(spec.run_s), "--parallel", str(spec.streams)]
     options += {"forward": [], "reverse": ["--reverse"], "both": ["--bidir"]}[spec.direction]
-    if "reverse" in spec.ways:  # a client that only sends refuses it
+    if "reverse" in spec.directions:  # a client that only sends refuses it
         options += ["--rcv-timeout", str(STALL_MS)]
     if spec.protocol == "udp":  # 64-bit numbers keep long runs from wrapping; a bitrate of 0 is no limit
         options += ["--udp", "--bitrate", str(spec.bitrate_bps or 0), "--udp-counters-64bit"]
