@@ -87,7 +87,7 @@ class ShortFigure(Figure, Protocol):
         ...
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """A short reading of a topology that is ready; InvalidTrialsError when the rig disturbed it, without repeats."""
+        """Take one short reading of a topology that is ready. InvalidTrialsError if the rig disturbed it."""
         ...
 
 

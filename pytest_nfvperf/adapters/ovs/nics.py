@@ -296,6 +296,7 @@ NIC_MAKERS: Mapping[str, NicMaker] = MappingProxyType(
         NicKind.VDUSE: _vduse,
     }
 )
+"""The makers of this project's own interfaces, by kind."""
 
 
 def tell_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
