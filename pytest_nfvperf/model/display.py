@@ -192,7 +192,6 @@ _TIMES = 10
 
 
 def cpu_list(cpus: Sequence[int]) -> str:
-    """``0, 1``."""
     return ", ".join(map(str, cpus))
 
 

@@ -1,4 +1,4 @@
-"""Durations come of the monotonic clock; a suspend disturbs what it falls into; a stamp is of before or after a step."""
+"""Durations come of the monotonic clock; a suspend disturbs what it falls into; a stamp is before or after a step."""
 
 from __future__ import annotations
 

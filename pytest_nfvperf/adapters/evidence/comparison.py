@@ -82,7 +82,6 @@ def compared_run(run: RunEvidence, conclusion: RunConclusion) -> ComparedRun | N
 
 
 def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARISON_FILE) -> Path:
-    """Write the document into a directory; returns its path."""
     path = directory / name
     write_whole(path, json.dumps(document(compared), indent=2, ensure_ascii=False) + "\n")
     return path

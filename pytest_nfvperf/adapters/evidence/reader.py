@@ -171,7 +171,6 @@ class RunEvidence:
         return names if len(set(names.values())) > 1 else {}
 
     def test(self, node_id: str) -> TestEvidence:
-        """The test of this node id, created if needed."""
         return self.tests.setdefault(node_id, TestEvidence(node_id))
 
 
@@ -426,7 +425,6 @@ def _ended(run: RunEvidence) -> RunEndData | None:
 
 
 def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
-    """What the evidence holds of one test."""
     end = test.end
     if end is None and _lost_a_worker(run):
         who = "the workers that ran it" if test.lost_in else "the worker that ran it"

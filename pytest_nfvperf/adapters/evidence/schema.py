@@ -65,12 +65,10 @@ def _current(text: bytes | str) -> bytes | str:
 
 
 def schema_text() -> str:
-    """The schema as published in reports/schema/evidence.schema.json."""
     return json.dumps(evidence_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def evidence_schema() -> dict[str, Any]:
-    """JSON schema (2020-12) of one evidence line."""
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pytest_nfvperf evidence, one line",

@@ -353,7 +353,6 @@ class _Sweeping:
     in_bits: bool
 
     def at(self, outcome: Outcome) -> int:
-        """From the left, from 0."""
         return self.places.index(outcome.label[self.axis])
 
     def value(self, frame_size: float, frames_per_second: float) -> float:

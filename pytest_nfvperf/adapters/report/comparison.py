@@ -82,7 +82,6 @@ def comparison_rows(compared: ComparedRun) -> list[ComparisonRow]:
 
 
 def _named(compared: ComparedRun) -> list[tuple[ComparisonData, str]]:
-    """Each comparison with its subject."""
     labels = [dict(test.data.labels) for test in compared.tests]
     different = differing(labels)
     return [(test.data, subject(own, different)) for test, own in zip(compared.tests, labels, strict=True)]
@@ -140,13 +139,11 @@ def noted(compared: ComparedRun) -> list[str]:
 
 
 def differences_text(compared: ComparedRun) -> str:
-    """In what the sides differ, a line each."""
     lines = [f"{what}: {' | '.join(value for _, value in values)}" for what, values in compared.differences]
     return "\n".join(["what differs:", *lines]) if lines else "nothing is known to differ"
 
 
 def heading(compared: ComparedRun) -> list[str]:
-    """A line for each side: what it is."""
     duts, settings = dict(compared.duts), {side.name: dict(side.settings) for side in compared.comparing.sides}
     lines = []
     for side in compared.comparing.sides:

@@ -108,7 +108,6 @@ def plateau_seen(outcome: Outcome) -> Observation | None:
 
 
 def goal_note(goal: GoalOutcome) -> str:
-    """What a goal's load rests on: confirmation, bound, detail."""
     parts = [GENERATOR_LIMITED] if goal.generator_limited else []
     confirmation = goal.confirmation
     if confirmation is not None:
@@ -132,7 +131,6 @@ def digits(value: float) -> str:
 
 
 def in_mpps(frames_per_second: float) -> str:
-    """About three significant digits, without the unit."""
     return digits(frames_per_second / 1e6)
 
 
@@ -247,7 +245,6 @@ def soak_line(soak: Soak) -> str:
 
 
 def soak_facts(soak: Soak) -> list[tuple[str, str]]:
-    """What a reader wants to know, by name."""
     disturbed = f"{soak.disturbed_count} of {soak.intervals} intervals"
     if soak.disturbed_count:
         disturbed += f", {soak.disturbed_interval_lost:,} frames lost in them"

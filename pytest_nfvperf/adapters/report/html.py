@@ -113,8 +113,12 @@ def render_report(
     for suite in suites:
         _compare_within(suite, published, relations, charts)
     context = _head(run, conclusion, suites) | _body(run, conclusion, suites, charts)
+    made = environment()
+    body = made.get_template("test_body.html")  # a template of its own, since a large page packs the body of a test
+    context |= {"published": published}
+    context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
     page = out_dir / "report.html"
-    write_whole(page, _rendered(context | {"published": published}))
+    write_whole(page, made.get_template("report.html").render(context))
     return page
 
 
@@ -129,7 +133,6 @@ class SuitePage:
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """What became of its tests: (badge, how many)."""
         return Counter(page.became.badge for page in self.tests).most_common()
 
     @property
@@ -144,7 +147,6 @@ class SuitePage:
 
 
 def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> list[SuitePage]:
-    """Suites with the pages of their tests, in the order they ran."""
     suites: dict[str, SuitePage] = {}
     listed: set[str] = set()
     for number, test in enumerate(run.tests.values(), 1):
@@ -183,17 +185,18 @@ def _compare_within(
 
 
 def _study_notes(comparisons: Sequence[StudyOutcomes]) -> Markup:
-    """What a reader must know, below the chart."""
     lines = [f"{one.name}: {line}" for one in comparisons for line in (slope_line(one), *subject_notes(one)) if line]
     lines += notes_below(comparisons)
     return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
 
 
 def _head(run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage]) -> dict[str, Any]:
-    """What became of the run, with what it was measured, and what did not pass."""
     pages = [page for suite in suites for page in suite.tests]
     data = run.run
     trials = [trial.result for trial in run.trials.values()]
+    found = faults(conclusion, pages)
+    explained = {fault.page.evidence.node_id for fault in found}
+    of_test = {page.evidence.node_id: page for page in pages}
     return {
         "run": run,
         "data": data,
@@ -204,9 +207,12 @@ def _head(run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePag
         "head_style": _HEAD_STYLES.get(conclusion.fate, "error"),
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
-        "faults": faults(conclusion, pages),
+        "faults": found,
         "closest": closest(pages),
-        "selected": selected(conclusion, pages),
+        "selected": [
+            SelectedTest(test, of_test.get(test.node_id), "" if test.node_id in explained else test.reason)
+            for test in conclusion.tests
+        ],
         "testbeds": run.testbeds(),
         "machine": machine_did(run.trials.values()),
         "trials": (len(trials), sum(not trial.valid for trial in trials)),
@@ -266,27 +272,21 @@ def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
 
 @dataclass(frozen=True, slots=True)
 class SelectedTest:
-    """A line of the list of all tests. ``page`` is None for one that never began; ``why`` of a skip and the like."""
+    """A line of the list of all tests.
+
+    Attributes:
+        page: None for a test that never began.
+        why: the reason, such as a skip's; "" where the list of faults says it.
+    """
 
     became: TestConclusion
     page: TestPage | None
     why: str
 
 
-def selected(conclusion: RunConclusion, pages: Sequence[TestPage]) -> list[SelectedTest]:
-    """Every selected test; why only where ``faults`` does not say it."""
-    of_test = {page.evidence.node_id: page for page in pages}
-    told = {fault.page.evidence.node_id for fault in faults(conclusion, pages)}
-    return [
-        SelectedTest(test, of_test.get(test.node_id), "" if test.node_id in told else test.reason)
-        for test in conclusion.tests
-    ]
-
-
 def _body(
     run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage], charts: ChartFolder
 ) -> dict[str, Any]:
-    """The table of all results, the comparison, the topologies and the suites; and what templates call."""
     pages = [page for suite in suites for page in suite.tests]
     topologies = _topology_pages(pages, charts)
     compared, comparison = compared_run(run, conclusion), None
@@ -315,7 +315,6 @@ def _body(
 
 
 def _result_rows(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:
-    """A row for each outcome: in what it differs from others, and its badge."""
     different = differing([outcome.label for page in pages for outcome in page.evidence.outcomes.values()])
     rows = []
     for page in pages:
@@ -355,11 +354,3 @@ def _topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topo
                 pages.append(page)
             page.tests.append(test)
     return pages
-
-
-def _rendered(context: dict[str, Any]) -> str:
-    """The page. The body of a test is a template of its own, since a large page packs it."""
-    made = environment()
-    body = made.get_template("test_body.html")
-    context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
-    return made.get_template("report.html").render(context)

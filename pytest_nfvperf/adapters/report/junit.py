@@ -74,7 +74,6 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
 
 
 def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
-    """What became of the test, and why, as JUnit properties."""
     reason = [(REASON, visible(became.reason))] if became.reason else []
     return [(RESULT, str(became.fate)), *reason]
 
@@ -158,7 +157,6 @@ def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
 
 
 def _case_of(test: TestConclusion) -> ET.Element:
-    """A testcase for what pytest wrote none of: it never ended."""
     path, classes, name = split_node_id(visible(test.node_id))
     case = ET.Element("testcase", classname=".".join([module_of(path), *classes]), name=name, time="0")
     properties = ET.SubElement(case, "properties")

@@ -37,7 +37,6 @@ class LedgerBox:
 
     @property
     def label(self) -> str:
-        """Its name in one or two lines."""
         if len(self.hops) > 1:
             return f"{len(self.hops)} hops\nwithout loss"
         (hop,) = self.hops

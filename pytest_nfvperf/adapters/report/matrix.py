@@ -70,7 +70,6 @@ class MatrixRow:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What rows are ordered by: the same subject on all NICs comes together."""
         return (self.subject, self.nic, self.firmware, self.datapath, self.offload)
 
 
@@ -105,7 +104,6 @@ def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> 
 
 
 def render_matrix(matrix: Matrix, path: Path) -> Path:
-    """Write one page that needs nothing beside it; returns its path."""
     page = environment().get_template("matrix.html").render(matrix=matrix, style=style())
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, page)

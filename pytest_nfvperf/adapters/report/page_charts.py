@@ -36,7 +36,6 @@ _ID = re.compile(r'<(?!g |path|clipPath|image)\w+[^>]* id="([^"]+)"')
 
 
 def raise_fault(what: str, error: Exception) -> None:  # noqa: ARG001 - a NoteFault
-    """End the report by its first fault."""
     raise error
 
 
@@ -176,13 +175,11 @@ def _shape(kind: str, one: ChartBand | ChartRule, start: float, end: float, look
 
 @functools.cache
 def library() -> Markup:
-    """plotly.js, packed."""
     return packed(get_plotlyjs())
 
 
 @functools.cache
 def script() -> Markup:
-    """Our own script, to embed in the page."""
     return Markup((TEMPLATES / "report.js").read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 

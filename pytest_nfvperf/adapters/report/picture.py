@@ -194,7 +194,6 @@ def _finish_with_legends_inside(figure: Figure, grid: Sequence[Axes], panels: Se
 
 
 def new_figure(width_in: float, height_in: float) -> Figure:
-    """An empty figure of this size in inches."""
     figure = Figure(figsize=(width_in, height_in))
     figure.patch.set_alpha(0)
     return figure
@@ -287,7 +286,6 @@ def _take_literally(figure: Figure) -> None:
 
 
 def to_png(figure: Figure, dpi: int = 120) -> bytes:
-    """The figure on white paper as PNG."""
     out = io.BytesIO()
     _take_literally(figure)
     FigureCanvasAgg(figure)

@@ -70,7 +70,6 @@ class PublishedRelation:
 
     @property
     def agrees(self) -> str:
-        """In words; empty where it was not measured."""
         return "" if self.judgement is None else _AGREES[self.judgement]
 
 

@@ -31,7 +31,6 @@ def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
 
 
 def dut_text(info: DatapathInfo) -> str:
-    """Versions, datapath, how it runs, where it is from, and how it was built."""
     built = "; ".join(f"{name} {text}" for name, text in (("from", info.origin), *info.build) if text)
     text = f"{versions_text(info)}, {info.kind} datapath" + (f": {info.detail}" if info.detail else "")
     return f"{text} ({built})" if built else text
@@ -69,7 +68,6 @@ testbed_lines.__test__ = False  # type: ignore[attr-defined]
 
 
 def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
-    """What was tested with what, for the head of the page."""
     started = datetime.datetime.fromtimestamp(run.started_ns / 1e9, datetime.UTC)
     generator, cpus = data.generator, data.testbed.cpus
     engine = "not started" if generator is None else f"{generator.engine} {generator.version}, {generator.detail}"

@@ -81,7 +81,6 @@ class StudyOutcomes:
 
     @property
     def main(self) -> str:
-        """The metric that the study is about."""
         return self.outcomes[0].samples[0].metric
 
     @property
@@ -93,7 +92,6 @@ class StudyOutcomes:
 
     @property
     def slopes(self) -> tuple[Slope, ...]:
-        """Over the whole series."""
         return self.outcomes[-1].slopes
 
 
@@ -181,7 +179,6 @@ def spread_text(samples: Samples) -> str:
 
 
 def ratio_text(ratio: Relative | None) -> str:
-    """``98.4 %``."""
     return MISSING if ratio is None else percent(ratio.ratio)
 
 
@@ -200,7 +197,6 @@ def interval_text(ratio: Relative | None) -> str:
 
 
 def is_open(ratio: Relative | None) -> bool:
-    """True where nothing bounds the ratio, neither from above nor from below."""
     return ratio is not None and ratio.high is None and ratio.low <= 0
 
 
@@ -258,12 +254,10 @@ def subject_name(outcome: Outcome) -> str:
 
 
 def singular(per: str) -> str:
-    """``bridge`` of ``bridges``."""
     return per.removesuffix("s")
 
 
 def metric_name(metric: str) -> str:
-    """A metric in words."""
     return _NAMES.get(metric, metric)
 
 

@@ -143,7 +143,6 @@ def _search_table(rows: Sequence[SummaryRow], left_out: Sequence[str], *, compac
 
 
 def _search_cells(row: SummaryRow) -> dict[str, str]:
-    """Under the names of ``_HEADINGS``."""
     ndr, pdr = (goal_figures(row.outcome, name) for name in ("ndr", "pdr"))
     if not row.outcome.goal("ndr"):
         ndr = goal_figures(row.outcome, row.outcome.goals[0].goal.name)
@@ -180,7 +179,6 @@ _READ_AS = {
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
-    """What a reader must know to read the table."""
     notes = [PER_DIRECTION]
     bounds = [
         (goal, seen.bound)
@@ -293,7 +291,6 @@ def _study_table(
 
 
 def _filled(comparison: StudyOutcomes) -> list[str]:
-    """Columns in which something stands."""
     cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
     return [name for name in _COLUMNS if any(cell[name] != MISSING for cell in cells)]
 

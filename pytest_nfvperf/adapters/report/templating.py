@@ -16,7 +16,6 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 
 def environment() -> Environment:
-    """An environment with our templates and the display filters."""
     made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=select_autoescape(["html"]),
@@ -41,7 +40,6 @@ def environment() -> Environment:
 
 
 def style() -> Markup:
-    """The style sheet, to embed in the page."""
     return Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
 
 
@@ -51,5 +49,4 @@ def _shown(value: object) -> object:
 
 
 def trials_html(trials: Sequence[tuple[str, TrialData]]) -> str:
-    """A page with one row a trial, invalid ones with their reasons."""
     return environment().get_template("trials.html").render(trials=list(trials), style=style())

@@ -77,7 +77,6 @@ class TerminalProgress:
         self._last = f"last: loss {format_ratio(loss_ratio)}" if valid else "last: invalid, repeated"
 
     def clear(self) -> None:
-        """Take the line away; call it when a test ends."""
         if self._shown:
             self._show("")
             self._shown = False

@@ -47,7 +47,6 @@ def _least(column: Column) -> int:
 
 
 def no_room(left_out: Sequence[str]) -> list[str]:
-    """What a reader of a narrow terminal is told."""
     return [f"This terminal is too narrow for: {', '.join(left_out)}."] if left_out else []
 
 

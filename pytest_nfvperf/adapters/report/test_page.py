@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.report.studies import ratio_text, subject_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, title
 from pytest_nfvperf.model.display import MISSING
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
-from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, SoakData, StreamData, TrialData
+from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TrialData
 from pytest_nfvperf.model.ledger.ledger import Ledger, weakness
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
@@ -85,7 +85,6 @@ class TestPage:
 
     @property
     def open(self) -> bool:
-        """Tests that did not pass are unfolded."""
         return self.became.wrong or self.became.tolerated
 
     def subject(self, verdict: Verdict) -> str:
@@ -125,6 +124,11 @@ def test_page(
     picture = None
     if len(test.trials) > 1 and not test.outcomes:  # it was aborted: where it stood
         picture = charts.add(search_chart(list(test.trials.items()), None), f"{name} trials", f"Trials of {name}")
+    soaks = []
+    for key, soak in test.soaks.items():
+        chart, of = soak_chart(soak.soak, soak.series), f"{name} {key} over time"
+        curves = None if chart is None else charts.add(chart, of, of)
+        soaks.append(SoakPage(tuple(soak_facts(soak.soak)), tuple(soak_events(soak.soak)), curves, soak.samples))
     # Its datapath, too, where that is a parameter and not the whole run's.
     shown = " · ".join(filter(None, (title(labels), test.data.parameters.get("datapath", ""))))
     return TestPage(
@@ -136,7 +140,7 @@ def test_page(
         outcomes=outcomes,
         loose_trials=loose,
         picture=picture,
-        soaks=tuple(_soak_page(soak, f"{name} {key} over time", charts) for key, soak in test.soaks.items()),
+        soaks=tuple(soaks),
     )
 
 
@@ -144,7 +148,6 @@ test_page.__test__ = False  # type: ignore[attr-defined]
 
 
 def _headline(pages: Sequence[OutcomePage]) -> str:
-    """What a test found, in a line: its goals, the ratios of what it compared, or else its one result."""
     rows = [row for page in pages for row in page.goals]
     if rows:
         found = (f"{row.goal.goal.name.upper()} {row.mpps} Mpps" for row in rows if row.goal.load_fps is not None)
@@ -192,9 +195,3 @@ def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData])
     confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
     proof = "" if confirmed is None else proven_loss(confirmed.own_lost, confirmed.own_offered)
     return GoalRow(goal, figures.mpps, figures.gbps, figures.line, figures.note, proof)
-
-
-def _soak_page(data: SoakData, name: str, charts: ChartFolder) -> SoakPage:
-    chart = soak_chart(data.soak, data.series)
-    picture = None if chart is None else charts.add(chart, name, name)
-    return SoakPage(tuple(soak_facts(data.soak)), tuple(soak_events(data.soak)), picture, data.samples)

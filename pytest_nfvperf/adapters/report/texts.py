@@ -162,7 +162,6 @@ _TRIAL_COLUMNS = (
 
 
 def drawn(deployed: TopologyData) -> str:
-    """A topology as it was deployed, in text."""
     return topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
 
 

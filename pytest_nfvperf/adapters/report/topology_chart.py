@@ -65,7 +65,6 @@ class DrawnNode:
 
 
 def nodes_of(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
-    """All of them, in the order of the topology."""
     nodes = [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology), *_tunnels(topology)]
     copies = {mirror.output: f"copies: {mirror_words(mirror)}" for mirror in topology.mirrors}
     put_on = [[line for _, port in node.ends for line in wrap(copies.get(port, ""), _COPIES_WIDTH)] for node in nodes]
@@ -235,7 +234,6 @@ class _Column:
 
 
 def lay_out(topology: Topology, kinds: Kinds) -> Layout:
-    """Place everything."""
     return _Placing(topology, kinds).layout()
 
 
@@ -267,7 +265,6 @@ class _Placing:
             self._spanning.append(node)
 
     def layout(self) -> Layout:
-        """Columns from left to right, then rows from the bottom up."""
         gap = 0.62 if self._roomy else 0.34
         x = MARGIN + 0.2
         for column in self._columns:
@@ -283,7 +280,6 @@ class _Placing:
         return self._made
 
     def _lines(self, column: _Column) -> tuple[str, ...]:
-        """The name of a bridge, and what it does by itself."""
         if column.is_ghost:
             return (column.name,)
         mirrors = self._topology.bridge_mirrors(column.name)
@@ -437,7 +433,6 @@ def node_width(node: DrawnNode) -> float:
 
 
 def node_height(node: DrawnNode) -> float:
-    """Of a box that holds its lines."""
     return LINE * len(node.lines) + 0.14
 
 
@@ -587,7 +582,6 @@ def _draw_curve(
 
 
 def _draw_legend(axes: Axes, layout: Layout) -> None:
-    """What the colours of lines mean, once each, and lines inside of bridges."""
     kinds = dict.fromkeys(wire.kind for wire in layout.wires)
     lines = [(*_WIRES.get(kind, (INK, "-")), 2.0, _NAMES.get(kind, kind)) for kind in kinds]
     lines += [(INK, "-", 1.0, "OpenFlow flow")] if layout.flows else []

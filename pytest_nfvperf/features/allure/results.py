@@ -168,7 +168,6 @@ def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]
 
 
 def environment(run: RunData) -> dict[str, str]:
-    """Testbed, DUT, generator and fingerprint as Allure's environment block shows them."""
     shown = {"testbed": run.testbed.name, "profile": run.profile, "nfvperf": run.tool_version, "python": run.python}
     if run.dut is not None:
         shown |= {"dut": f"OVS {run.dut.version} ({run.dut.kind})", "dut.dpdk": run.dut.dpdk_version or "none"}

@@ -106,7 +106,6 @@ class AllureSink:
                 self._show_result(record.id, data)
 
     def _show_result(self, record_id: str, data: object) -> None:
-        """What was measured, what it came to, and what broke."""
         match data:
             case TrialData():
                 self._trials[record_id] = data
@@ -128,7 +127,6 @@ class AllureSink:
                 _error_step(data)
 
     def _end(self, node_id: str, end: TestEndData) -> None:
-        """What became of the test, as its status and as a label."""
         facts = TestFacts(
             node_id,
             status=end.status,
@@ -196,7 +194,6 @@ def _result_step(title: str, invalid: Sequence[InvalidReason]) -> None:
 
 
 def _soak_step(data: SoakData) -> None:
-    """What happened, and the curves over time."""
     with allure.step(f"soak: {soak_line(data.soak)}"):
         facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
         _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
@@ -204,7 +201,6 @@ def _soak_step(data: SoakData) -> None:
 
 
 def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
-    """What was found, with the trials and pictures it rests on."""
     with allure.step(_outcome_title(outcome)):
         own = [(key, trials[key]) for key in outcome.trials if key in trials]
         if own:
@@ -268,7 +264,6 @@ class AllureResults:
         self._parts = parts_of(config)
 
     def sink(self, run_dir: Path) -> Sink:
-        """Writes records into the running test's result."""
         _let_allure_fail_alone(self._config)
         return ShownSink(AllureSink(self._directory, run_dir), self._parts, "steps for Allure are missing")
 

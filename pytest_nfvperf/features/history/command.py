@@ -260,7 +260,6 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    """Ends with the statuses of docs/reference/exit-status.md."""
     from pytest_nfvperf.features.history.page import change_line  # noqa: PLC0415
     from pytest_nfvperf.features.history.series import LEAST_RUNS, in_order  # noqa: PLC0415
 
@@ -325,7 +324,6 @@ def _watched(arguments: argparse.Namespace) -> tuple[History, list[Watched]]:
 
 
 def _read(directory: Path) -> History:
-    """The history; files that cannot be used are named."""
     from pytest_nfvperf.features.history.files import read_history  # noqa: PLC0415
 
     history = read_history(directory)

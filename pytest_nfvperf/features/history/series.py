@@ -196,12 +196,10 @@ class MachinePeriod:
 
 
 def in_order(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """By the time of their start."""
     return sorted(entries, key=lambda entry: (entry.started_ns, entry.run))
 
 
 def machines(entries: Sequence[HistoryEntry]) -> list[MachinePeriod]:
-    """The machines of a history, in the order of their first runs."""
     found: list[MachinePeriod] = []
     for entry in in_order(entries):
         if _machine_of(entry, found) is None:
@@ -215,7 +213,6 @@ def _machine_of(entry: HistoryEntry, known: Sequence[MachinePeriod]) -> int | No
 
 
 def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
-    """All series of a history, by name."""
     known = machines(entries)
     collected: dict[_Key, list[SeriesPoint]] = {}
     for entry in in_order(entries):

@@ -159,7 +159,6 @@ def side_differences(
 
 
 def document(compared: ComparedRun) -> dict[str, Any]:
-    """The document as plain JSON."""
     duts = dict(compared.duts)
     return {
         "schema": DOCUMENT_SCHEMA,

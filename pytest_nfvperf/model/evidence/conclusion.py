@@ -110,7 +110,6 @@ class TestConclusion:
 
     @property
     def wrong(self) -> bool:
-        """True for what keeps a run from passing."""
         return self.fate in {*GRAVITY, Fate.UNFINISHED, Fate.NOT_RUN} and not self.tolerated
 
 
@@ -358,7 +357,6 @@ class RunConclusion:
 
     @property
     def last_line(self) -> str:
-        """The last line of a run: which it was, and what to do."""
         rig = f" Rig: {self.rig}." if self.rig else ""
         why = f" {self.reason}." if self.reason else ""
         todo = f" {self.advice}." if self.advice else ""

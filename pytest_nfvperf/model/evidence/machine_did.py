@@ -58,12 +58,10 @@ class MachineDid:
 
     @property
     def quiet(self) -> bool:
-        """True when next to nothing kept the DUT from what it can do."""
         return self.grade is Grade.QUIET
 
     @property
     def headline(self) -> str:
-        """What that means for the figures."""
         if self.grade is Grade.QUIET:
             return "The rig was quiet"
         if self.grade is Grade.UNTRUSTED:
@@ -72,7 +70,6 @@ class MachineDid:
 
     @property
     def details(self) -> str:
-        """Trials by band, the share of undisturbed windows, and what disturbed longest."""
         texts = []
         if (seen := self.bands) is not None:
             near, far = (f" ({format_ns(ns)})" if ns is not None else "" for ns in (seen.near_ns, seen.far_ns))

@@ -144,7 +144,6 @@ class TrialData:
 
     @property
     def own_offered(self) -> int:
-        """Of how many."""
         return self.result.offered if self.dated is None else self.dated.offered
 
     @property

@@ -31,7 +31,6 @@ class CounterSnapshot:
     counters: tuple[tuple[str, int], ...]
 
     def as_dict(self) -> dict[str, int]:
-        """Counters by name."""
         return dict(self.counters)
 
 

@@ -105,7 +105,6 @@ class _Figure:
 
     @property
     def one_ended(self) -> bool:
-        """One of the two bounds is unknown."""
         return math.isinf(self.high) or self.low <= 0 < self.value
 
     def over(self, other: _Figure) -> _Figure:

@@ -275,7 +275,6 @@ class Groups:
         self._parents = list(range(count))
 
     def join(self, one: int, other: int) -> None:
-        """Put the groups of two numbers together."""
         first, second = sorted((self.of(one), self.of(other)))
         self._parents[second] = first
 
