@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut
 from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
 from pytest_nfvperf.model.topology.parts import endpoint, path, veth
 from pytest_nfvperf.model.topology.topology import Topology
@@ -23,8 +23,8 @@ _LIMIT_S = 0.02
 def ledger_cost(made: Bench) -> list[Figure]:
     """Snapshots of all sources on several topologies, and the making of a ledger from them."""
     cases = [
-        ("phy2phy", phy2phy(), TESTBEDS_OWN),
-        ("pvp", pvp(), TESTBEDS_OWN),
+        ("phy2phy", phy2phy(), TESTBED_DUT),
+        ("pvp", pvp(), TESTBED_DUT),
         ("phy2phy on veth", phy2phy(), Dut("netdev")),
         ("8 bridges joined by veth", _chain(8), Dut("netdev")),
         ("64 bridges joined by veth", _chain(64), Dut("netdev")),

@@ -12,7 +12,7 @@ from statistics import median
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from pytest_nfvperf.adapters.net.cabling import Cabling
-from pytest_nfvperf.adapters.net.ends import End, Pair
+from pytest_nfvperf.adapters.net.ends import End, VethPair
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -102,7 +102,7 @@ def _two_hundred(journal: Journal, home: LiveNamespace) -> tuple[float, float]:
     cabling.make_namespaces({f"n{i}": NamespacePlan(f"n{i}") for i in range(200)})
     names = [(f"n{i}", cabling.namespace(f"n{i}").path) for i in range(200)]
     cabling.join(
-        [Pair(End(f"p{name}", home.path), End("eth0", path, addresses=("10.0.0.1/24",))) for name, path in names]
+        [VethPair(End(f"p{name}", home.path), End("eth0", path, addresses=("10.0.0.1/24",))) for name, path in names]
     )
     wait_until(lambda: not cabling.not_running(), "link on 200 veth pairs", _READY_DEADLINE_S)
     return time.monotonic() - started, _seconds(cabling.close)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from pytest_nfvperf.model.evidence.records import Cause, ErrorData, Record, TestData, TestEndData, TopologyData
 from pytest_nfvperf.model.measure.compare import (
-    Comparing,
     ComparisonData,
+    ComparisonSettings,
     Floor,
     How,
     MetricComparison,
@@ -55,7 +55,7 @@ def comparison(frame_size: str, new: tuple[MetricComparison, ...]) -> Comparison
 def comparison_records() -> list[Record]:
     """The records of the run."""
     run = SampleRun()
-    run.add(replace(run_data(), compare=Comparing(SIDES), selected=("t.py::a", "t.py::b", "t.py::soak")))
+    run.add(replace(run_data(), compare=ComparisonSettings(SIDES), selected=("t.py::a", "t.py::b", "t.py::soak")))
     cycles = metric(1.14, name="cycles_per_packet")
     for name, data in (("a", comparison("64", (metric(0.865), cycles))), ("b", comparison("1518", (metric(1.002),)))):
         run._test = f"t.py::{name}"

@@ -26,9 +26,9 @@ from pytest_nfvperf.model.measure.streams import (
     RequestSpec,
     SideCpu,
     StreamCounts,
+    StreamDirectionCounts,
     StreamResult,
     StreamSpec,
-    WayCounts,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.statistics import Samples
@@ -104,7 +104,7 @@ def verdict_on(outcome: Outcome, judgement: Judgement) -> Verdict:
 
 def stream_run() -> StreamData:
     """One valid run of a TCP stream."""
-    way = WayCounts("forward", 700_000_000, (StreamCounts(135_000_000, 136_000_000, 18_918),), 700_100_000)
+    way = StreamDirectionCounts("forward", 700_000_000, (StreamCounts(135_000_000, 136_000_000, 18_918),), 700_100_000)
     cpu = SideCpu(10_000_000, 50_000_000, 1_000_000_000, 6.1)
     return StreamData(StreamResult(StreamSpec(duration_s=0.7, omit_s=0.3), (way,), cpu, cpu), 1.3, 0.84)
 

@@ -19,7 +19,7 @@ from pytest_nfvperf.model.ledger.ledger import (
     ledger_of,
     weakness,
 )
-from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
+from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -47,7 +47,7 @@ def latency_at(load_ratio_percent: int, seed: int, samples: int = 4000) -> Histo
             value += rng.uniform(2e5, 5e6) * load
         counts[int(value)] = counts.get(int(value), 0) + 1
     exact = Histogram(tuple(sorted(counts.items())), min(counts), max(counts), significant_digits=9)
-    return Histogram(thinned(exact, 3).counts, exact.min_ns, exact.max_ns, 3)
+    return Histogram(coarse_histogram(exact, 3).counts, exact.min_ns, exact.max_ns, 3)
 
 
 FULL = "its transmit ring was full: the DUT did not drain it in time"

@@ -15,9 +15,9 @@ from pytest_nfvperf.measure.study import Study
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.session.sla_check import Measured, SlaCheck
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
 
 CEILING = 9e6
 
@@ -35,7 +35,7 @@ class SimulatedLive:
 
     datapath_kind = "dpdk"
     datapath_info = DatapathInfo("dpdk", "simulated", None, "")
-    dut = TESTBEDS_OWN
+    dut = TESTBED_DUT
     built = None
 
     def __init__(self, topology, runner):
@@ -74,7 +74,7 @@ class Bench:
         """One DUT: each reading is built for."""
 
     def __call__(self, topology, dut, *, quiet):
-        assert dut == TESTBEDS_OWN
+        assert dut == TESTBED_DUT
         self.quiet.append(quiet)
         self.order.append(len(topology.bridges))
         self.generator.capacity_fps = self.capacity(len(topology.bridges))
@@ -93,7 +93,7 @@ class Bench:
 
     def sla(self, metric, text):
         rule = Rule((), ((metric, parse_limit(metric, text)),), "sla.yaml:3: rules[0]")
-        return SlaCheck([rule], Measured(), self.context.recorder, lambda _: None)
+        return SlaCheck([rule], MeasuredSubjects(), self.context.recorder, lambda _: None)
 
 
 class OneBench(Bench):

@@ -14,10 +14,10 @@ from pytest_nfvperf.adapters.generators.engine import recording
 from pytest_nfvperf.adapters.host.cpus import Cpu, read_cpus
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id, note_process
-from pytest_nfvperf.adapters.process.outputs import KeptFile
-from pytest_nfvperf.backends.generator_side import TakenMachine, digest
+from pytest_nfvperf.adapters.process.outputs import StoredValueFile
+from pytest_nfvperf.backends.generator_side import ReservedMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
-from pytest_nfvperf.measure.cpu_placement import KeptRoundTrips, Placement
+from pytest_nfvperf.measure.cpu_placement import CachedRoundTrips, Placement
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
@@ -65,10 +65,10 @@ class EmbeddedSide:
         """The PMDs, which share rings with it. A lab's NIC lies between, so distance does not matter there."""
         return () if is_lab(self._testbed) else tuple(self._testbed.cpus.pmd)
 
-    def round_trips(self, machine: TakenMachine) -> KeptRoundTrips:
+    def round_trips(self, machine: ReservedMachine) -> CachedRoundTrips:
         return _kept_round_trips(machine.facts)
 
-    def ceilings(self, machine: TakenMachine) -> Ceilings:
+    def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Measured on vhost-user ports, and cached for the same machine and program; a lab has none."""
         if is_lab(self._testbed):
             return NoCeilings()
@@ -77,12 +77,12 @@ class EmbeddedSide:
         def meter(traffic: Traffic, directions: int) -> Ceiling:
             return self._measure_ceiling(machine, replace(traffic, bidirectional=directions == 2))
 
-        return CachedCeilings(KeptFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)
+        return CachedCeilings(StoredValueFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)
 
-    def beside_mib(self) -> int | None:
+    def extra_generator_mib(self) -> int | None:
         return None if is_lab(self._testbed) else BESIDE_MIB if self._testbed.hugepages_mib else 0
 
-    def make(self, machine: TakenMachine, beside: str = "") -> Generator:
+    def make(self, machine: ReservedMachine, beside: str = "") -> Generator:
         testbed, journal = self._testbed, machine.journal
         options = self._options(machine)
         if machine.shared:
@@ -111,21 +111,21 @@ class EmbeddedSide:
     def _hugepages_mib(self) -> int:
         return HUGEPAGES_MIB if self._testbed.hugepages_mib else 0
 
-    def _options(self, machine: TakenMachine) -> EngineOptions:
+    def _options(self, machine: ReservedMachine) -> EngineOptions:
         env = {TAG_VARIABLE: machine.journal.tag}
         return EngineOptions(pci=self._interfaces.pci, env=env, policy=self._policy(), witness_cpus=self.polling_cpus())
 
-    def _kept_speed(self, machine: TakenMachine) -> KeptFile:
+    def _kept_speed(self, machine: ReservedMachine) -> StoredValueFile:
         """Valid for one boot of the machine: after the next it may be on another host."""
         digest = machine.digest(_PLACEMENT_FACTS, boot=boot_id())
-        return KeptFile(build.default_cache_dir() / "core-speeds.json", digest)
+        return StoredValueFile(build.default_cache_dir() / "core-speeds.json", digest)
 
     def _policy(self) -> ValidityPolicy:
         """Allow more skipped frames on a shared CPU. They are still reported, and subtracted from the load."""
         shared = self._testbed.cpus.shared
         return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if shared else ValidityPolicy()
 
-    def _measure_ceiling(self, machine: TakenMachine, traffic: Traffic) -> Ceiling:
+    def _measure_ceiling(self, machine: ReservedMachine, traffic: Traffic) -> Ceiling:
         """Measure with the CPUs close together where possible. A distant ceiling is not cached for long."""
         cpus = self._testbed.cpus
         placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
@@ -170,7 +170,7 @@ def cached_round_trips(testbed: Testbed) -> list[float]:
     return _kept_round_trips(fingerprint(testbed)).read()
 
 
-def _kept_round_trips(facts: Mapping[str, Any]) -> KeptRoundTrips:
+def _kept_round_trips(facts: Mapping[str, Any]) -> CachedRoundTrips:
     """Cached for the same CPUs of the same machine: their round trips are alike."""
     known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS})
-    return KeptRoundTrips(KeptFile(build.default_cache_dir() / "round-trips.json", known_by))
+    return CachedRoundTrips(StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by))

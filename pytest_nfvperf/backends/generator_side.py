@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pytest_nfvperf.adapters.generators.engine import StartEngine
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_ENGINE
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.vnf.maker import usual_kind
+from pytest_nfvperf.adapters.vnf.maker import default_vnf_kind
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
@@ -23,7 +23,7 @@ from pytest_nfvperf.ports.machine import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class TakenMachine:
+class ReservedMachine:
     """A machine that a run has taken.
 
     Attributes:
@@ -57,16 +57,16 @@ class GeneratorSide(Protocol):
     def polling_cpus(self) -> tuple[int, ...]:
         """CPUs of the DUT that share rings with it: their distance from its own matters."""
 
-    def round_trips(self, machine: TakenMachine) -> RoundTrips:
+    def round_trips(self, machine: ReservedMachine) -> RoundTrips:
         """Those of earlier runs between its CPUs and ``polling_cpus``."""
 
-    def ceilings(self, machine: TakenMachine) -> Ceilings:
+    def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Its own limits on this machine."""
 
-    def beside_mib(self) -> int | None:
+    def extra_generator_mib(self) -> int | None:
         """Hugepages, MiB, of one more generator on the same CPUs; None where there can be only one."""
 
-    def make(self, machine: TakenMachine, beside: str = "") -> Generator: ...
+    def make(self, machine: ReservedMachine, beside: str = "") -> Generator: ...
 
     def close(self) -> None:
         """Release what it took, before the machine is released. Can be called twice."""
@@ -135,7 +135,9 @@ def _in_the_loop(testbed: Testbed, topology: Topology, dut: Dut) -> list[str]:
 def _kind(testbed: Testbed, port: Port, vnfs: int, vhost_user: bool) -> VnfKind:
     if port.vnf_kind is not VnfKind.TESTBED:
         return port.vnf_kind
-    return usual_kind(testbed, vnfs, vhost_user=vhost_user and port.kind in {PortKind.TESTBED, PortKind.VHOST_USER})
+    return default_vnf_kind(
+        testbed, vnfs, vhost_user=vhost_user and port.kind in {PortKind.TESTBED, PortKind.VHOST_USER}
+    )
 
 
 def _other_than_a_cabled_port(port: Port) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.host.nic import nic_labels
-from pytest_nfvperf.adapters.net.borrowed import Borrowed, check_free
+from pytest_nfvperf.adapters.net.borrowed import BorrowedInterfaces, check_free
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
@@ -40,7 +40,7 @@ class GeneratorInterfaces:
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
-        self._borrowed: Borrowed | None = None
+        self._borrowed: BorrowedInterfaces | None = None
 
     @property
     def pci(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class GeneratorInterfaces:
 
     def borrow(self, journal: Journal) -> None:
         """Take the kernel interfaces: up, and without other traffic. Interfaces taken before stay taken."""
-        self._borrowed = self._borrowed or Borrowed(journal)
+        self._borrowed = self._borrowed or BorrowedInterfaces(journal)
         for device, who in self._in_the_kernel():
             self._borrowed.take(device, who, key="generator.devices")
 

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, check
 from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
 from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
-from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, lacks_priority
+from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
@@ -35,12 +35,12 @@ from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.lock import AT_ONCE, MeasurementLock, Turn
+from pytest_nfvperf.adapters.process.lock import AT_ONCE, LockWait, MeasurementLock
 from pytest_nfvperf.adapters.process.process import held
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
-from pytest_nfvperf.backends.generator_side import GeneratorSide, TakenMachine, lacks_roles
+from pytest_nfvperf.backends.generator_side import GeneratorSide, ReservedMachine, lacks_roles
 from pytest_nfvperf.backends.lab_interfaces import cables_text, check_dut, lab_labels, lacks_cabled
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cable_check import check_cabling
@@ -51,7 +51,7 @@ from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedErro
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
-from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, nodes_words
+from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, describe_nodes
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Ceilings
@@ -79,7 +79,7 @@ class LocalBackend:
         *,
         keep: bool = False,
         record: Path | None = None,
-        turn: Turn = AT_ONCE,
+        turn: LockWait = AT_ONCE,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
         datapaths: Makers = MappingProxyType({}),
     ) -> None:
@@ -100,8 +100,8 @@ class LocalBackend:
 
     def check(self) -> None:
         check_pages()
-        check_promised(self.testbed)
-        check_allowed(self.testbed)
+        check_resources(self.testbed)
+        check_cpu_rights(self.testbed)
         dpdk = self.testbed.ovs.datapath == "dpdk"
         locate(self.testbed.ovs.prefix, dpdk=dpdk)
         for version in self.testbed.ovs.versions:
@@ -159,7 +159,7 @@ class LocalBackend:
 
     def describe(self) -> list[str]:
         cables = [f"cable:     {text}" for text in cables_text(self.testbed)]
-        nodes = nodes_words(self.testbed)
+        nodes = describe_nodes(self.testbed)
         return [f"DUT:       {self._describe_dut()}", *nodes, f"generator: {self._side.describe()}", *cables]
 
     def _describe_dut(self) -> str:
@@ -184,7 +184,7 @@ class LocalBackend:
     def shared_parts(self) -> RigParts:
         return self._parts(self._take_machine(shared=True))
 
-    def _parts(self, machine: TakenMachine, name: str = "") -> RigParts:
+    def _parts(self, machine: ReservedMachine, name: str = "") -> RigParts:
         """``name``: suffix of an additional rig, "" for the run's own one."""
         journal = machine.journal
         return RigParts(
@@ -206,7 +206,7 @@ class LocalBackend:
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
             beside=(lambda beside: self._parts(machine, f"-{beside}")) if self._can_be_two() and not name else None,
-            room_beside=self._room_beside,
+            room_for_companions=self._room_beside,
         )
 
     def daemons(self, of: Daemons[T]) -> T:
@@ -216,16 +216,16 @@ class LocalBackend:
         """Whether a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
         ovs = self.testbed.ovs
         private = not is_lab(self.testbed) and ovs.instance != "system" and ovs.datapath != "system"
-        return private and self._side.beside_mib() is not None
+        return private and self._side.extra_generator_mib() is not None
 
     def _room_beside(self) -> int:
         """Limited by free hugepages. Without hugepages the memory limit is not known beforehand."""
-        generator_mib = self._side.beside_mib()
+        generator_mib = self._side.extra_generator_mib()
         if generator_mib is None:
             return 0
         return read_hugepages().rooms(MEMORY_MIB, generator_mib) if generator_mib else _MOST_WITHOUT_HUGEPAGES
 
-    def _make_datapath(self, machine: TakenMachine, dut: Dut, name: str) -> Datapath:
+    def _make_datapath(self, machine: ReservedMachine, dut: Dut, name: str) -> Datapath:
         journal = machine.journal
         if dut.kind == LINUX_BRIDGE:
             return BridgeDatapath(journal, dut)
@@ -270,7 +270,7 @@ class LocalBackend:
         if self._journal is not None:
             kill_noted(self._journal)
 
-    def _take_machine(self, *, shared: bool = False) -> TakenMachine:
+    def _take_machine(self, *, shared: bool = False) -> ReservedMachine:
         with held():  # a run directory that nobody knows of would be left
             journal = self._journal = open_journal(keep=self._keep)
         cpus, turn = self.testbed.cpus, self._turn
@@ -281,7 +281,7 @@ class LocalBackend:
         reap()  # after the wait: who had the CPUs may have been killed, and its OVS still polls on them
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)
-        return TakenMachine(journal, self.clock, self._fingerprint, self._recording_path(journal), shared)
+        return ReservedMachine(journal, self.clock, self._fingerprint, self._recording_path(journal), shared)
 
     def _give_machine_back(self) -> None:
         if self._affinity is not None:

@@ -13,7 +13,7 @@ from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, RequestResult, RequestSpec, StreamSpec
-from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, Testbed, nodes_words, unknown_node
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, Testbed, describe_nodes, unknown_node
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -218,7 +218,7 @@ class SimulatedBackend:
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
 
     def describe(self) -> list[str]:
-        return ["planned on a simulated DUT in virtual time", *nodes_words(self.testbed)]
+        return ["planned on a simulated DUT in virtual time", *describe_nodes(self.testbed)]
 
     def parts(self) -> RigParts:
         return RigParts(

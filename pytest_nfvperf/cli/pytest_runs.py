@@ -63,13 +63,15 @@ COMPARE = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_te
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.config.comparing import read_comparison_settings  # noqa: PLC0415 - each command imports its own
 
     given: list[str] = arguments.behind
     try:
         if not given and any(_is_run(Path(side)) for side in arguments.sides):
             return _compare_runs([Path(side) for side in arguments.sides], arguments.margin)
-        read_comparing(arguments.sides, arguments.settings, arguments.margin)  # a mistake costs no start of pytest
+        read_comparison_settings(
+            arguments.sides, arguments.settings, arguments.margin
+        )  # a mistake costs no start of pytest
         if not given:
             raise ConfigError(f"which tests? Write them after --, such as `nfvperf compare A B -- suites/`: {USAGE}")
     except ConfigError as error:

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from pytest_nfvperf.config.units import RATIO, UnitError, quantity
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.measure.compare import MARGIN, Comparing, given_sides
+from pytest_nfvperf.model.measure.compare import MARGIN, ComparisonSettings, parse_sides
 
 LARGEST_MARGIN = 0.5
 
 
-def read_comparing(sides: Sequence[str], settings: Sequence[str] = (), margin: str | None = None) -> Comparing:
-    """Read the sides (see ``given_sides``) and the margin, such as "2 %"; None for the default margin."""
-    return Comparing(given_sides(sides, settings), read_margin(margin))
+def read_comparison_settings(
+    sides: Sequence[str], settings: Sequence[str] = (), margin: str | None = None
+) -> ComparisonSettings:
+    """Read the sides (see ``parse_sides``) and the margin, such as "2 %"; None for the default margin."""
+    return ComparisonSettings(parse_sides(sides, settings), read_margin(margin))
 
 
 def read_margin(text: str | None) -> float:

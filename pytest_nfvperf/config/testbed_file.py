@@ -24,7 +24,7 @@ from pytest_nfvperf.config.validate import data_of, section_of, section_text, va
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, parse_document, read_document, show_path
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.testbed.keys import normal_pci
-from pytest_nfvperf.model.testbed.ovs_settings import KEYS, refused_setting
+from pytest_nfvperf.model.testbed.ovs_settings import KEYS, why_setting_refused
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, LabSpeaker, NodeSpec, Testbed, TrexSpec
 
 TREX_DUMMY = "dummy"
@@ -308,7 +308,7 @@ def _ovs_problem(ovs: OvsSection) -> tuple[str, str]:
 def _other_config_problem(ovs: OvsSection) -> str:
     """A key that only the run sets, or that the same file sets twice."""
     for key, value in ovs.other_config:
-        reason = refused_setting(key, value)
+        reason = why_setting_refused(key, value)
         # The owner of the system's OVS may have set such a key. The file may give its value, which is then compared.
         if reason and (ovs.instance == "private" or key == "pmd-cpu-mask"):
             return reason

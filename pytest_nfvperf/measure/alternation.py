@@ -17,7 +17,7 @@ from pytest_nfvperf.measure.same_speed import (
     jackknife,
     paired_ratio,
     ratios_by_block,
-    rigs_told_apart,
+    separable_rigs,
     speed_estimate,
     speed_ratio,
 )
@@ -422,7 +422,7 @@ def _paced_slope(
 ) -> Slope | None:
     """The slope of the ratios over the counts, its interval by leaving out blocks of all subjects."""
     paced = [(count, _paced(samples.metric, blocks or (), itself)) for count, samples, blocks in subjects[1:]]
-    series = [(count, blocks, rigs_told_apart(blocks)) for count, blocks in paced if blocks]
+    series = [(count, blocks, separable_rigs(blocks)) for count, blocks in paced if blocks]
     if len(series) + 1 < FEWEST_FOR_A_SLOPE:
         return None
     blocks = len(series[0][1])  # the same of all subjects: they were read in the same blocks

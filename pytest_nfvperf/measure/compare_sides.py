@@ -19,8 +19,8 @@ from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.compare import (
     BETTER,
-    Comparing,
     ComparisonData,
+    ComparisonSettings,
     Floor,
     How,
     MetricComparison,
@@ -30,7 +30,7 @@ from pytest_nfvperf.model.measure.compare import (
     compared,
     unread,
 )
-from pytest_nfvperf.model.measure.outcome import Outcome, notes_once
+from pytest_nfvperf.model.measure.outcome import Outcome, unique_notes
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
@@ -57,7 +57,7 @@ class SideLostError(NfvperfError):
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostSide:
     """Why a side has no figures, with what was seen of it."""
 
     state: SideState
@@ -115,12 +115,12 @@ class SideComparison:
     so many (in rounds: readings); None: while the budget lasts. ``found``: takes each comparison, and the lost sides.
     """
 
-    comparing: Comparing
+    comparing: ComparisonSettings
     make_study: MakeStudy
     check: Callable[[Topology, Dut], None]
-    found: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, Lost]], None]
+    found: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, LostSide]], None]
     reset: Callable[[], None]
-    lost_before: Mapping[str, Lost] = field(default_factory=dict)
+    lost_before: Mapping[str, LostSide] = field(default_factory=dict)
     blocks: int | None = None
 
     def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
@@ -132,7 +132,7 @@ class SideComparison:
         """
         if dut.kind == "linux-bridge":
             raise UnavailableError("not compared: a Linux bridge has no Open vSwitch in it")
-        lost: dict[str, Lost] = dict(self.lost_before)
+        lost: dict[str, LostSide] = dict(self.lost_before)
         duts = {side.name: replace(dut, version=side.name) for side in self.comparing.sides}
         self._check(topology, duts, lost)
         while True:
@@ -146,15 +146,15 @@ class SideComparison:
                     raise trouble.error from trouble
                 if trouble.state is SideState.BROKEN:
                     self.reset()
-                lost[trouble.side] = Lost(trouble.state, str(trouble.error).strip().splitlines()[0], trouble.error)
+                lost[trouble.side] = LostSide(trouble.state, str(trouble.error).strip().splitlines()[0], trouble.error)
 
     def _measured(
-        self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, Lost]
+        self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, LostSide]
     ) -> Outcome:
         study = self.make_study(labels, lambda outcome: self._is_decided(study, figure, outcome))
         return self._tell(study, figure, study.compare(SIDE, subjects, figure), lost)
 
-    def _nobody_left(self, labels: Mapping[str, str], lost: Mapping[str, Lost]) -> NfvperfError:
+    def _nobody_left(self, labels: Mapping[str, str], lost: Mapping[str, LostSide]) -> NfvperfError:
         """Record that all are lost; returns what ends the test."""
         sides = tuple(SideFigures(name, each.state, each.reason) for name, each in lost.items())
         own = tuple(sorted(labels.items()))
@@ -164,14 +164,14 @@ class SideComparison:
             return DutFailure(f"{name}: {last.reason}")
         return SideLostError(name, last.state, last.error)
 
-    def _check(self, topology: Topology, duts: Mapping[str, Dut], lost: dict[str, Lost]) -> None:
+    def _check(self, topology: Topology, duts: Mapping[str, Dut], lost: dict[str, LostSide]) -> None:
         for name, dut in duts.items():
             try:
                 self.check(topology, dut)
             except UnavailableError as error:
                 if name == self.comparing.baseline.name:
                     raise
-                lost[name] = Lost(SideState.UNAVAILABLE, str(error), error)
+                lost[name] = LostSide(SideState.UNAVAILABLE, str(error), error)
 
     def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
         """True when more readings would not change the word: of the baseline, and of it again, there is none."""
@@ -187,7 +187,7 @@ class SideComparison:
         return self.blocks is not None and max(read or in_rounds) >= self.blocks
 
     def _tell(
-        self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, Lost]
+        self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, LostSide]
     ) -> Outcome:
         baseline, by_side = outcomes[0], {outcome.label[SIDE]: outcome for outcome in outcomes}
         main = _main_metric(figure)
@@ -255,7 +255,7 @@ def _refuse_dead(baseline: Outcome, metric: str, name: str) -> None:
 
 def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     """What the reader must know, each once, with the sides that it is about unless it is about all."""
-    return tuple(f"{sides}: {note}" if sides else note for note, sides in notes_once(outcomes, SIDE))
+    return tuple(f"{sides}: {note}" if sides else note for note, sides in unique_notes(outcomes, SIDE))
 
 
 # ``search`` and ``study`` of a run that compares: each measurement is one of all sides.

@@ -11,18 +11,18 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import (
     Bands,
-    BandsSeen,
     Distance,
+    ObservedBands,
     Placed,
     alike,
-    bands_seen,
     farthest,
     fewest_of,
     find_bands,
+    observed_bands,
 )
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.datapath import Freezing
-from pytest_nfvperf.ports.generator import DrawsNear, Generator, MeasuresDistance
+from pytest_nfvperf.ports.generator import ColocatesCpus, Generator, MeasuresDistance
 from pytest_nfvperf.ports.machine import Clock, Kept
 
 LOOK_EVERY_S = 0.25
@@ -39,7 +39,7 @@ DeployedOn = tuple[Topology, Dut]
 
 
 @dataclass(slots=True)
-class Places:
+class RunLocations:
     """What each run of a test was measured on, so that a failure shows the right topology.
 
     A comparison deploys many topologies: the last one deployed need not be the one that failed. ``last``: what was
@@ -69,7 +69,7 @@ class RoundTrips(Protocol):
     def write(self, trips: Sequence[float]) -> None: ...
 
 
-class ForgottenRoundTrips:
+class NoRoundTrips:
     """Keeps nothing: for testbeds whose CPUs nobody moves."""
 
     def read(self) -> list[float]:
@@ -78,7 +78,7 @@ class ForgottenRoundTrips:
     def write(self, trips: Sequence[float]) -> None: ...
 
 
-class KeptRoundTrips:
+class CachedRoundTrips:
     """Keeps them for later runs. ``kept``: where, for one fingerprint of machine and CPUs."""
 
     def __init__(self, kept: Kept) -> None:
@@ -123,9 +123,9 @@ class Placement:
         return find_bands(self._seen)
 
     @property
-    def bands_seen(self) -> BandsSeen | None:
+    def observed_bands(self) -> ObservedBands | None:
         """In which bands this run's trials were so far; None before the first."""
-        return bands_seen(self._placed)
+        return observed_bands(self._placed)
 
     def settle(self, generator: Generator, dut: Freezing | None = None) -> int | None:
         """Wait for the near band if there is one, and return the round trip, ns; None if it cannot be measured.
@@ -154,13 +154,13 @@ class Placement:
 
     def _draw_near(self, generator: Generator, dut: Freezing | None) -> None:
         apart = self._apart
-        if dut is None or apart is None or not isinstance(generator, DrawsNear):
+        if dut is None or apart is None or not isinstance(generator, ColocatesCpus):
             self._clock.sleep(LOOK_EVERY_S)
             return
         self._clock.sleep(_WORK_S)
         dut.freeze()
         try:
-            generator.draw_near(apart.cpu, apart.other)
+            generator.move_cpus_closer(apart.cpu, apart.other)
         finally:
             dut.thaw()
 

@@ -10,7 +10,7 @@ from pytest_nfvperf.measure.call_arguments import DUT, TOPOLOGY, TRAFFIC
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.arguments import NAME, Allowed, checked, optional
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
@@ -34,7 +34,7 @@ class Subject:
 
     value: str
     topology: Topology
-    dut: Dut = TESTBEDS_OWN
+    dut: Dut = TESTBED_DUT
     traffic: Traffic | None = None
 
 

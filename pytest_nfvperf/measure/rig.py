@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pytest_nfvperf.measure.cpu_placement import ForgottenRoundTrips, Placement, RoundTrips
+from pytest_nfvperf.measure.cpu_placement import NoRoundTrips, Placement, RoundTrips
 from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, death_behind
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
@@ -14,10 +14,10 @@ from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.ovs_settings import with_queues
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, with_nodes
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
+from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 from pytest_nfvperf.ports.datapath import (
@@ -58,7 +58,7 @@ class RigParts:
         vnfs: starts VNFs that are processes; None if there is only the generator's loop.
         check_cabling: raises TestbedError if cables are not where the testbed file says.
         beside: the parts of one more rig that shares the CPUs: while one works the others are frozen.
-        room_beside: for how many more there is memory now; 0 if the testbed has but one DUT.
+        room_for_companions: for how many more there is memory now; 0 if the testbed has but one DUT.
     """
 
     make_datapath: Callable[[Dut], Datapath]
@@ -67,7 +67,7 @@ class RigParts:
     ceilings: Ceilings
     pmd_cpus: int
     polling_cpus: tuple[int, ...] = ()
-    round_trips: RoundTrips = field(default_factory=ForgottenRoundTrips)
+    round_trips: RoundTrips = field(default_factory=NoRoundTrips)
     make_streams: Callable[[], StreamEngine] | None = None
     make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
     make_requests: Callable[[], RequestEngine] | None = None
@@ -77,7 +77,7 @@ class RigParts:
     vnfs: VnfMaker | None = None
     check_cabling: Callable[[Datapath, Generator], None] | None = None
     beside: Callable[[str], RigParts] | None = None
-    room_beside: Callable[[], int] = lambda: 0
+    room_for_companions: Callable[[], int] = lambda: 0
 
 
 def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
@@ -193,7 +193,7 @@ class LiveTopology:
 
     topology: Topology
     repeats: int
-    dut: Dut = TESTBEDS_OWN
+    dut: Dut = TESTBED_DUT
     current: Deployment | None = None
     replaced_by: str = ""
     service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
@@ -292,7 +292,7 @@ class Rig:
             parts.polling_cpus, parts.round_trips, context.clock, context.progress.soaking
         )
         self._datapath: Datapath | None = None
-        self._dut = TESTBEDS_OWN
+        self._dut = TESTBED_DUT
         self._generator: Generator | None = None
         self._streams: StreamEngine | None = None
         self._live: LiveTopology | None = None
@@ -303,9 +303,9 @@ class Rig:
         self._cabling_checked = False
 
     @property
-    def bands_seen(self) -> BandsSeen | None:
+    def observed_bands(self) -> ObservedBands | None:
         """In which bands of CPU distance this run's trials were; None if it was not measured."""
-        return self._placement.bands_seen
+        return self._placement.observed_bands
 
     def datapath(self, dut: Dut | None = None) -> Datapath:
         """The DUT, started if need be; another one that ran before is stopped. None: the one that runs."""
@@ -320,13 +320,13 @@ class Rig:
             self._datapath = self._parts.make_datapath(self._dut)
         return self._datapath
 
-    def room_beside(self) -> int:
+    def room_for_companions(self) -> int:
         """How many more DUTs fit on the same CPUs; this one and its generator are started first."""
         if self._parts.beside is None:
             return 0
         self.datapath()
         self.generator()
-        return self._parts.room_beside()
+        return self._parts.room_for_companions()
 
     def loops_vnfs(self, topology: Topology) -> bool:
         """True if its VNFs run in the generator's own loop, so that they rest between its trials."""
@@ -384,7 +384,7 @@ class Rig:
     def parts(self) -> RigParts:
         return self._parts
 
-    def live(self, topology: Topology, repeats: int, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
+    def live(self, topology: Topology, repeats: int, dut: Dut = TESTBED_DUT) -> LiveTopology:
         """This topology, deployed on ``dut``; another one is removed first. ``repeats``: of an invalid trial."""
         topology = with_queues(topology, dut.tuning)
         dut = with_nodes(dut, topology)
@@ -457,7 +457,7 @@ class Rig:
         self._cabling_checked = False
         self.close()
 
-    def go_on_for(self, earlier: Rig) -> None:
+    def adopt_failures_of(self, earlier: Rig) -> None:
         """Remember what broke on the rig that this one replaces."""
         self._first_cause, self._first_record = earlier._first_cause, earlier._first_record
         self._recoveries = earlier._recoveries

@@ -134,7 +134,7 @@ _LEAST_SIGMA = 1e-6
 _ROUNDS = 12
 
 
-def rigs_told_apart(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
+def separable_rigs(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
     """Rigs to use as regression factors: all if each carried both subjects often enough, otherwise none.
 
     A rig's processes stay for a whole comparison: seen, one rig of five was 7.5 % slower than the others throughout.
@@ -165,7 +165,7 @@ def speed_estimate(
     Where its interval and that of the middle do not meet, something of its own slows one subject for a part of the
     time: then the middle gives the ratio.
     """
-    rigs = rigs_told_apart(blocks)
+    rigs = separable_rigs(blocks)
     fitted = cache(lambda chosen: _log_ratios([blocks[at] for at in chosen], rigs, best))
 
     def interval(part: Callable[[_LogRatios], float]) -> RatioEstimate | None:
@@ -194,7 +194,7 @@ def _as_ratio(found: tuple[float, float] | None, confidence: float) -> RatioEsti
 
 def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> tuple[float, ...]:
     """Of each block that has windows of both, with what the speed of the cores does taken from all blocks."""
-    rigs = rigs_told_apart(blocks)
+    rigs = separable_rigs(blocks)
     fitted = _fit(_both(blocks, rigs))
     if fitted is None:
         return ()

@@ -240,7 +240,7 @@ class Search:
     """The fixture ``search``: measurements of one test.
 
     ``labels``: identify the test in SLAs and reports (suite, test, parameters, datapath). ``limits_of``: the rig's
-    ceiling and the line rate for a traffic; ``limits_anew``: the same with a ceiling that is measured now.
+    ceiling and the line rate for a traffic; ``remeasured_limits``: the same with a ceiling that is measured now.
     ``estimate_of``: expected duration of an NDR/PDR search, s. ``repeats``: of searches, see ``over_repeats``.
     """
 
@@ -250,14 +250,14 @@ class Search:
         labels: Mapping[str, str],
         limits_of: LimitsOf,
         estimate_of: EstimateOf,
-        limits_anew: LimitsOf | None = None,
+        remeasured_limits: LimitsOf | None = None,
         repeats: int = 1,
     ) -> None:
         self.profile = profile
         self.labels = dict(labels)
         self._limits_of = limits_of
         self._estimate_of = estimate_of
-        self._limits_anew = limits_anew or limits_of
+        self._limits_anew = remeasured_limits or limits_of
         self._repeats = repeats
 
     @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG)

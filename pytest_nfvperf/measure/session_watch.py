@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, SessionsSeen
+from pytest_nfvperf.model.measure.outcome import GoalOutcome, ObservedSessions
 
 
 class Sessions(Protocol):
@@ -57,7 +57,7 @@ class SessionWatch:
         ids = tuple(trial.id for trial, _ in counts)
         flaps = sum(flaps or 0 for _, flaps in counts)
         others = sum(flaps or 0 for trial, flaps in self._seen if trial.id not in ids)
-        return {"sessions": SessionsSeen(self._sessions.name, flaps, ids, others)}
+        return {"sessions": ObservedSessions(self._sessions.name, flaps, ids, others)}
 
     def _sustained_fps(self, goals: Sequence[GoalOutcome]) -> int:
         """The highest load that meets a goal: confirmed, or found if no confirmation is asked for; 0 for none."""

@@ -16,7 +16,7 @@ from pytest_nfvperf.model.topology.topology import Topology
 # What a study deploys its subjects with: one after the other, or side by side.
 
 
-class Beside(Protocol):
+class SubjectRigs(Protocol):
     """All subjects side by side: one works, the others are frozen (measure/side_by_side.py)."""
 
     def begin_block(self, subjects: Sequence[tuple[Topology, Dut]], number: int) -> None:
@@ -43,7 +43,7 @@ class SubjectDeployer(Protocol):
         """Build it anew. ``quiet``: leave its configuration out of the evidence, which has it already."""
         ...
 
-    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[Beside] | None:
+    def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SubjectRigs] | None:
         """All of them at once; None where that cannot be."""
         ...
 
@@ -79,7 +79,7 @@ class SideBySide:
             for topology, dut in subjects
         )
         duts = sum(max(1, len(topology.nodes)) for topology, _ in subjects)
-        return freeze and duts <= 1 + own.room_beside()
+        return freeze and duts <= 1 + own.room_for_companions()
 
     def begin_block(self, subjects: Sequence[DeployedOn], number: int) -> None:
         """Remove what the last block deployed; from now on ``run`` builds anew.

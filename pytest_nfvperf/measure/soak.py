@@ -32,12 +32,12 @@ from pytest_nfvperf.model.measure.soak_series import (
     series,
     summarise,
 )
-from pytest_nfvperf.model.traffic.histogram import IntervalCounts, SoFar
+from pytest_nfvperf.model.traffic.histogram import IntervalCounts, TrialProgress
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
-from pytest_nfvperf.ports.generator import RunningTrial, TellsIntervals
+from pytest_nfvperf.ports.generator import ReportsIntervals, RunningTrial
 from pytest_nfvperf.ports.machine import Signals, TakeSignals
 
 _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out_of_order", "corrupted")
@@ -90,14 +90,14 @@ class Rows:
     columns: tuple[str, ...] = ()
     gaps: list[Gap] = field(default_factory=list)
     _sources: list[_Source] = field(default_factory=list)
-    _before: tuple[SoFar, ...] = ()
+    _before: tuple[TrialProgress, ...] = ()
     _absent_ns: int = 0
     _own_cpu_ns: int = 0
 
     def begin(self) -> None:
         """Take the first reading of all samplers; TestbedError if one does not answer."""
         self._sources = [_Source(sampler, sampler.read()) for sampler in self.samplers]
-        self._before = tuple(SoFar() for _ in self.directions)
+        self._before = tuple(TrialProgress() for _ in self.directions)
         sampled = [name for source in self._sources for name in (*source.last.counters, *source.last.gauges)]
         own = [f"{direction}.{name}" for direction in self.directions for name in (*_COUNTED, *_LATENCIES)]
         self.columns = tuple(dict.fromkeys([*own, *_RIG, *sampled, OWN_CPU]))
@@ -354,7 +354,7 @@ class Soaker:
 
     def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Signals) -> TrialResult:
         generator = live.deployment.generator
-        if not isinstance(generator, TellsIntervals):
+        if not isinstance(generator, ReportsIntervals):
             name = generator.info().engine if generator is not None else "none"
             raise ConfigError(f"generator {name} reports no counts during a trial, which a soak needs: use another one")
         running = generator.start_trial(spec, watched.plan.interval_s)

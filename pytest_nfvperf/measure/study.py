@@ -19,7 +19,7 @@ from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.reconnection import ReconnectTime
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.measure.side_by_side import Beside, SubjectDeployer
+from pytest_nfvperf.measure.side_by_side import SubjectDeployer, SubjectRigs
 from pytest_nfvperf.measure.soak_load import ndr_to_share
 from pytest_nfvperf.measure.streams import (
     Ends,
@@ -318,7 +318,7 @@ class Study:
             )
         )
 
-    def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: Beside) -> tuple[Outcome, ...]:
+    def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> tuple[Outcome, ...]:
         """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor.
 
         Where the rig was the limit in too many of them, and there are larger frames, once more with those.
@@ -330,7 +330,7 @@ class Study:
             found = self._take_turns(work, figures, rigs)
         return self._outcomes(work, found_in_turns(work.per, work.values, work.units, found))
 
-    def _take_turns(self, work: Work, figures: Sequence[ShortFigure], rigs: Beside) -> Alternated:
+    def _take_turns(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> Alternated:
         copies = _copies(work.subjects)
         ready: set[tuple[int, int]] = set()
 
@@ -374,13 +374,13 @@ class Study:
             in_vain=lambda so_far: _should_grow(figures[0], work, so_far),
         )
 
-    def _grow(self, work: Work, figure: ShortFigure, rigs: Beside) -> None:
+    def _grow(self, work: Work, figure: ShortFigure, rigs: SubjectRigs) -> None:
         """Make frames larger until no subject outpaces the rig, which the baseline began with."""
         while isinstance(figure, GrowingFigure) and figure.grows and self._outpaced(work, figure, rigs):
             figure.grow()
             figure.begin(rigs.run(0), None)  # only there the ceiling of another traffic can be measured
 
-    def _outpaced(self, work: Work, figure: GrowingFigure, rigs: Beside) -> bool:
+    def _outpaced(self, work: Work, figure: GrowingFigure, rigs: SubjectRigs) -> bool:
         for number in range(1, len(work.subjects)):
             if figure.outpaced:
                 break

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.measure.clocks import SuspendWatch
-from pytest_nfvperf.measure.cpu_placement import DeployedOn, ForgottenRoundTrips, Placement, Places
+from pytest_nfvperf.measure.cpu_placement import DeployedOn, NoRoundTrips, Placement, RunLocations
 from pytest_nfvperf.measure.validity import (
     Patience,
     RepeatBudget,
@@ -196,7 +196,7 @@ class Context:
     streams: dict[str, StreamResult] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     profiles: dict[str, CpuProfile] = field(default_factory=dict)
-    places: Places = field(default_factory=Places)
+    places: RunLocations = field(default_factory=RunLocations)
     place: DeployedOn | None = None
     placement: Placement | None = None
     dut: Freezing | None = None
@@ -255,7 +255,7 @@ class TrialRunner:
         self._pmd_cpus = pmd_cpus
         self._vnf_counts = vnf_counts
         self._dut = context.dut
-        self._placement = context.placement or Placement((), ForgottenRoundTrips(), context.clock)
+        self._placement = context.placement or Placement((), NoRoundTrips(), context.clock)
 
     def run(
         self,

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.session.options import GivenTestbed, Options, is_pack
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.model.measure.compare import Comparing
+    from pytest_nfvperf.model.measure.compare import ComparisonSettings
 
 CHOICES = {
     "profile": ("quick", ("smoke", "quick", "gate", "full", "soak")),
@@ -263,18 +263,18 @@ def _repeat(text: str) -> int:
     return int(text)
 
 
-def _comparing(config: pytest.Config) -> Comparing | None:
+def _comparing(config: pytest.Config) -> ComparisonSettings | None:
     given, settings = config.getoption("--nfv-compare"), config.getoption("--nfv-compare-set")
     if not given:
         if settings:
             raise pytest.UsageError("--nfv-compare-set is a setting of a side: name the sides by --nfv-compare")
         return None
-    from pytest_nfvperf.config.comparing import read_comparing  # noqa: PLC0415 - only for who compares
+    from pytest_nfvperf.config.comparing import read_comparison_settings  # noqa: PLC0415 - only for who compares
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
 
     try:
         sides = [named_place(config.invocation_params.dir, one) for one in given]
-        return read_comparing(sides, settings, config.getoption("--nfv-compare-margin"))
+        return read_comparison_settings(sides, settings, config.getoption("--nfv-compare-margin"))
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -215,7 +215,7 @@ def protect_end(config: pytest.Config) -> None:
             module = str(getattr(impl.function, "__module__", ""))
             if not (impl.wrapper or impl.hookwrapper or module.rpartition(".")[2] == "conftest"):
                 what = f"{module.removeprefix('_pytest.')} failed at the end of the run"
-                impl.function = failing_alone(impl.function, parts, what, (OSError, UnicodeError))
+                impl.function = failing_in_isolation(impl.function, parts, what, (OSError, UnicodeError))
 
 
 def make_junit_writable(config: pytest.Config) -> None:
@@ -231,7 +231,7 @@ def make_junit_writable(config: pytest.Config) -> None:
                 element.attrib.update({name: visible(value) for name, value in element.attrib.items()})
 
 
-def failing_alone(
+def failing_in_isolation(
     function: Callable[..., object], parts: EndParts, what: str, kinds: tuple[type[Exception], ...]
 ) -> Callable[..., object]:
     """Wrap a function: exceptions of these kinds become a line at the end of the run."""
@@ -248,7 +248,7 @@ def failing_alone(
     return called
 
 
-class OtherResults(Protocol):
+class ResultExporter(Protocol):
     """Exports the results of tests for a tool of the user's. Its failures are reported at the end of the run."""
 
     def sink(self, run_dir: Path) -> Sink:
@@ -261,11 +261,11 @@ class OtherResults(Protocol):
         """Export tests that no process could export, because they never ended."""
 
 
-OTHER_RESULTS = Point[Callable[[pytest.Config, str], OtherResults]]("results")
+OTHER_RESULTS = Point[Callable[[pytest.Config, str], ResultExporter]]("results")
 """By the option of pytest. Its value is the second argument."""
 
 
-def other_results(config: pytest.Config) -> Iterator[OtherResults]:
+def other_results(config: pytest.Config) -> Iterator[ResultExporter]:
     """Those that the user asks for; others are not imported."""
     for option in OTHER_RESULTS.names():
         if value := config.getoption(option, None):

@@ -36,7 +36,7 @@ from pytest_nfvperf.plugin.output import attach, say
 from pytest_nfvperf.plugin.run_state import ADOPTED_KEY
 from pytest_nfvperf.plugin.worker_channel import AdoptedTests, channel_of
 from pytest_nfvperf.session.run import NfvSession
-from pytest_nfvperf.session.sla_check import Measured, SlaCheck, subject_text
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, subject_text
 from pytest_nfvperf.session.slas import shown_place
 
 EARLIER_KEY = pytest.StashKey["RunEvidence"]()
@@ -199,7 +199,7 @@ class EarlierTestJudge:
 
     def __init__(self, session: NfvSession, tests: Iterable[TestEvidence]) -> None:
         self._session = session
-        self._measured = Measured()
+        self._measured = MeasuredSubjects()
         self._unrecorded = Recorder("rejudged", [], session.backend.clock)
         for test in tests:
             for outcome in test.outcomes.values():

@@ -18,7 +18,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.writer import evidence_file
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
-from pytest_nfvperf.adapters.process.lock import Lease, Turn, holder_text, try_lease
+from pytest_nfvperf.adapters.process.lock import Lease, LockWait, holder_text, try_lease
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, TerminalProgress, progress_for
 from pytest_nfvperf.backends.base import Backend
@@ -175,7 +175,7 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         _generator_side(testbed),
         keep=options.keep,
         record=options.record,
-        turn=Turn(options.wait_s, partial(say, config)),
+        turn=LockWait(options.wait_s, partial(say, config)),
         nic_makers=with_makers(config.hook.pytest_nfvperf_nic_makers(config=config)),
         datapaths=all_makers(config.hook.pytest_nfvperf_datapaths(config=config)),
     )

@@ -117,10 +117,10 @@ class MeasuresDistance(Protocol):
 
 
 @runtime_checkable
-class DrawsNear(Protocol):
+class ColocatesCpus(Protocol):
     """A generator that can make two CPUs wake each other, so that the host places them together."""
 
-    def draw_near(self, cpu: int, other: int) -> None:
+    def move_cpus_closer(self, cpu: int, other: int) -> None:
         """``cpu`` is of one of its polling threads. Whoever polls on ``other`` rests. Takes 0.2 s, between trials."""
 
 
@@ -156,7 +156,7 @@ class RunningTrial(Protocol):
 
 
 @runtime_checkable
-class TellsIntervals(Protocol):
+class ReportsIntervals(Protocol):
     """A generator that reports counts while a trial runs."""
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> RunningTrial:

@@ -13,7 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from pytest_nfvperf.measure.compare_sides import SIDE, ComparedSearch, ComparedStudy, GuardedStudy, Lost, SideComparison
+from pytest_nfvperf.measure.compare_sides import (
+    SIDE,
+    ComparedSearch,
+    ComparedStudy,
+    GuardedStudy,
+    LostSide,
+    SideComparison,
+)
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.side_by_side import SubjectDeployer
@@ -25,8 +32,8 @@ from pytest_nfvperf.model.errors import NfvperfError, TestbedError, UnavailableE
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.measure.compare import (
     HIGHER,
-    Comparing,
     ComparisonData,
+    ComparisonSettings,
     MetricComparison,
     SideFigures,
     SideState,
@@ -76,7 +83,7 @@ class Comparison:
 
     def __init__(
         self,
-        comparing: Comparing,
+        comparing: ComparisonSettings,
         options: Options,
         profile: Profile,
         estimate_s: Callable[[Profile], float],
@@ -89,7 +96,7 @@ class Comparison:
         self._options, self._profile, self._estimate_s = options, profile, estimate_s
         self._deploy, self._streams, self._close_rig = deploy, streams, close_rig
         self._verdicts: list[Verdict] = []
-        self._broken: dict[str, list[Lost]] = {}
+        self._broken: dict[str, list[LostSide]] = {}
 
     def begin_test(self) -> None:
         """Forget what the last test compared."""
@@ -156,7 +163,7 @@ class Comparison:
             self._close_rig()
 
     def _take(
-        self, recorder: Recorder, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, Lost]
+        self, recorder: Recorder, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, LostSide]
     ) -> None:
         """Put a comparison into the evidence, with a verdict a side, or an error where it broke."""
         self.made.append(data)
@@ -170,7 +177,7 @@ class Comparison:
             self._verdicts.append(verdict)
             recorder.emit(verdict)
 
-    def _note_broken(self, recorder: Recorder, side: SideFigures, lost: Lost) -> None:
+    def _note_broken(self, recorder: Recorder, side: SideFigures, lost: LostSide) -> None:
         evidence = lost.error.evidence if isinstance(lost.error, TestbedError) else {}
         known = self._broken.setdefault(side.side, [])
         known.append(lost)

@@ -17,7 +17,7 @@ from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.model.arguments import NAME, checked, optional
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, with_nodes
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, with_nodes
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Capture
@@ -40,7 +40,7 @@ class Deployer:
 
     @checked("deploy", dut=DUT, name=optional(NAME))
     def __call__(
-        self, topology: Topology | None = None, *, dut: Dut = TESTBEDS_OWN, name: str | None = None
+        self, topology: Topology | None = None, *, dut: Dut = TESTBED_DUT, name: str | None = None
     ) -> LiveTopology:
         """Build a topology, unless it is deployed already, and attach the generator.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_nfvperf.model.measure.soak import SoakLoad
 
 if TYPE_CHECKING:  # every pytest run imports this
-    from pytest_nfvperf.model.measure.compare import Comparing
+    from pytest_nfvperf.model.measure.compare import ComparisonSettings
 
 PACK = "published"
 
@@ -77,7 +77,7 @@ class Options:
     record: Path | None = None
     repeat: int = 1
     baseline: Path | None = None
-    compare: Comparing | None = None
+    compare: ComparisonSettings | None = None
     compare_rounds: int | None = None
     compare_blocks: int | None = None
     wait_s: float = 1800.0

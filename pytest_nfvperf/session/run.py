@@ -65,10 +65,10 @@ from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
 from pytest_nfvperf.model.sla.verdict import Baseline, Verdict
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, Testbed
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen
+from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.machine import RunEnd
@@ -81,7 +81,7 @@ from pytest_nfvperf.session.running_test import (
     failed_on,
     topology_data,
 )
-from pytest_nfvperf.session.sla_check import Measured, SlaCheck
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
 from pytest_nfvperf.session.slas import Slas, load_baseline
 
 
@@ -137,7 +137,7 @@ class Machine:
         if now is None or not isinstance(self._backend, SharesMachine):
             return now  # there was none, or nothing real in it
         rig = self._made(context)
-        rig.go_on_for(now)
+        rig.adopt_failures_of(now)
         return rig
 
     def _made(self, context: Context) -> Rig:
@@ -181,12 +181,12 @@ def run_data(
     )
 
 
-def with_bands(data: RunData, seen: BandsSeen) -> RunData:
+def with_bands(data: RunData, seen: ObservedBands) -> RunData:
     """The run record with the CPU bands of its trials in the fingerprint, for the end of the run."""
     return replace(data, fingerprint={**data.fingerprint, CPU_BANDS: _plain(seen)})
 
 
-def _plain(seen: BandsSeen) -> dict[str, Any]:
+def _plain(seen: ObservedBands) -> dict[str, Any]:
     """A band without trials is absent."""
     bands = {"near": (seen.near_trials, seen.near_ns), "far": (seen.far_trials, seen.far_ns)}
     shown: dict[str, Any] = {
@@ -260,7 +260,7 @@ class NfvSession:
         self.worker = worker
         self.profile: Profile = _profile(options)
         self.slas = Slas(options)
-        self.measured = Measured()
+        self.measured = MeasuredSubjects()
         self.deployed: dict[DeployedOn, TopologyData] = {}
         self.interrupted = ""
         self.rig_suspect = False
@@ -309,7 +309,7 @@ class NfvSession:
         """Lock it and begin the journal, before something is made or changed ahead of a topology."""
         _ = self.rig
 
-    def live(self, topology: Topology, dut: Dut = TESTBEDS_OWN) -> LiveTopology:
+    def live(self, topology: Topology, dut: Dut = TESTBED_DUT) -> LiveTopology:
         """The topology, deployed on the rig."""
         return self._live_on(self.rig, topology, dut)
 
@@ -525,7 +525,7 @@ class NfvSession:
             self._tell_bands(recorder)
 
     def _tell_bands(self, recorder: Recorder) -> None:
-        seen = self._rig.bands_seen if self._rig is not None else None
+        seen = self._rig.observed_bands if self._rig is not None else None
         if seen is not None and self._run_data is not None:
             recorder.emit(with_bands(self._run_data, seen))
 

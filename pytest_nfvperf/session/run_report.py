@@ -20,7 +20,7 @@ from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.judge import judge, requirement_text
 from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla
-from pytest_nfvperf.session.sla_check import Measured
+from pytest_nfvperf.session.sla_check import MeasuredSubjects
 from pytest_nfvperf.session.slas import PUBLISHED_FILE
 
 
@@ -73,7 +73,7 @@ def relations_of(published: Iterable[Sla], run: RunEvidence) -> tuple[PublishedR
     A relation whose tests the run selected, and of which it measured nothing, is among them and says so.
     """
     outcomes = [outcome for test in run.tests.values() for outcome in test.outcomes.values()]
-    measured = Measured()
+    measured = MeasuredSubjects()
     for outcome in outcomes:
         measured.add(outcome.label, observations(outcome))
     selected = [dict(test.data.labels) for test in run.tests.values() if test.node_id]
@@ -86,7 +86,7 @@ def _relations(rule: Rule) -> tuple[tuple[str, Limit], ...]:
 
 
 def _found(
-    rule: Rule, outcomes: Iterable[Outcome], selected: Iterable[dict[str, str]], measured: Measured
+    rule: Rule, outcomes: Iterable[Outcome], selected: Iterable[dict[str, str]], measured: MeasuredSubjects
 ) -> Iterator[PublishedRelation]:
     """One for each relation of a rule and each subject that it is about."""
     relations = replace(rule, require=_relations(rule))

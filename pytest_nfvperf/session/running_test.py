@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
-from pytest_nfvperf.measure.cpu_placement import DeployedOn, Places
+from pytest_nfvperf.measure.cpu_placement import DeployedOn, RunLocations
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Recorder, Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -79,7 +79,9 @@ def topology_data(live: LiveTopology, testbed: Testbed) -> TopologyData:
     return TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info)
 
 
-def failed_on(error: BaseException, deployed: Mapping[DeployedOn, TopologyData], places: Places) -> list[TopologyData]:
+def failed_on(
+    error: BaseException, deployed: Mapping[DeployedOn, TopologyData], places: RunLocations
+) -> list[TopologyData]:
     """Those on which what failed was measured; else the one that was deployed, or worked, last.
 
     Args:

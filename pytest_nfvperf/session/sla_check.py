@@ -47,7 +47,7 @@ class InconclusiveWarning(UserWarning):
     """An INCONCLUSIVE verdict that --nfv-inconclusive=warn accepted."""
 
 
-class Measured:
+class MeasuredSubjects:
     """All that was measured in this run, by labels: the other sides of relations.
 
     Attributes:
@@ -99,7 +99,7 @@ class SlaCheck:
     def __init__(
         self,
         rules: Sequence[Rule],
-        measured: Measured,
+        measured: MeasuredSubjects,
         recorder: Recorder,
         ledger_text: OutcomesText,
         inconclusive: str = "fail",

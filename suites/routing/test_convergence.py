@@ -26,7 +26,7 @@ def test_establishment(bgp: BgpPathDeployer, convergence: Convergence, sla: SlaC
     state = path.await_established()
     taken = path.now_s() - began
     path.await_ready()
-    seen = path.seen_since(replace(state, flaps=0))  # a daemon that was just started counts from 0
+    seen = path.session_drops_since(replace(state, flaps=0))  # a daemon that was just started counts from 0
     sla.check(convergence.outcome(path.live, path.traffic(64), (), {"establishment_time": [taken]}, **seen))
 
 
@@ -88,6 +88,6 @@ def test_flap_storm(bgp_path: LiveBgpPath, convergence: Convergence, sla: SlaChe
     storm = convergence.read(bgp_path.live, traffic, events, 2.0, ready=bgp_path.await_ready)
     bgp_path.await_installed(bgp_path.plan.clients, 5)
     after = convergence.read(bgp_path.live, traffic, (), 0.5)
-    seen = bgp_path.seen_since(before, storm.trial.id, after.trial.id)
+    seen = bgp_path.session_drops_since(before, storm.trial.id, after.trial.id)
     seconds = {"outage_time": [storm.outage_s(VM)]}
     sla.check(convergence.outcome(bgp_path.live, traffic, [storm, after], seconds, loss_of=[after], **seen))

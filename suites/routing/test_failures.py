@@ -66,7 +66,7 @@ def _failure(bgp_path: LiveBgpPath, convergence: Convergence, events: Sequence[E
     reading = convergence.read(bgp_path.live, bgp_path.traffic(64), events, duration_s, ready=again)
     state = bgp_path.await_established(RECOVERED_WITHIN_S)
     bgp_path.await_installed(bgp_path.plan.clients, RECOVERED_WITHIN_S)
-    seen = bgp_path.seen_since(before, reading.trial.id)
+    seen = bgp_path.session_drops_since(before, reading.trial.id)
     return Failure(reading, state, seen["sessions"].flaps if "sessions" in seen else 0, seen)
 
 

@@ -36,7 +36,7 @@ def test_session_under_load(
     """
     traffic, before = bgp_path.traffic(64), bgp_path.path.session()
     reading = convergence.read(bgp_path.live, traffic, (), LOAD_S.get(profile.name, 8.0), load_mpps * 1_000_000)
-    seen, note = bgp_path.seen_since(before, reading.trial.id), str(bgp_path.path.session())
+    seen, note = bgp_path.session_drops_since(before, reading.trial.id), str(bgp_path.path.session())
     sla.check(convergence.outcome(bgp_path.live, traffic, [reading], {}, loss_of=[reading], notes=(note,), **seen))
 
 
@@ -78,7 +78,7 @@ def test_route_scale(prefixes: int, bgp: BgpPathDeployer, convergence: Convergen
     reading = convergence.read(bgp_path.live, traffic, events, seconds_for, CHURN_FPS, ready=withdraw)
     withdraw()
     bgp_path.await_established()
-    seen = bgp_path.seen_since(before, reading.trial.id)
+    seen = bgp_path.session_drops_since(before, reading.trial.id)
     times = {
         metric: [marks[mark] - marks["announced"]]
         for metric, mark in (("prefixes_received_time", "received"), ("prefixes_installed_time", "installed"))

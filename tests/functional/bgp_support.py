@@ -13,7 +13,7 @@ import pytest
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
-from pytest_nfvperf.adapters.net.ends import End, Pair
+from pytest_nfvperf.adapters.net.ends import End, VethPair
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.routing.bird import DIRECTORIES as BIRD_DIRECTORIES
@@ -81,7 +81,7 @@ def link() -> Iterator[Link]:
                     End("eth0", namespace.path, addresses=(f"{v4}/30", f"{v6}/64"))
                     for namespace, v4, v6 in ((here, HERE, HERE6), (there, THERE, THERE6))
                 ]
-                cabling.join([Pair(*ends)])
+                cabling.join([VethPair(*ends)])
                 yield Link(journal, here.name, there.name, stack)
         finally:
             journal.close()

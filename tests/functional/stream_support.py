@@ -10,7 +10,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import clean_run
@@ -56,7 +56,7 @@ def change(end: StreamEnd, act: Callable[[IPRoute, int], object]) -> None:
         with IPRoute() as links:
             act(links, links.link_lookup(ifname=end.interface)[0])
 
-    inside_named(end.namespace, there)
+    inside_netns(end.namespace, there)
 
 
 def _address(end: StreamEnd, mtu: int) -> None:

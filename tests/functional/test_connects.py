@@ -11,7 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.pairs import iperf2 as engine
 from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
 from pytest_nfvperf.adapters.generators.pairs.program_pair import await_end
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run, spawn
@@ -82,5 +82,5 @@ def test_a_client_that_connects_slowly_is_waited_for(journal: Journal, monkeypat
 
 def _waiting(end: StreamEnd) -> int:
     """Sockets in TIME_WAIT of a namespace."""
-    lines = inside_named(end.namespace, lambda: Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:])
+    lines = inside_netns(end.namespace, lambda: Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:])
     return sum(line.split()[3] == _TIME_WAIT for line in lines)

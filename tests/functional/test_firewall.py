@@ -8,7 +8,7 @@ from pyroute2.nftables.expressions import verdict
 from pyroute2.nftables.main import NFTables
 
 from pytest_nfvperf.adapters.net.cabling import active_firewall, active_in
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.model.errors import TestbedError
 
 IPV4 = 2  # NFPROTO_IPV4
@@ -34,7 +34,7 @@ def test_a_fresh_namespace_filters_nothing(namespace):
 
 
 def test_a_rule_and_its_hook_are_named(namespace):
-    inside_named(namespace, add_rule)
+    inside_netns(namespace, add_rule)
 
     chain, rule = active_firewall(namespace)
     assert chain == "nftables chain forward of table filter is on a hook"

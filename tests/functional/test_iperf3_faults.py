@@ -16,7 +16,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.end_counters import read_end
 from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, find_iperf3
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
@@ -171,7 +171,7 @@ def test_a_closed_engine_runs_nothing(ends: Pair) -> None:
 
 @contextmanager
 def listening(ends: Pair, port: int) -> Iterator[None]:
-    with inside_named(ends.server.namespace, socket.socket) as taken:
+    with inside_netns(ends.server.namespace, socket.socket) as taken:
         taken.bind((ends.server.address, port))
         taken.listen()
         yield

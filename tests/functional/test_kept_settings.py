@@ -13,7 +13,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
-from pytest_nfvperf.adapters.net.ends import OURS, keep, put_back
+from pytest_nfvperf.adapters.net.ends import OURS, keep, restore_settings
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Kind, read_entries
 from tests.functional.lab_support import veth_cables
@@ -67,9 +67,9 @@ def test_what_was_changed_is_put_back(place: tuple[Path, str]) -> None:
         (entry,) = keep(journal, [name], namespace)
         change(namespace, name)
         assert flags_of(namespace, name) != before
-        assert put_back(entry)
+        assert restore_settings(entry)
         assert flags_of(namespace, name) == before
-        assert not put_back(entry)  # nothing is left to do
+        assert not restore_settings(entry)  # nothing is left to do
         journal.forget(entry)
 
 
@@ -104,7 +104,7 @@ def test_one_that_is_gone_is_no_failure() -> None:
     with clean_run() as journal:
         with veth_cables(1) as ((near, _),):
             (entry,) = keep(journal, [near])
-        assert not put_back(entry)
+        assert not restore_settings(entry)
         journal.forget(entry)
 
 

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.versions.registry import Registry
-from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, NamedOvs
+from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path, vnf
@@ -25,7 +25,7 @@ _NONE = pytest.param(
 )
 
 
-def _name(version: KeptVersion | None) -> str:
+def _name(version: CachedVersion | None) -> str:
     return "none" if version is None else version.name
 
 
@@ -40,7 +40,7 @@ ONE_WAY = Traffic(bidirectional=False)
 
 
 @pytest.fixture(scope="module")
-def ovs(journal: Journal, version: KeptVersion) -> Iterator[OvsDatapath]:
+def ovs(journal: Journal, version: CachedVersion) -> Iterator[OvsDatapath]:
     bed = testbed("dpdk")
     named = NamedOvs("kept", version.name, version.place, version.origin, version.checksum, version.build)
     bed = dataclasses.replace(bed, ovs=dataclasses.replace(bed.ovs, versions=(named,)))
@@ -57,7 +57,7 @@ def rig(journal: Journal, ovs: OvsDatapath) -> Iterator[LossRig]:
         yield made
 
 
-def test_it_says_what_it_is(ovs: OvsDatapath, version: KeptVersion) -> None:
+def test_it_says_what_it_is(ovs: OvsDatapath, version: CachedVersion) -> None:
     info = ovs.info()
     assert (info.version, info.dpdk_version, info.origin) == (version.version, version.dpdk_version, version.origin)
     assert info.installation.startswith(version.place)
@@ -111,7 +111,7 @@ def test_overload_is_accounted_for(rig: LossRig) -> None:
     assert abs(told.unexplained) <= 0.001 * told.lost
 
 
-def test_collectors_and_samplers_read_what_this_version_has(rig: LossRig, version: KeptVersion) -> None:
+def test_collectors_and_samplers_read_what_this_version_has(rig: LossRig, version: CachedVersion) -> None:
     with rig.deployment(phy2phy()) as live:
         live.trial(CALM_FPS)
         counters = {name for each in rig.ovs.collectors() for name in each.snapshot().as_dict()}

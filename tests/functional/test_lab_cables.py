@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.borrowed import Borrowed, read_usage
+from pytest_nfvperf.adapters.net.borrowed import BorrowedInterfaces, read_interface_use
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
@@ -98,7 +98,7 @@ def test_interfaces_come_back_as_they_were() -> None:
     with veth_cables(2) as cables, IPRoute() as host:
         names = [name for pair in cables for name in pair]
         host.link("set", index=host.link_lookup(ifname=names[0])[0], mtu=1400, state="up")
-        before = {name: read_usage(name) for name in names}
+        before = {name: read_interface_use(name) for name in names}
         near, far = zip(*cables, strict=True)
         testbed = lab_testbed(near, far)
         with clean_run() as journal, lab_of(testbed, journal) as (ovs, generator):
@@ -112,7 +112,7 @@ def test_interfaces_come_back_as_they_were() -> None:
             )
             assert all(counts.received == counts.sent > 0 for counts in result.counts)
             generator.detach(["p0", "p1"])
-        assert {name: read_usage(name) for name in names} == before
+        assert {name: read_interface_use(name) for name in names} == before
 
 
 def test_an_interface_that_somebody_needs_is_refused() -> None:
@@ -120,7 +120,7 @@ def test_an_interface_that_somebody_needs_is_refused() -> None:
         near, _ = cables[0]
         host.addr("add", index=host.link_lookup(ifname=near)[0], address="198.51.100.7", prefixlen=24)
         with pytest.raises(ConfigError) as caught:
-            Borrowed(journal).take(near, "port 'dpdk0'", key="dut.ports")
+            BorrowedInterfaces(journal).take(near, "port 'dpdk0'", key="dut.ports")
         assert f"dut.ports: port 'dpdk0': interface {near!r} is in use: it has the address 198.51.100.7" in str(
             caught.value
         )

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.net.cabling import Cabling
-from pytest_nfvperf.adapters.net.ends import End, LinkState, Pair, read_links
+from pytest_nfvperf.adapters.net.ends import End, LinkState, VethPair, read_links
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
@@ -24,7 +24,7 @@ def here() -> Iterator[tuple[LiveNamespace, LiveNamespace]]:
         journal = open_journal(base)
         one, other = LiveNamespace(journal, "one"), LiveNamespace(journal, "other")
         cabling = Cabling(journal, one)
-        cabling.join([Pair(End("eth0", one.path, addresses=("10.0.0.1/30",)), End("eth0", other.path))])
+        cabling.join([VethPair(End("eth0", one.path, addresses=("10.0.0.1/30",)), End("eth0", other.path))])
         yield one, other
         for part in (cabling, other, one):
             part.close()

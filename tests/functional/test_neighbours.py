@@ -11,7 +11,7 @@ import pytest
 
 from pytest_nfvperf.adapters.net.ends import End, configure
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
-from pytest_nfvperf.adapters.ovs.nics import tell_neighbour
+from pytest_nfvperf.adapters.ovs.nics import set_neighbour
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.ovs_support import needs_root
@@ -30,7 +30,7 @@ def test_the_kernel_knows_the_other_end(journal: Journal, own: str, far: str) ->
         home.run(["ip", "link", "add", "br-phy", "type", "veth", "peer", "name", "wire"])
         configure([End("br-phy", home.path, addresses=(own,))])
         for mac in ("02:00:00:00:00:06", MAC):  # a second time it replaces the first
-            tell_neighbour(kernels_ovs(home), "br-phy", far, mac)
+            set_neighbour(kernels_ovs(home), "br-phy", far, mac)
         (known,) = json.loads(home.run(["ip", "-json", "neighbour", "show", far, "dev", "br-phy"]))
     assert (known["dst"], known["lladdr"], known["state"]) == (far, MAC, ["PERMANENT"])
 
@@ -40,4 +40,4 @@ def test_a_bridge_that_is_not_there_is_named(journal: Journal) -> None:
         closing(LiveNamespace(journal, "home")) as home,
         pytest.raises(TestbedError, match="tell br-phy of a tunnel's"),
     ):
-        tell_neighbour(kernels_ovs(home), "br-phy", "172.31.0.2", MAC)
+        set_neighbour(kernels_ovs(home), "br-phy", "172.31.0.2", MAC)

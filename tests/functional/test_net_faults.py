@@ -17,7 +17,7 @@ from pyroute2 import IPRoute, netns
 from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.cabling import Cabling
-from pytest_nfvperf.adapters.net.ends import End, Ethtool, Pair, configure
+from pytest_nfvperf.adapters.net.ends import End, Ethtool, VethPair, configure
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.netlink import NETLINK_GENERIC, Netlink
 from pytest_nfvperf.adapters.net.threads import inside
@@ -190,7 +190,7 @@ def test_tso_without_the_checksum_that_it_needs_is_named(home: LiveNamespace) ->
     cabling = Cabling(home._journal, home)
     wrong = End("eth0", far.path, offloads=Offloads(tso=True, tx_checksum=False))
     with pytest.raises(TestbedError, match=r"tso of interface 'eth0' cannot be switched on: .*forbids it; the kernel"):
-        cabling.join([Pair(End("near", home.path), wrong)])
+        cabling.join([VethPair(End("near", home.path), wrong)])
     cabling.close()
     far.close()
 
@@ -264,8 +264,8 @@ def test_two_hundred_namespaces_come_and_go(journal: Journal, home: LiveNamespac
     assert not list(Path("/run/netns").glob(f"*{journal.tag}-n*"))
 
 
-def _pair(home: LiveNamespace, namespace: LiveNamespace, name: str, address: str) -> Pair:
-    return Pair(End(f"p{name}", home.path), End("eth0", namespace.path, addresses=(address,)))
+def _pair(home: LiveNamespace, namespace: LiveNamespace, name: str, address: str) -> VethPair:
+    return VethPair(End(f"p{name}", home.path), End("eth0", namespace.path, addresses=(address,)))
 
 
 def _names_here() -> list[str]:

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
@@ -188,7 +188,7 @@ def test_an_underlay_whose_mtu_somebody_lowers_is_named(nodes: NodesDatapath) ->
     built = nodes.build(vm_to_vm("vxlan"))
     home = nodes.node("node1").instance.home.name
     try:
-        inside_named(home, lambda: set_mtu("up1", 200))
+        inside_netns(home, lambda: set_mtu("up1", 200))
         with pytest.raises(TestbedError, match="node node1: interface 'up1' has MTU 200, and was made with 1550: "):
             nodes.check_alive()
     finally:

@@ -16,7 +16,7 @@ from user_project import CONFTEST, make_project
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.net import namespaces
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.model.errors import TestbedError
 from tests.functional.crowded_host import BRIDGES
 from tests.functional.ovs_support import clean_run, needs_root
@@ -184,11 +184,11 @@ def test_ipv6_that_is_off_in_every_new_namespace_is_on_where_it_is_wanted(monkey
 
     monkeypatch.setattr(namespaces, "enter_new", without_ipv6)
     with pair(addresses=ADDRESSES_6) as joined:
-        listener = inside_named(
+        listener = inside_netns(
             joined.server.namespace, lambda: socket.create_server((joined.server.address, 5001), family=socket.AF_INET6)
         )
         address = (joined.server.address, 5001)
-        client = inside_named(joined.client.namespace, lambda: socket.create_connection(address, timeout=5))
+        client = inside_netns(joined.client.namespace, lambda: socket.create_connection(address, timeout=5))
         client.close()
         listener.close()
 
@@ -209,14 +209,14 @@ def test_a_hosts_settings_of_ipv4_do_not_reach_ends(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(namespaces, "enter_new", as_the_host)
     with pair() as joined:
-        listener = inside_named(joined.server.namespace, lambda: socket.create_server((joined.server.address, 5001)))
+        listener = inside_netns(joined.server.namespace, lambda: socket.create_server((joined.server.address, 5001)))
         address = (joined.server.address, 5001)
-        inside_named(joined.client.namespace, lambda: socket.create_connection(address, timeout=5)).close()
+        inside_netns(joined.client.namespace, lambda: socket.create_connection(address, timeout=5)).close()
         listener.close()
         for end in (joined.client, joined.server):
-            assert inside_named(end.namespace, lambda: _settings(*HOSTS)) == ["0"] * len(HOSTS)
+            assert inside_netns(end.namespace, lambda: _settings(*HOSTS)) == ["0"] * len(HOSTS)
         (router,) = LiveNamespace.several(joined.journal, [NamespacePlan("router", routing=True)])
-        assert inside_named(router.name, lambda: _settings("forwarding", "rp_filter")) == ["1", "0"]
+        assert inside_netns(router.name, lambda: _settings("forwarding", "rp_filter")) == ["1", "0"]
         router.close()
 
 

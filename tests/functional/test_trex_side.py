@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
-from pytest_nfvperf.backends.generator_side import TakenMachine
+from pytest_nfvperf.backends.generator_side import ReservedMachine
 from pytest_nfvperf.features.trex.side import TrexSide
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -33,8 +33,8 @@ def bed_with(generator: GeneratorSpec) -> Testbed:
     return dataclasses.replace(discover_testbed(), generator=generator)
 
 
-def machine_of(journal: Journal, recording: Path | None = None) -> TakenMachine:
-    return TakenMachine(journal, SystemClock(), {}, recording)
+def machine_of(journal: Journal, recording: Path | None = None) -> ReservedMachine:
+    return ReservedMachine(journal, SystemClock(), {}, recording)
 
 
 def test_it_connects_journals_its_client_and_records_what_is_said(journal: Journal, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
 from pytest_nfvperf.adapters.machine.reaper import remove_entries
 from pytest_nfvperf.adapters.net.ends import read_links
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
@@ -88,7 +88,7 @@ def passes_again(built: BuiltOvsTopology) -> bool:
 
 def test_pods_pass_tcp_by_a_driver_of_the_kernels(node: BuiltOvsTopology) -> None:
     assert passes(node)
-    links = inside_named(node.netns("pod1"), read_links)
+    links = inside_netns(node.netns("pod1"), read_links)
     assert links["eth0"].mtu == 1500
     assert len(devices()) == 2
     rows = node.instance.db.rows("Interface")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_named
+from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_netns
 from pytest_nfvperf.model.errors import TestbedError
 
 _PKTGEN = PROC_NET / "pktgen"
@@ -47,7 +47,7 @@ def send(namespace: str, interface: str, flow: Flow) -> Sent:
     Raises:
         TestbedError: pktgen refused, or did not finish; with its own report.
     """
-    return inside_named(namespace, lambda: _send(interface, flow))
+    return inside_netns(namespace, lambda: _send(interface, flow))
 
 
 def _send(interface: str, flow: Flow) -> Sent:
@@ -87,7 +87,7 @@ def received(namespace: str, interface: str) -> int:
     Raises:
         TestbedError: there is no such interface; names those that are there.
     """
-    lines = inside_named(namespace, lambda: (PROC_NET / "dev").read_text(encoding="ascii")).splitlines()[2:]
+    lines = inside_netns(namespace, lambda: (PROC_NET / "dev").read_text(encoding="ascii")).splitlines()[2:]
     counters = {name.strip(): rest.split() for name, _, rest in (line.partition(":") for line in lines)}
     if interface not in counters:
         raise TestbedError(f"namespace {namespace} has no {interface}, only {', '.join(counters)}")

@@ -54,7 +54,7 @@ class Sides(SimulatedBackend):
             make_datapath=make_datapath,
             make_generator=make_generator,
             beside=None if name or BESIDE is False else lambda number: self._rig("beside" + number),
-            room_beside=lambda: 5,
+            room_for_companions=lambda: 5,
         )
 
 def pytest_nfvperf_make_backend(config, testbed):

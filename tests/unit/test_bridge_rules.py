@@ -12,7 +12,7 @@ from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.bridges import BridgeRules, rules
 from pytest_nfvperf.model.topology.compose import compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, path, tunnel
-from pytest_nfvperf.model.topology.topology import standing_on
+from pytest_nfvperf.model.topology.topology import node_topology
 
 PORTS = {"tun1": 3, "tun2": 3}
 
@@ -52,7 +52,7 @@ def test_each_vni_is_sent_by_its_hash_and_taken_by_its_number():
 def test_rules_stand_on_the_node_of_their_bridge_and_are_drawn():
     made = vm_to_vm("geneve", vnis=1000, acl=1000, zone=7)
     assert made.name == "vm-to-vm geneve 1000 VNIs access list of 1,000 rules, conntrack zone 7"
-    assert standing_on(made, "node2").rules == (BridgeRules("br-int2", 1000, 7),)
+    assert node_topology(made, "node2").rules == (BridgeRules("br-int2", 1000, 7),)
     text = topology_text(made)
     assert "learns MAC addresses; access list of 1,000 rules, conntrack zone 7)" in text
     assert "geneve 42..1041 from 198.19.0.1" in text

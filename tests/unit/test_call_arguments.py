@@ -22,7 +22,7 @@ from pytest_nfvperf.measure.study import Study
 from pytest_nfvperf.model.arguments import NAME, checked, number, optional, shown_value, whole, word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 
 PHY = nfv.phy2phy()
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
@@ -59,7 +59,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "Dut": (nfv.Dut, {"kind": None, "userspace_tso": False, "tuning": OVS_DEFAULT, "version": None}),
     "Tuning": (nfv.Tuning, {"smc": True, "rxq": 1, "rxq_assign": None, "other_config": (), "rxq_affinity": ()}),
-    "Subject": (nfv.Subject, {"value": "1", "topology": PHY, "dut": TESTBEDS_OWN, "traffic": None}),
+    "Subject": (nfv.Subject, {"value": "1", "topology": PHY, "dut": TESTBED_DUT, "traffic": None}),
     "MirrorLoad": (nfv.MirrorLoad, {"share": 0.5, "share_of": "ndr"}),
     "phy2phy": (nfv.phy2phy, {"bidirectional": True, "mtu": 1500}),
     "pvp": (nfv.pvp, {"bidirectional": True, "mtu": 1500}),

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, directions
 from pytest_nfvperf.adapters.host.cpus import Cpu
-from pytest_nfvperf.adapters.process.outputs import KeptFile
+from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.embedded_side import loop_cpu
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -73,7 +73,7 @@ def test_no_frame_at_all_is_an_error():
 def test_a_ceiling_that_does_not_last_is_not_kept(tmp_path: Path) -> None:
     found = [Ceiling(3e6, lasting=False), Ceiling(9e6)]
     ceilings = CachedCeilings(
-        KeptFile(tmp_path / "ceilings.json", "here"), "vhost-user", lambda _traffic, _ways: found.pop(0)
+        StoredValueFile(tmp_path / "ceilings.json", "here"), "vhost-user", lambda _traffic, _ways: found.pop(0)
     )
     assert ceilings.measure(Traffic(), 2) == 3e6
     assert ceilings.cached(Traffic(), 2) is None
@@ -84,7 +84,7 @@ def test_a_ceiling_that_does_not_last_is_not_kept(tmp_path: Path) -> None:
 def test_what_is_reached_today_does_not_lower_what_is_kept(tmp_path: Path) -> None:
     found = [Ceiling(9e6), Ceiling(3e6), Ceiling(9.5e6)]
     ceilings = CachedCeilings(
-        KeptFile(tmp_path / "ceilings.json", "here"), "vhost-user", lambda _traffic, _ways: found.pop(0)
+        StoredValueFile(tmp_path / "ceilings.json", "here"), "vhost-user", lambda _traffic, _ways: found.pop(0)
     )
     assert [(ceilings.measure(Traffic(), 2), ceilings.cached(Traffic(), 2)) for _ in range(3)] == [
         (9e6, 9e6),

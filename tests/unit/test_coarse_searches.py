@@ -11,12 +11,12 @@ import pytest
 from pytest_nfvperf.measure.search import COARSE_WIDTH, coarse_note, goals_worth_searching
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.traffic.windows import Undisturbed
+from pytest_nfvperf.model.traffic.windows import SelectedWindows
 
 
 def trials(*undisturbed: int | None, of: int = 100) -> list[Any]:
     """Of so many undisturbed windows each; None: of a generator that tells no windows."""
-    told = [None if windows is None else Undisturbed(windows, of, 1000, 1000, 0) for windows in undisturbed]
+    told = [None if windows is None else SelectedWindows(windows, of, 1000, 1000, 0) for windows in undisturbed]
     return [SimpleNamespace(result=SimpleNamespace(undisturbed=each)) for each in told]
 
 

@@ -23,11 +23,11 @@ from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, node_cpus, with_nodes
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.compose import compose, node, phy2phy
-from pytest_nfvperf.model.topology.frame_route import Crossed, route
+from pytest_nfvperf.model.topology.frame_route import RouteHop, route
 from pytest_nfvperf.model.topology.links import Node, TunnelKind, encapsulation_bytes
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic, patch, path, tunnel, underlay, vnf
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.topology.topology import standing_on
+from pytest_nfvperf.model.topology.topology import node_topology
 
 ONE, TWO = "10.9.0.1", "10.9.0.2"
 
@@ -56,7 +56,7 @@ def test_parts_stand_on_their_node_and_the_underlay_beside_them():
 
 
 def test_what_stands_on_a_node_is_a_topology_whose_uplink_is_a_port():
-    here = standing_on(compose("t", end(1), end(2), WIRE), "node2")
+    here = node_topology(compose("t", end(1), end(2), WIRE), "node2")
     assert (here.name, here.bridges, here.nodes, here.directions) == ("t@node2", ("int2", "phy2"), (), ())
     assert [(port.name, port.role, port.owner) for port in here.ports] == [
         ("p2", PortRole.ENDPOINT, "generator"),
@@ -64,7 +64,7 @@ def test_what_stands_on_a_node_is_a_topology_whose_uplink_is_a_port():
     ]
     assert [one.port for one in here.tunnels] == ["tun2"]
     with pytest.raises(KeyError, match="topology 't' has no node 'node3'"):
-        standing_on(compose("t", end(1), end(2), WIRE), "node3")
+        node_topology(compose("t", end(1), end(2), WIRE), "node3")
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -72,8 +72,8 @@ def test_frames_pass_both_nodes_and_the_underlay(overlay: str):
     made = vm_to_vm(overlay, bidirectional=True)
     by = dict.fromkeys((1, 2)) if overlay == "none" else {1: "tun1", 2: "tun2"}
     assert [route(made, way) for way in made.directions] == [
-        (Crossed("vm1-tx", ("br-int1", "br-phy1"), "up1", by[1]), Crossed("up2", ("br-phy2", "br-int2"), "vm2-rx")),
-        (Crossed("vm2-tx", ("br-int2", "br-phy2"), "up2", by[2]), Crossed("up1", ("br-phy1", "br-int1"), "vm1-rx")),
+        (RouteHop("vm1-tx", ("br-int1", "br-phy1"), "up1", by[1]), RouteHop("up2", ("br-phy2", "br-int2"), "vm2-rx")),
+        (RouteHop("vm2-tx", ("br-int2", "br-phy2"), "up2", by[2]), RouteHop("up1", ("br-phy1", "br-int1"), "vm1-rx")),
     ]
 
 

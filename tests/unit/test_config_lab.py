@@ -6,7 +6,7 @@ import pytest
 
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, ends_of, is_lab
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, topology_cables
 from pytest_nfvperf.model.testbed.testbed import DutBond
 from pytest_nfvperf.model.topology.compose import phy2phy, pvp
 from tests.config_support import Numa, parse, refusal
@@ -51,7 +51,7 @@ def message(text):
 def test_cables_lead_from_endpoints_to_ports_and_devices():
     """In the order of the links, not of the ports: p0 is where generator.0 is cabled to."""
     testbed = lab(LAB)
-    ends = ends_of(testbed, phy2phy())
+    ends = topology_cables(testbed, phy2phy())
     assert [(name, end.name, end.generator_port, end.device) for name, end in ends.items()] == [
         ("p0", "dpdk1", "0", "net_af_packet,iface=ens2f0"),
         ("p1", "dpdk0", "1", "0000:3b:00.1"),
@@ -82,7 +82,7 @@ def test_more_endpoints_than_cables():
         .replace("[generator.0, dut.dpdk1], ", "")
     )
     with pytest.raises(ConfigError, match="topology 'pvp' has 2 endpoints, testbed 'lab' has 1 cabled ports"):
-        ends_of(one, pvp())
+        topology_cables(one, pvp())
 
 
 @pytest.mark.parametrize(

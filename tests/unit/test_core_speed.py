@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.trial_results import FEWEST_LOOKS, CoreSpeed
-from pytest_nfvperf.adapters.process.outputs import KeptFile
+from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 
 ALONE, SHARED = 1600, 2200
 
 
-def after(kept: KeptFile | None, *looks: int) -> CoreSpeed:
+def after(kept: StoredValueFile | None, *looks: int) -> CoreSpeed:
     speed = CoreSpeed(kept)
     for cycles in looks:
         speed.add([cycles] * FEWEST_LOOKS)
@@ -18,18 +18,18 @@ def after(kept: KeptFile | None, *looks: int) -> CoreSpeed:
 
 
 def test_a_run_on_shared_cores_only_knows_of_earlier_runs_what_a_core_of_its_own_does(tmp_path: Path) -> None:
-    kept = KeptFile(tmp_path / "core-speeds.json", "this machine")
+    kept = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
     after(kept, ALONE, SHARED).keep()
     assert after(kept).cycles == ALONE
     shared = after(kept, SHARED)
     assert shared.cycles == ALONE
     shared.keep()
     assert after(kept).cycles == ALONE, "what it saw teaches later runs nothing"
-    assert after(KeptFile(tmp_path / "core-speeds.json", "another machine"), SHARED).cycles == SHARED
+    assert after(StoredValueFile(tmp_path / "core-speeds.json", "another machine"), SHARED).cycles == SHARED
 
 
 def test_what_a_run_saw_itself_counts_where_it_is_as_fast_or_faster(tmp_path: Path) -> None:
-    kept = KeptFile(tmp_path / "core-speeds.json", "this machine")
+    kept = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
     after(kept, SHARED).keep()
     for cycles in (ALONE, 1610):
         found = after(kept, cycles)
@@ -39,7 +39,7 @@ def test_what_a_run_saw_itself_counts_where_it_is_as_fast_or_faster(tmp_path: Pa
 
 
 def test_a_few_looks_are_not_kept(tmp_path: Path) -> None:
-    kept = KeptFile(tmp_path / "core-speeds.json", "this machine")
+    kept = StoredValueFile(tmp_path / "core-speeds.json", "this machine")
     speed = CoreSpeed(kept)
     speed.add([SHARED] * (FEWEST_LOOKS - 1))
     speed.keep()
@@ -50,4 +50,4 @@ def test_a_few_looks_are_not_kept(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "core-speeds.json"
     path.write_text('{"this machine": "fast"}')
-    assert after(KeptFile(path, "this machine")).cycles == 0
+    assert after(StoredValueFile(path, "this machine")).cycles == 0

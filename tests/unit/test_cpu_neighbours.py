@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host import cpus as cpu_places
-from pytest_nfvperf.adapters.host.cpus import read_places
+from pytest_nfvperf.adapters.host.cpus import read_cpu_places
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
     MOST_TOLD,
     MOST_TRIED,
@@ -18,7 +18,7 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
     advice,
     bands_text,
     closer_cpus,
-    describe_pairs,
+    describe_distances,
     pairs,
     worth_trying,
 )
@@ -123,12 +123,12 @@ def test_a_cpu_that_vnfs_have_is_named_as_theirs() -> None:
 def test_many_cpus_take_few_sentences() -> None:
     near = [CpuPair(0, cpu, 100 + cpu, far=False) for cpu in (1, 2, 3)]
     far = [CpuPair(0, cpu, 300 + cpu, far=True) for cpu in range(10, 16)]
-    said = describe_pairs([*near, *far]).split("; ")
+    said = describe_distances([*near, *far]).split("; ")
     assert len(said) == MOST_TOLD + 1
     assert said[0] == "CPU 0 and CPU 15 are 315 ns apart: far"
-    assert describe_pairs(near) == "CPU 0 and each of CPU 1, 2, 3 are 101 .. 103 ns apart: near"
-    assert describe_pairs(near[:1]) == "CPU 0 and CPU 1 are 101 ns apart: near"
-    assert describe_pairs([]) == ""
+    assert describe_distances(near) == "CPU 0 and each of CPU 1, 2, 3 are 101 .. 103 ns apart: near"
+    assert describe_distances(near[:1]) == "CPU 0 and CPU 1 are 101 ns apart: near"
+    assert describe_distances([]) == ""
 
 
 def test_what_the_machine_has_shown() -> None:
@@ -147,7 +147,7 @@ def test_places_are_read_from_sysfs_and_a_cache_that_nobody_tells_is_absent(
             (tmp_path / f"cpu{cpu}" / "cache" / "index3" / "shared_cpu_list").write_text(f"{l3}\n")
     (tmp_path / "isolated").write_text("2\n")
     monkeypatch.setattr(cpu_places.os, "sched_getaffinity", lambda _: {0, 1})
-    assert read_places(tmp_path) == {
+    assert read_cpu_places(tmp_path) == {
         0: CpuPlace(0, 0, 1, (0, 1)),
         1: CpuPlace(1, 1, 1, (0, 1)),
         2: CpuPlace(2, 2, 1),

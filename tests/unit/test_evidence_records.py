@@ -26,7 +26,7 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
+from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from tests.sample_comparison import comparison_records
@@ -50,7 +50,7 @@ def histograms(draw: st.DrawFn) -> Histogram:
     """Histograms as a generator makes them: values are tops of 3-digit HdrHistogram buckets."""
     values = draw(st.dictionaries(st.integers(0, 10**12), st.integers(1, 10**9), max_size=30))
     exact = Histogram(tuple(sorted(values.items())), min(values, default=0), max(values, default=0), 9)
-    return Histogram(thinned(exact, 3).counts, exact.min_ns, exact.max_ns, 3)
+    return Histogram(coarse_histogram(exact, 3).counts, exact.min_ns, exact.max_ns, 3)
 
 
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
@@ -218,7 +218,7 @@ def test_a_histogram_survives_hdr_compression(histogram: Histogram) -> None:
 @given(histograms())
 @settings(max_examples=50, deadline=None)
 def test_thinning_keeps_the_count_and_moves_no_value_by_more_than_one_percent(histogram: Histogram) -> None:
-    thin = thinned(histogram)
+    thin = coarse_histogram(histogram)
     assert thin.total == histogram.total
     for percentile in (1, 50, 99, 100):
         exact, kept = histogram.percentile_ns(percentile), thin.percentile_ns(percentile)

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.evidence.records import STEPS, LedgerData, TrialData, 
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, LedgerLine, ledger_of
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
-from pytest_nfvperf.model.traffic.histogram import Histogram, summarised, thinned
+from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram, compact_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, RigHealth, TrialResult, TrialSpec, VnfCounts
 from tests.sample_run import SampleRun, small_run, write_sample
@@ -85,7 +85,7 @@ def test_a_confirmation_has_percentiles_and_its_whole_ledger_but_no_exact_histog
 def test_a_summary_has_the_exact_percentiles_that_people_look_at(percentile):
     histogram = latency_at(90, 0)
 
-    short = summarised(histogram)
+    short = compact_histogram(histogram)
 
     if percentile:
         assert short.percentile_ns(percentile) == histogram.percentile_ns(percentile)
@@ -94,13 +94,16 @@ def test_a_summary_has_the_exact_percentiles_that_people_look_at(percentile):
 
 
 def test_a_summary_of_nothing_is_nothing():
-    assert summarised(Histogram((), 0, 0)) == Histogram((), 0, 0)
+    assert compact_histogram(Histogram((), 0, 0)) == Histogram((), 0, 0)
 
 
 def test_a_record_from_before_is_read():
     """All keys are there, with histograms in each trial, thinned and exact."""
     result, _ = a_trial("search")
-    counts = tuple(replace(c, latency=thinned(c.latency), latency_raw=thinned(c.latency_raw)) for c in result.counts)
+    counts = tuple(
+        replace(c, latency=coarse_histogram(c.latency), latency_raw=coarse_histogram(c.latency_raw))
+        for c in result.counts
+    )
     before = TrialData(
         replace(result, counts=counts), 3.0, None, COST, None, {"p0->p1": hdr.encode(result.counts[0].latency)}
     )

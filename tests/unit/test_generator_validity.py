@@ -11,7 +11,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.embedded.trial_results import PortFacts, StreamFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
-from pytest_nfvperf.model.traffic.windows import Undisturbed
+from pytest_nfvperf.model.traffic.windows import SelectedWindows
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 WAY = Direction("a", "b")
@@ -193,7 +193,7 @@ def test_an_overload_may_be_more_than_the_generator_sends_while_it_runs(
     assert [reason.code for reason in judged] == codes
 
 
-def judged_dated(dated: Undisturbed, **counts: Any) -> list[Reason]:
+def judged_dated(dated: SelectedWindows, **counts: Any) -> list[Reason]:
     """Of a trial with so many undisturbed windows."""
     ports = {"b": PortFacts({}, back_pressure=False)}
     attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
@@ -205,14 +205,14 @@ def judged_dated(dated: Undisturbed, **counts: Any) -> list[Reason]:
 
 
 def test_where_losses_are_dated_absences_are_no_reason() -> None:
-    undisturbed = Undisturbed(windows=60, of=100, due=600_000, offered=600_000, lost=0)
+    undisturbed = SelectedWindows(windows=60, of=100, due=600_000, offered=600_000, lost=0)
     assert judged_dated(undisturbed, skipped=200_000, sent=800_000, received=700_000) == []
 
 
 def test_a_load_that_is_not_held_in_undisturbed_windows_is_too_high() -> None:
-    undisturbed = Undisturbed(windows=60, of=100, due=600_000, offered=587_999, lost=0)
+    undisturbed = SelectedWindows(windows=60, of=100, due=600_000, offered=587_999, lost=0)
     assert judged_dated(undisturbed) == [Reason.FELL_BEHIND]
-    held = Undisturbed(windows=60, of=100, due=600_000, offered=588_001, lost=0)
+    held = SelectedWindows(windows=60, of=100, due=600_000, offered=588_001, lost=0)
     assert judged_dated(held) == []
 
 
@@ -220,7 +220,7 @@ def test_a_load_that_is_not_held_in_undisturbed_windows_is_too_high() -> None:
 def test_a_load_of_which_the_dut_loses_more_than_was_left_out_is_too_high_for_it(
     lost: int, codes: list[Reason]
 ) -> None:
-    undisturbed = Undisturbed(windows=60, of=100, due=600_000, offered=550_000, lost=lost)
+    undisturbed = SelectedWindows(windows=60, of=100, due=600_000, offered=550_000, lost=lost)
     assert judged_dated(undisturbed) == codes
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, lacks_priority
+from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import Hugepages, Pool
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, NodeSpec, StreamsSpec
@@ -27,7 +27,7 @@ def online(tmp_path):
 
 
 def test_what_the_machine_has_is_fine(online):
-    check_promised(PLANNED, PAGES, online)
+    check_resources(PLANNED, PAGES, online)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_what_the_machine_has_is_fine(online):
 )
 def test_what_it_has_not_is_refused(online, changed, message):
     with pytest.raises(ConfigError) as caught:
-        check_promised(replace(PLANNED, **changed), PAGES, online)
+        check_resources(replace(PLANNED, **changed), PAGES, online)
 
     assert str(caught.value) == message
 
 
 def test_where_the_kernel_lists_no_cpus_nothing_is_refused(tmp_path):
-    check_promised(replace(PLANNED, cpus=replace(TWO_CPUS, pmd=(7,))), PAGES, tmp_path / "none")
+    check_resources(replace(PLANNED, cpus=replace(TWO_CPUS, pmd=(7,))), PAGES, tmp_path / "none")
 
 
 KEY = "cpus.pmd (or dut.ovs.pmd_cpus)"
@@ -94,16 +94,16 @@ def test_a_cpu_that_is_not_for_this_process_is_refused(monkeypatch, error, befor
 
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
     with pytest.raises(ConfigError) as caught:
-        check_allowed(PLANNED)
+        check_cpu_rights(PLANNED)
     assert str(caught.value).startswith(before)
     assert str(caught.value).endswith(after)
     system = replace(PLANNED, ovs=replace(PLANNED.ovs, instance="system"))
-    check_allowed(system)  # its PMDs are in whatever control group its service is
+    check_cpu_rights(system)  # its PMDs are in whatever control group its service is
 
 
 def test_looking_where_one_may_run_changes_nothing():
     before = os.sched_getaffinity(0)
-    check_allowed(replace(PLANNED, cpus=CpuPlan((min(before),), (max(before),), (min(before),))))
+    check_cpu_rights(replace(PLANNED, cpus=CpuPlan((min(before),), (max(before),), (min(before),))))
     assert os.sched_getaffinity(0) == before
 
 

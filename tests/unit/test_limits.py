@@ -12,7 +12,7 @@ from pytest_nfvperf.measure.measurer import WARM_UP
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
@@ -46,7 +46,7 @@ def test_a_search_goes_beyond_a_ceiling_that_the_dut_passes() -> None:
     bench = Bench(lambda _: CAPACITY)
     bench.generator = OnASharedHost(CAPACITY)
     bench.generator.clock = bench.clock
-    live = bench(bridge_chain(2), TESTBEDS_OWN, quiet=True)
+    live = bench(bridge_chain(2), TESTBED_DUT, quiet=True)
     search = Search(QUICK, {}, lambda *_: Limits(4.5e6, None), lambda _: 60.0)
     outcome = search.ndr_pdr(live, Traffic(frame_size=64))
     assert [(goal.status, goal.generator_limited) for goal in outcome.goals] == [(SearchStatus.FOUND, False)] * 2

@@ -15,8 +15,8 @@ from pytest_nfvperf.model.evidence.conclusion import RunFacts, TestFacts, conclu
 from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
-from pytest_nfvperf.model.traffic.windows import Disturbance, State, Undisturbed
+from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands, Placed, observed_bands
+from pytest_nfvperf.model.traffic.windows import Disturbance, SelectedWindows, State
 from pytest_nfvperf.session.run import with_bands
 from tests.sample_run import run_data, small_run, write_sample
 from tests.unit.test_windows import ALONE, SHARED, windows
@@ -40,7 +40,7 @@ def trial(run: RunEvidence) -> TrialData:
 
 def seen(trial: TrialData, placed: Placed | None, undisturbed: int | None = None, *what: Disturbance) -> TrialData:
     """That trial, with so many of 100 windows undisturbed."""
-    counted = None if undisturbed is None else Undisturbed(undisturbed, 100, 1000, 1000, 0)
+    counted = None if undisturbed is None else SelectedWindows(undisturbed, 100, 1000, 1000, 0)
     return replace(trial, result=replace(trial.result, placement=placed), undisturbed=counted, disturbances=what)
 
 
@@ -50,9 +50,9 @@ def lasted(state: State, seconds: float) -> Disturbance:
 
 def test_trials_are_near_far_or_moved() -> None:
     placed = [NEAR, NEAR, FAR, MOVED, Placed(320, 90, far=True, near_ns=120), Placed(None, None)]
-    assert bands_seen(placed) == BandsSeen(2, 1, 2, 105, 310)
-    assert bands_seen([ONE_BAND]) == BandsSeen(1, 0, 0, 100, None)
-    assert bands_seen([Placed(None, None)]) is None
+    assert observed_bands(placed) == ObservedBands(2, 1, 2, 105, 310)
+    assert observed_bands([ONE_BAND]) == ObservedBands(1, 0, 0, 100, None)
+    assert observed_bands([Placed(None, None)]) is None
 
 
 def test_a_disturbed_run_says_so_first_with_its_figures(trial: TrialData) -> None:
@@ -171,7 +171,7 @@ def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
 def test_a_runs_bands_are_in_its_fingerprint_and_do_not_make_machines_unlike() -> None:
     before = run_data()
     first, second = (
-        with_bands(before, bands) for bands in (BandsSeen(9, 2, 1, 100, 310), BandsSeen(3, 0, 0, 80, None))
+        with_bands(before, bands) for bands in (ObservedBands(9, 2, 1, 100, 310), ObservedBands(3, 0, 0, 80, None))
     )
     assert first.fingerprint["cpu_bands"] == {
         "near": {"trials": 9, "median_ns": 100},

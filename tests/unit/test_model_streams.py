@@ -15,10 +15,10 @@ from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
+    StreamDirectionCounts,
     StreamEvidence,
     StreamResult,
     StreamSpec,
-    WayCounts,
 )
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 
@@ -92,12 +92,14 @@ def test_what_cannot_be_is_refused_with_what_to_write(changes: dict[str, Any], m
         StreamSpec(**changes)
 
 
-def result(*ways: WayCounts, **changes: Any) -> StreamResult:
+def result(*ways: StreamDirectionCounts, **changes: Any) -> StreamResult:
     return StreamResult(spec=StreamSpec(direction="both"), directions=ways, **changes)
 
 
-FORWARD = WayCounts("forward", 500_000_000, (StreamCounts(1000, retransmits=3), StreamCounts(250, retransmits=4)))
-REVERSE = WayCounts("reverse", 250_000_000, (StreamCounts(500, retransmits=1),))
+FORWARD = StreamDirectionCounts(
+    "forward", 500_000_000, (StreamCounts(1000, retransmits=3), StreamCounts(250, retransmits=4))
+)
+REVERSE = StreamDirectionCounts("reverse", 250_000_000, (StreamCounts(500, retransmits=1),))
 CPU = SideCpu(user_ns=100_000_000, system_ns=800_000_000, elapsed_ns=1_000_000_000, iperf3_percent=88.0)
 
 
@@ -116,15 +118,15 @@ def test_what_is_not_known_is_absent() -> None:
     assert not nothing.valid
     assert (nothing.goodput_bps, nothing.received_bytes, nothing.retransmits, nothing.cores) == (None,) * 4
     assert result(FORWARD, client_cpu=CPU).cores is None
-    udp = WayCounts("forward", 1, (StreamCounts(1, datagrams=3, lost_datagrams=1), StreamCounts(1)))
+    udp = StreamDirectionCounts("forward", 1, (StreamCounts(1, datagrams=3, lost_datagrams=1), StreamCounts(1)))
     assert (udp.retransmits, udp.datagrams, udp.lost_datagrams) == (None, None, None)
-    assert WayCounts("forward", 0, ()).goodput_bps is None
+    assert StreamDirectionCounts("forward", 0, ()).goodput_bps is None
     assert SideCpu(1, 1, 0).cores is None
     assert SideCpu(1, 1, 1).iperf3_cores is None
 
 
 def test_nothing_received_is_a_rate_of_none_at_all_not_unknown() -> None:
-    silent = result(WayCounts("forward", 10**9, (StreamCounts(0),)), client_cpu=CPU, server_cpu=CPU)
+    silent = result(StreamDirectionCounts("forward", 10**9, (StreamCounts(0),)), client_cpu=CPU, server_cpu=CPU)
     assert silent.goodput_bps == 0
 
 

@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
-from pytest_nfvperf.model.testbed.lab_cables import bed_of_node, cabled_ends, ends_of, ports_here, underlay_end
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, node_testbed, ports_here, topology_cables, underlay_end
 from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,
     CpuPlan,
@@ -52,7 +52,7 @@ BED = Testbed(
 
 
 def test_each_end_of_a_topology_gets_a_cable_of_its_own_node():
-    found = ends_of(BED, vm_to_vm("vxlan"))
+    found = topology_cables(BED, vm_to_vm("vxlan"))
     assert {name: (end.name, end.device) for name, end in found.items()} == {
         "vm1-tx": ("left", "net_af_packet,iface=g1"),
         "vm2-rx": ("right", "net_af_packet,iface=g0"),
@@ -62,7 +62,7 @@ def test_each_end_of_a_topology_gets_a_cable_of_its_own_node():
     assert cable is not None
     assert (cable.name, cable.members[0].mtu) == ("up2", 1550)
     assert [one.name for one in ports_here(BED)] == ["up1", "left"]
-    there = bed_of_node(BED, "node2")
+    there = node_testbed(BED, "node2")
     assert [one.name for one in ports_here(there)] == ["right", "up2"], "there they are on this machine"
 
 

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
 
 HARDWARE = (
     "in_port(2),eth(src=02:4e:46:00:00:10,dst=02:4e:46:00:00:11),eth_type(0x0800),ipv4(frag=no), packets:99, "
@@ -33,7 +33,7 @@ def outcome(share, **labels):
 
 
 def check():
-    return SlaCheck([OFFLOAD_RULE], Measured(), Recorder("run", [], VirtualClock()), lambda _: None)
+    return SlaCheck([OFFLOAD_RULE], MeasuredSubjects(), Recorder("run", [], VirtualClock()), lambda _: None)
 
 
 def state(full=(), partial=(), none=()):

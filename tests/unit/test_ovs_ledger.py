@@ -22,7 +22,7 @@ from pytest_nfvperf.model.ledger.ledger import (
 )
 from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.topology.compose import GENERATOR_MACS, compose, vnf_mac
-from pytest_nfvperf.model.topology.frame_route import Crossed, route
+from pytest_nfvperf.model.topology.frame_route import RouteHop, route
 from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
 from pytest_nfvperf.model.topology.topology import Topology
@@ -242,11 +242,11 @@ def test_copies_that_nobody_can_count_have_no_branch() -> None:
 
 
 def test_routes_follow_patches_veths_vnfs_and_learning() -> None:
-    assert route(patched(), ONE_WAY) == (Crossed("p0", ("bra", "brb"), "p1"),)
-    assert route(phy2phy(crossed=False), Direction("p1", "p0")) == (Crossed("p1", ("br0",), "p0"),)
+    assert route(patched(), ONE_WAY) == (RouteHop("p0", ("bra", "brb"), "p1"),)
+    assert route(phy2phy(crossed=False), Direction("p1", "p0")) == (RouteHop("p1", ("br0",), "p0"),)
     linked = compose("v", endpoint("p0", "a"), endpoint("p1", "c"), patch("a", "b"), veth("b", "c"))
-    assert route(linked, ONE_WAY) == (Crossed("p0", ("a", "b"), "b-c"), Crossed("c-b", ("c",), "p1"))
-    assert route(CHAIN, ONE_WAY) == (Crossed("p0", ("br0",), "v1a"), Crossed("v1b", ("br0",), "p1"))
+    assert route(linked, ONE_WAY) == (RouteHop("p0", ("a", "b"), "b-c"), RouteHop("c-b", ("c",), "p1"))
+    assert route(CHAIN, ONE_WAY) == (RouteHop("p0", ("br0",), "v1a"), RouteHop("v1b", ("br0",), "p1"))
 
 
 def test_on_a_bridge_that_learns_a_route_follows_the_addresses_that_vnfs_write() -> None:
@@ -259,7 +259,7 @@ def test_on_a_bridge_that_learns_a_route_follows_the_addresses_that_vnfs_write()
         patch("brA", "brB"),
         vnf("fw", "brA", "brB", mode="mac", eth_peers=(GENERATOR_MACS[0], GENERATOR_MACS[1])),
     )
-    assert route(two_armed, ONE_WAY) == (Crossed("p0", ("brA",), "fwa"), Crossed("fwb", ("brB",), "p1"))
+    assert route(two_armed, ONE_WAY) == (RouteHop("p0", ("brA",), "fwa"), RouteHop("fwb", ("brB",), "p1"))
 
 
 def test_a_route_to_an_address_that_nobody_has_is_none() -> None:
@@ -274,7 +274,7 @@ def test_a_route_that_the_topology_does_not_say_is_none() -> None:
     unsaid = compose("u", endpoint("p0", "br0"), endpoint("p1", "br0"), vnf("v1", "br0"))
     assert route(unsaid, ONE_WAY) is None
     one_way = compose("o", endpoint("p0", "br0"), endpoint("p1", "br0"), Crossing("br0", "p0", "p1"))
-    assert route(one_way, ONE_WAY) == (Crossed("p0", ("br0",), "p1"),)
+    assert route(one_way, ONE_WAY) == (RouteHop("p0", ("br0",), "p1"),)
     assert route(one_way, Direction("p1", "p0")) is None
 
 

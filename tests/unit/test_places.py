@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.measure.cpu_placement import DeployedOn, Places
+from pytest_nfvperf.measure.cpu_placement import DeployedOn, RunLocations
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import DutFailure
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.sla.verdict import Judgement
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.session.running_test import failed_on
 from pytest_nfvperf.session.sla_check import SlaFailure
 
-ONE, TWO, THREE = [(bridge_chain(number), TESTBEDS_OWN) for number in (1, 2, 3)]
+ONE, TWO, THREE = [(bridge_chain(number), TESTBED_DUT) for number in (1, 2, 3)]
 DEPLOYED: dict[DeployedOn, TopologyData] = {place: TopologyData(place[0], "dpdk") for place in (ONE, TWO, THREE)}
 
 
 @pytest.fixture
-def places() -> Places:
+def places() -> RunLocations:
     """Two trials on the chain of one, one on that of two; the last run of streams on that of one."""
-    places = Places()
+    places = RunLocations()
     for run, place in (("trial-0001", ONE), ("trial-0002", TWO), ("trial-0003", ONE), ("stream-0001", ONE)):
         places.ran(run, place)
     return places
@@ -42,11 +42,13 @@ class Spoiled:
         (DutFailure("no flow there"), [ONE]),
     ],
 )
-def test_of_what_failed_else_of_what_worked_last(error: Exception, about: list[DeployedOn], places: Places) -> None:
+def test_of_what_failed_else_of_what_worked_last(
+    error: Exception, about: list[DeployedOn], places: RunLocations
+) -> None:
     assert failed_on(error, DEPLOYED, places) == [DEPLOYED[place] for place in about]
 
 
-def test_where_nothing_was_measured_it_is_what_was_deployed_last(places: Places) -> None:
+def test_where_nothing_was_measured_it_is_what_was_deployed_last(places: RunLocations) -> None:
     places.clear()
     assert failed_on(DutFailure("no flow there"), DEPLOYED, places) == [DEPLOYED[THREE]]
     places.last = TWO

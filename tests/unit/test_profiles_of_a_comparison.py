@@ -20,7 +20,7 @@ from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile, profile_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
-from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
 
 VETH = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "packet_rcv"), 3), (("iperf3", "send"), 1)))
 TAP = CpuProfile("cpu-clock", (0, 1), ((("ovs-vswitchd", "tun_get_user"), 1), (("iperf3", "send"), 1)))
@@ -106,7 +106,7 @@ def test_a_failure_shows_where_the_time_went(context: Context, tmp_path: Path) -
     rules = parse_sla("schema: 1\nrules: [{where: {interface: veth}, require: {tcp_throughput: '>= 2 Gbps'}}]").rules
     sla = SlaCheck(
         rules,
-        Measured(),
+        MeasuredSubjects(),
         context.recorder,
         lambda _: None,
         profile_text=lambda outcomes: profile_text(outcomes, context.profiles),

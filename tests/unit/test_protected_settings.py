@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.measure.compare import given_sides
-from pytest_nfvperf.model.testbed.ovs_settings import Tuning, refused_setting, with_arguments
+from pytest_nfvperf.model.measure.compare import parse_sides
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning, append_dpdk_arguments, why_setting_refused
 
 FILE = "schema: 1\nname: lab\ndut:\n  ovs: {{instance: {instance}, other_config: {{{setting}}}}}\n"
 
@@ -64,7 +64,7 @@ def test_neither_a_tuning_nor_a_side_of_a_comparison_replaces_them() -> None:
     with pytest.raises(ValueError, match="dpdk-extra has '--no-huge', which is the run's own"):
         Tuning(other_config=(("dpdk-extra", "--no-huge"),))
     with pytest.raises(ConfigError, match="--set: 'b:other_config:pmd-cpu-mask=0x1': pmd-cpu-mask is the run's own"):
-        given_sides(["a", "b"], ["b:other_config:pmd-cpu-mask=0x1"])
+        parse_sides(["a", "b"], ["b:other_config:pmd-cpu-mask=0x1"])
 
 
 def test_a_key_is_given_once_in_a_file() -> None:
@@ -79,5 +79,5 @@ def test_ours_stay_the_last_of_their_kind(arguments: list[str]) -> None:
     users = " ".join(arguments)
     ours = "--no-pci --file-prefix=ours"
     refused = bool({"--no-pci", "--file-prefix=x", "-ax"} & set(arguments))
-    assert bool(refused_setting("dpdk-extra", users)) == refused
-    assert with_arguments(ours, users).startswith(ours)
+    assert bool(why_setting_refused("dpdk-extra", users)) == refused
+    assert append_dpdk_arguments(ours, users).startswith(ours)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.features.routing.convergence import Event
-from pytest_nfvperf.model.measure.outcome import SessionsSeen
+from pytest_nfvperf.model.measure.outcome import ObservedSessions
 
 _SUITE = Path(__file__).parents[2] / "suites" / "routing" / "test_failures.py"
 _EVENTS = [Event("cut", 0.3, lambda: None), Event("mend", 1.6, lambda: None)]
@@ -41,8 +41,8 @@ class _Path:
     def keep_logs(self, why: str) -> None:
         self.kept.append(why)
 
-    def seen_since(self, _before: object, trial: str) -> dict[str, Any]:
-        return {"sessions": SessionsSeen("BGP session", next(self._ends), (trial,))}
+    def session_drops_since(self, _before: object, trial: str) -> dict[str, Any]:
+        return {"sessions": ObservedSessions("BGP session", next(self._ends), (trial,))}
 
 
 class _Readings:

@@ -15,7 +15,7 @@ from pytest_nfvperf.measure.same_speed import (
     AT_ITS_BEST,
     PacedBlock,
     ratios_by_block,
-    rigs_told_apart,
+    separable_rigs,
     speed_estimate,
     speed_ratio,
 )
@@ -216,7 +216,7 @@ def test_an_interval_holds_as_often_as_it_says_where_rigs_are_told_apart() -> No
     held = 0
     for _ in range(60):
         blocks = [turned(number, *block(0.95, chance, spread=0.02, windows=24)) for number in range(16)]
-        assert rigs_told_apart(blocks) == tuple(range(RIGS))
+        assert separable_rigs(blocks) == tuple(range(RIGS))
         found = speed_estimate(blocks)
         assert found is not None
         held += found.low <= 0.95 <= found.high
@@ -226,8 +226,8 @@ def test_an_interval_holds_as_often_as_it_says_where_rigs_are_told_apart() -> No
 def test_rigs_are_told_apart_once_each_carried_both_subjects_often_enough() -> None:
     one = [Paced(1.0, 0, 0)] * 12
     blocks = [turned(number, one, one) for number in range(16)]
-    assert rigs_told_apart(blocks[:14]) == ()
-    assert rigs_told_apart(blocks) == tuple(range(RIGS))
-    assert rigs_told_apart([*blocks, (one, one)]) == (), "one whose rig is not known"
-    assert rigs_told_apart([(one, one)] * 16) == ()
-    assert rigs_told_apart([]) == ()
+    assert separable_rigs(blocks[:14]) == ()
+    assert separable_rigs(blocks) == tuple(range(RIGS))
+    assert separable_rigs([*blocks, (one, one)]) == (), "one whose rig is not known"
+    assert separable_rigs([(one, one)] * 16) == ()
+    assert separable_rigs([]) == ()

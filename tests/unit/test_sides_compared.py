@@ -7,19 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_nfvperf.config.comparing import read_comparing
+from pytest_nfvperf.config.comparing import read_comparison_settings
 from pytest_nfvperf.features.versions.registry import with_sides
 from pytest_nfvperf.measure.compare_sides import SideComparison
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.measure.compare import Side, Word, given_sides
+from pytest_nfvperf.model.measure.compare import Side, Word, parse_sides
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
-from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_of
+from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_for_dut
 
 EMC = "other_config:emc-insert-inv-prob"
 
 
 def test_names_places_and_settings():
-    sides = given_sides(
+    sides = parse_sides(
         ["debian:bookworm", "new=/opt/ovs-3.3.4", "/opt/ovs-3.1", "installed"],
         [f"debian:bookworm:{EMC}=0", f"{EMC}=5", "new:other_config:smc-enable=true"],
     )
@@ -46,34 +46,34 @@ def test_names_places_and_settings():
 )
 def test_what_names_no_side_is_refused(sides, settings, message):
     with pytest.raises(ConfigError) as error:
-        given_sides(sides, settings)
+        parse_sides(sides, settings)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["0", "60 %", "-1 %", "much"])
 def test_a_margin_is_a_small_share(text):
     with pytest.raises(ConfigError, match="--margin: "):
-        read_comparing(["a", "b"], (), text)
-    assert read_comparing(["a", "b"], (), "5 %").margin == 0.05
+        read_comparison_settings(["a", "b"], (), text)
+    assert read_comparison_settings(["a", "b"], (), "5 %").margin == 0.05
 
 
 def test_each_side_is_a_version_of_the_testbed_with_its_settings():
     own = OvsSpec(other_config=(("max-idle", "5000"),), versions=(NamedOvs("old", "/opt/a", "/opt/a", "prefix"),))
-    ovs = with_sides(own, given_sides(["old", "tuned=old", "path=/opt/b"], [f"tuned:{EMC}=0"]))
+    ovs = with_sides(own, parse_sides(["old", "tuned=old", "path=/opt/b"], [f"tuned:{EMC}=0"]))
 
     assert [(version.name, version.prefix) for version in ovs.versions] == [
         ("old", "/opt/a"),
         ("tuned", "/opt/a"),
         ("path", "/opt/b"),
     ]
-    assert ovs_of(ovs, Dut(version="old")).other_config == (("max-idle", "5000"),)
-    tuned = ovs_of(ovs, Dut(version="tuned"))
+    assert ovs_for_dut(ovs, Dut(version="old")).other_config == (("max-idle", "5000"),)
+    tuned = ovs_for_dut(ovs, Dut(version="tuned"))
     assert tuned.other_config == (("max-idle", "5000"), ("emc-insert-inv-prob", "0"))
 
 
 def test_the_systems_ovs_has_no_sides():
     with pytest.raises(ConfigError, match="write 'instance: private'"):
-        with_sides(OvsSpec(instance="system"), given_sides(["installed", "b=/opt/b"]))
+        with_sides(OvsSpec(instance="system"), parse_sides(["installed", "b=/opt/b"]))
 
 
 def test_a_side_whose_readings_were_all_disturbed_decides_nothing_and_says_so():

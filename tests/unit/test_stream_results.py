@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.generators.iperf3.engine import (
 )
 from pytest_nfvperf.adapters.generators.iperf3.session import Ended, Report, read_report
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.measure.streams import StreamEvidence, StreamSpec, WayCounts
+from pytest_nfvperf.model.measure.streams import StreamDirectionCounts, StreamEvidence, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEnd
 
@@ -41,7 +41,7 @@ def pairs(spec: StreamSpec, version: str, name: str) -> list[Sides]:
     return sides(spec, client, server)
 
 
-def counted(spec: StreamSpec, pair: Sides) -> WayCounts:
+def counted(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts:
     way = count_way(spec, pair)
     assert way is not None
     return way
@@ -93,7 +93,10 @@ def test_too_few_streams_or_too_little_time_is_no_count() -> None:
 def test_a_measured_time_that_is_another_is_a_reason() -> None:
     spec = StreamSpec(duration_s=2.0)
     reasons = list(
-        time_reasons(spec, [WayCounts("forward", 2_099_000_000, ()), WayCounts("reverse", 1_800_000_000, ())])
+        time_reasons(
+            spec,
+            [StreamDirectionCounts("forward", 2_099_000_000, ()), StreamDirectionCounts("reverse", 1_800_000_000, ())],
+        )
     )
     assert [(reason.code, reason.detail) for reason in reasons] == [
         (Reason.STRETCHED_TIME, "reverse: measured for 1.800 s, not 2 s, limit 0.1 s more or less")

@@ -9,7 +9,7 @@ from pytest_nfvperf.measure.study import Study
 from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, worst_share
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.session.sla_check import Measured, SlaCheck, SlaFailure
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
 from tests.unit.test_study import CEILING, Bench, chains
 
 IN_HARDWARE, FALLEN = OffloadShare(2, 0, 0), OffloadShare(1, 0, 1, ("in_port(3), actions:2",))
@@ -49,7 +49,7 @@ def test_a_reading_that_fell_back_to_software_fails_its_subject_and_no_other():
     outcomes = study.forwarding_rate("bridges", chains(1, 2), Traffic(frame_size=64))
 
     assert [outcome.offload for outcome in outcomes] == [IN_HARDWARE, FALLEN]
-    check = SlaCheck([OFFLOAD_RULE], Measured(), bench.context.recorder, lambda _: None)
+    check = SlaCheck([OFFLOAD_RULE], MeasuredSubjects(), bench.context.recorder, lambda _: None)
     with pytest.raises(SlaFailure) as told:
         check.check_each(outcomes)
     assert "FAIL     offloaded_flows >= 100 %" in str(told.value)

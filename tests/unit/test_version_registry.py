@@ -21,8 +21,8 @@ from pytest_nfvperf.features.versions.adding import VersionRequest, add, remove_
 from pytest_nfvperf.features.versions.git_build import find_revision
 from pytest_nfvperf.features.versions.registry import VERSION_FILE, Registry, checksum, resolve_version, with_versions
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, given_versions
-from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_of
+from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, parse_version_options
+from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_for_dut
 
 
 @pytest.fixture
@@ -239,7 +239,7 @@ def test_a_missing_compiler_and_a_build_that_fails(
 
 
 def test_places_of_the_command_line() -> None:
-    own, named = given_versions(["/opt/a=b", "old=debian:bullseye", "new=/opt/x=y"])
+    own, named = parse_version_options(["/opt/a=b", "old=debian:bullseye", "new=/opt/x=y"])
     assert own == "/opt/a=b"
     assert named == (NamedOvs("old", "debian:bullseye"), NamedOvs("new", "/opt/x=y"))
     for given, message in (
@@ -248,7 +248,7 @@ def test_places_of_the_command_line() -> None:
         (["a="], r"^--nfv-ovs: 'a=' says no place: write a=/opt/ovs-3\.3\.4"),
     ):
         with pytest.raises(ConfigError, match=message):
-            given_versions(given)
+            parse_version_options(given)
 
 
 def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registry, tmp_path: Path) -> None:
@@ -277,12 +277,12 @@ def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, 
 
 def test_a_dut_names_a_version_of_the_testbed() -> None:
     ovs = OvsSpec(prefix="/own", versions=(NamedOvs("old", "debian:bullseye", "/kept/old"),))
-    assert ovs_of(ovs, Dut()).prefix == "/own"
-    assert ovs_of(ovs, Dut(version="old")).prefix == "/kept/old"
+    assert ovs_for_dut(ovs, Dut()).prefix == "/own"
+    assert ovs_for_dut(ovs, Dut(version="old")).prefix == "/kept/old"
     with pytest.raises(UnavailableError, match=r"is called 'new' \(named: old\): give --nfv-ovs new=WHERE, or 'ovs: "):
-        ovs_of(ovs, Dut(version="new"))
+        ovs_for_dut(ovs, Dut(version="new"))
     with pytest.raises(UnavailableError, match=r"the system's, which has one version, not 'old'"):
-        ovs_of(dataclasses.replace(ovs, instance="system"), Dut(version="old"))
+        ovs_for_dut(dataclasses.replace(ovs, instance="system"), Dut(version="old"))
 
 
 def test_a_testbed_file_names_versions() -> None:

@@ -9,7 +9,7 @@ from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -21,7 +21,7 @@ def test_windows_judge_a_search_only_where_they_tell_something(topology: Topolog
     bench = Bench(lambda _: CAPACITY)
     bench.generator = OnASharedHost(CAPACITY, shared=0.0)
     bench.generator.clock = bench.clock
-    live = bench(topology, TESTBEDS_OWN, quiet=True)
+    live = bench(topology, TESTBED_DUT, quiet=True)
     search = Search(QUICK, {}, lambda *_: Limits(8e6, None), lambda _: 60.0)
     ndr, pdr = search.ndr_pdr(live, Traffic(frame_size=64)).goals
     specs = [record.data["result"]["spec"] for record in bench.sink.records if record.kind == "trial"]

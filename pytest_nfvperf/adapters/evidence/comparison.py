@@ -29,8 +29,8 @@ from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
 from pytest_nfvperf.model.evidence.records import RecordKind, plain, with_current_keys
 from pytest_nfvperf.model.measure.compare import (
     BETTER,
-    Comparing,
     ComparisonData,
+    ComparisonSettings,
     Floor,
     How,
     Side,
@@ -128,7 +128,7 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
         fate = RunFate.FAILED
     return ComparedRun(
         run=" ".join(names),
-        comparing=Comparing((Side(names[0], str(first.path)), Side(names[1], str(second.path))), margin),
+        comparing=ComparisonSettings((Side(names[0], str(first.path)), Side(names[1], str(second.path))), margin),
         tests=tuple(tests),
         left_out=tuple(LeftOut(name, "not in both runs", "") for name in measured if name not in compared_tests),
         duts=tuple((run.run_id, run.run.dut) for run in (first, second) if run.run is not None and run.run.dut),

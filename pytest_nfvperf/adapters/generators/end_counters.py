@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_named
+from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_netns
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 
 _PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
@@ -55,7 +55,7 @@ def read_end(namespace: str) -> EndState:
             interfaces = {link.get_attr("IFLA_IFNAME"): _interface(link) for link in links.get_links()}
         return EndState(interfaces, _protocols())
 
-    return inside_named(namespace, read)
+    return inside_netns(namespace, read)
 
 
 def snapshot(source: str, counters: Mapping[str, int]) -> CounterSnapshot:

@@ -15,13 +15,13 @@ from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
+    StreamDirectionCounts,
     StreamResult,
     StreamSpec,
     Way,
-    WayCounts,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
-from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, SoFar
+from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -90,12 +90,12 @@ class FakeTrial:
         return self._whole
 
 
-def _so_far(counts: DirectionCounts, share: float) -> SoFar:
+def _so_far(counts: DirectionCounts, share: float) -> TrialProgress:
     histogram, latency = counts.latency, None
     if histogram is not None:
         p50, p90, p99, p999 = (histogram.percentile_ns(each) or 0 for each in (50, 90, 99, 99.9))
         latency = IntervalLatency(histogram.total, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns)
-    return SoFar(
+    return TrialProgress(
         sent=round(counts.sent * share),
         refused=round(counts.refused * share),
         skipped=round(counts.skipped * share),
@@ -295,12 +295,12 @@ class FakeStreams:
     def close(self) -> None:
         self.closed = True
 
-    def _way(self, spec: StreamSpec, way: Way) -> WayCounts:
+    def _way(self, spec: StreamSpec, way: Way) -> StreamDirectionCounts:
         share = self.capacity_bps / len(spec.directions) / spec.streams
         requested = share if spec.bitrate_bps is None else float(spec.bitrate_bps)
         stream = _stream(spec, min(requested, share), requested if spec.protocol == "udp" else share)
         elapsed_ns = round(spec.duration_s * 1e9)
-        return WayCounts(way, elapsed_ns, (stream,) * spec.streams, elapsed_ns)
+        return StreamDirectionCounts(way, elapsed_ns, (stream,) * spec.streams, elapsed_ns)
 
 
 def _stream(spec: StreamSpec, received_bps: float, sent_bps: float) -> StreamCounts:

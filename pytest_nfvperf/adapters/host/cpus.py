@@ -158,7 +158,7 @@ def discover_testbed() -> Testbed:
     )
 
 
-def read_places(sysfs: Path = SYSFS_CPUS) -> dict[int, CpuPlace]:
+def read_cpu_places(sysfs: Path = SYSFS_CPUS) -> dict[int, CpuPlace]:
     """CPUs that this process may use, and isolated ones, by number."""
     usable = {*os.sched_getaffinity(0), *isolated_cpus(sysfs)}
     return {
@@ -175,7 +175,7 @@ def _l3(number: int, sysfs: Path) -> tuple[int, ...]:
         return ()
 
 
-def check_promised(testbed: Testbed, hugepages: Hugepages | None = None, online: Path = _ONLINE) -> None:
+def check_resources(testbed: Testbed, hugepages: Hugepages | None = None, online: Path = _ONLINE) -> None:
     """Raise ConfigError for a CPU that the machine has not, or that is not for us, or for more hugepages than reserved.
 
     Args:
@@ -219,7 +219,7 @@ def check_pages(page_bytes: int | None = None) -> None:
         )
 
 
-def check_allowed(testbed: Testbed) -> None:
+def check_cpu_rights(testbed: Testbed) -> None:
     """Raise ConfigError for a CPU that the machine has, and that this process cannot run on.
 
     Asked of the kernel for each CPU, since nothing else tells: OVS's PMD thread stays where it is, without a word, when

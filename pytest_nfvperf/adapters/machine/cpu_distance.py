@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned, read_places
+from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned, read_cpu_places
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, Kind, note_process
@@ -20,7 +20,7 @@ from pytest_nfvperf.model.testbed.cpu_neighbours import (
     advice,
     bands_text,
     closer_cpus,
-    describe_pairs,
+    describe_distances,
     pairs,
     worth_trying,
 )
@@ -53,7 +53,7 @@ class _Look:
 
     def __init__(self, testbed: Testbed, bands: Bands | None, stack: ExitStack) -> None:
         self._cpus, self._bands, self._stack = testbed.cpus, bands, stack
-        self._places = read_places()
+        self._places = read_cpu_places()
         program = build.find()
         self._journal = stack.enter_context(closing(open_journal()))
         stack.enter_context(MeasurementLock(self._taken, self._journal.tag))
@@ -84,7 +84,9 @@ class _Look:
         keys = dict.fromkeys(cpus.vnf, "cpus.vnf") | dict.fromkeys(cpus.pmd, "cpus.pmd")
         said = advice(self._choices(found), keys)
         missing = [one for one in distances if one.round_trip_ns is None]
-        seen = "; ".join(filter(None, [describe_pairs(found), *map(_missing_text, missing), bands_text(self._bands)]))
+        seen = "; ".join(
+            filter(None, [describe_distances(found), *map(_missing_text, missing), bands_text(self._bands)])
+        )
         todo = ". ".join(filter(None, [said, _missing_advice(missing)]))
         return Check(NAME, CheckState.WARN if todo else CheckState.OK, seen, todo)
 

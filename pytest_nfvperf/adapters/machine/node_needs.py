@@ -6,7 +6,7 @@ from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module, locate
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS
 from pytest_nfvperf.model.errors import NfvperfError
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, NodeSpec, Testbed, dut_of_node, ovs_of
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, NodeSpec, Testbed, dut_of_node, ovs_for_dut
 
 
 def node_checks(testbed: Testbed) -> list[Check]:
@@ -16,12 +16,12 @@ def node_checks(testbed: Testbed) -> list[Check]:
 def _node(testbed: Testbed, node: NodeSpec) -> Check:
     name, _, said = str(node).partition(": ")
     name = f"node {name}"
-    dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
+    dut = dut_of_node(testbed, TESTBED_DUT, node.name)
     datapath = dut.kind or testbed.ovs.datapath
     if node.host is not None:
         return _far(testbed, node, name, said)
     try:
-        binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=datapath == "dpdk")
+        binaries = locate(ovs_for_dut(testbed.ovs, dut).prefix, dpdk=datapath == "dpdk")
     except NfvperfError as error:
         return Check(name, CheckState.MISSING, said, str(error), needed=True)
     lacking = lacks_kernel_module() if datapath == "system" else node.tuning.unknown_to(binaries.major_minor)

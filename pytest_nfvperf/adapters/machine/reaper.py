@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.borrowed import give_back, remove_link
-from pytest_nfvperf.adapters.net.ends import OURS, put_back
+from pytest_nfvperf.adapters.net.borrowed import remove_link, restore_borrowed
+from pytest_nfvperf.adapters.net.ends import OURS, restore_settings
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
@@ -30,10 +30,10 @@ from pytest_nfvperf.adapters.process.journal import (
     NAME_PREFIX,
     NEW_PREFIX,
     Entry,
-    Failed,
     Journal,
     Kind,
     ProcessId,
+    RemovalFailure,
     base_directory,
     boot_id,
     command_line,
@@ -56,7 +56,7 @@ class Reaped:
     """The result of a reap. ``kept``: live runs."""
 
     removed: tuple[str, ...]
-    failed: tuple[Failed, ...]
+    failed: tuple[RemovalFailure, ...]
     kept: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
     """
     base = base_directory(base)
     removed: list[str] = []
-    failed: list[Failed] = []
+    failed: list[RemovalFailure] = []
     kept: list[str] = []
     if not base.is_dir():
         return Reaped((), (), ())
@@ -110,7 +110,7 @@ def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
     return True
 
 
-def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: list[str] | None) -> None:
+def _reap_dead(directory: Path, removed: list[str], failed: list[RemovalFailure], kept: list[str] | None) -> None:
     """Remove a dead run's things, then its directory, unless it was kept on purpose and ``kept`` is a list."""
     keep = kept is not None and (directory / KEPT_FILE).exists()
     owner = read_owner(directory)
@@ -118,7 +118,7 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: 
     same_boot = owner is not None and owner.boot == boot_id()
     files = {Kind.FILE, Kind.DIRECTORY}
     entries = [e for e in read_entries(directory) if (same_boot or e.kind in files) and not (keep and e.kind in files)]
-    problems: list[Failed] = []
+    problems: list[RemovalFailure] = []
     if same_boot:  # processes first: one that still runs would make new things
         problems += _kill_processes(directory, removed)
     problems += remove_entries(entries, removed)
@@ -136,26 +136,26 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[Failed], kept: 
         removed.append(f"run directory {directory}")
 
 
-def _kill_processes(directory: Path, removed: list[str]) -> list[Failed]:
+def _kill_processes(directory: Path, removed: list[str]) -> list[RemovalFailure]:
     """Also those that the run had not noted: killed between spawn and note, or a torn line."""
-    failed: list[Failed] = []
+    failed: list[RemovalFailure] = []
     for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
         _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
     return failed
 
 
-def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[Failed]:
+def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[RemovalFailure]:
     """Remove entries, newest first, and append what was removed to ``removed``. Things already gone are no failure.
 
     A namespace that still holds a borrowed interface stays: removing it would remove a veth pair.
     """
     removed = removed if removed is not None else []
-    failed: list[Failed] = []
+    failed: list[RemovalFailure] = []
     held: dict[str, str] = {}
     for entry in reversed(tuple(entries)):
         what = f"{entry.kind} {entry.name}"
         if entry.kind is Kind.NETNS and entry.name in held:
-            failed.append(Failed(what, f"interface {held[entry.name]!r} of the host is still in it"))
+            failed.append(RemovalFailure(what, f"interface {held[entry.name]!r} of the host is still in it"))
             continue
         problems = len(failed)
         _attempt(what, partial(_REMOVERS[entry.kind], entry), removed, failed)
@@ -164,12 +164,12 @@ def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -
     return failed
 
 
-def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: list[Failed]) -> None:
+def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: list[RemovalFailure]) -> None:
     try:
         if remove():
             removed.append(what)
     except (OSError, NetlinkError, TestbedError) as error:
-        failed.append(Failed(what, str(error)))
+        failed.append(RemovalFailure(what, str(error)))
 
 
 def _noted_process(entry: Entry) -> ProcessId | None:
@@ -257,8 +257,8 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.PROCESS: _kill_noted,
     Kind.NETNS: lambda entry: remove_name(entry.name),
     Kind.LINK: _remove_link,
-    Kind.BORROWED: give_back,
-    Kind.SETTINGS: put_back,
+    Kind.BORROWED: restore_borrowed,
+    Kind.SETTINGS: restore_settings,
     Kind.OVS_BRIDGE: remove_bridge,
     Kind.OVS_SETTING: restore_setting,
     Kind.ANNOUNCED: lambda entry: FEATURE_REMOVERS.part(entry.kind)(entry),

@@ -48,7 +48,7 @@ class Usage:
     users: tuple[str, ...]
 
 
-class Borrowed:
+class BorrowedInterfaces:
     """Interfaces of the host that a run borrows: a lab's ports, and the generator's. ``close()`` restores them.
 
     The namespace, up or down, promiscuous mode, MTU and IPv6 are journaled before they change, and restored at the end
@@ -88,7 +88,7 @@ class Borrowed:
         """TestbedError names an interface that could not be restored."""
         for name, entry in reversed(tuple(self._entries.items())):
             try:
-                give_back(entry)
+                restore_borrowed(entry)
             except (OSError, TestbedError) as error:
                 raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
             self._journal.forget(entry)
@@ -99,7 +99,7 @@ class Borrowed:
         return tuple(self._entries)
 
 
-def give_back(entry: Entry) -> bool:
+def restore_borrowed(entry: Entry) -> bool:
     """Restore an interface as journaled; False if it is gone. TestbedError if another one has its name now."""
     namespace = Path(entry.details["namespace"])
     if namespace != OURS and namespace.exists() and inside(namespace, partial(exists, entry.name)):
@@ -126,7 +126,7 @@ def check_free(interface: str, who: str, key: str) -> Usage:
     if not exists(interface):
         names = ", ".join(name for _, name in socket.if_nameindex() if name != "lo")
         raise ConfigError(f"{who}: this machine has no interface {interface!r} (there are: {names or 'none'})", key=key)
-    found = read_usage(interface)
+    found = read_interface_use(interface)
     if found.users:
         raise ConfigError(
             f"{who}: interface {interface!r} is in use: {', '.join(found.users)}; a measurement would cut it off. "
@@ -136,7 +136,7 @@ def check_free(interface: str, who: str, key: str) -> Usage:
     return found
 
 
-def read_usage(interface: str) -> Usage:
+def read_interface_use(interface: str) -> Usage:
     """The state of an interface of our own namespace; OSError if it is missing."""
     index = socket.if_nametoindex(interface)
     switch = _IPV6 / interface / "disable_ipv6"

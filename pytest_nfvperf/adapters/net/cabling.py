@@ -19,8 +19,8 @@ from pytest_nfvperf.adapters.net.ends import (
     End,
     LinkState,
     Moved,
-    Pair,
     Routes,
+    VethPair,
     configure,
     exists,
     move_links,
@@ -35,7 +35,7 @@ from pytest_nfvperf.adapters.net.threads import (
     enter_new,
     in_own_thread,
     inside,
-    inside_named,
+    inside_netns,
     open_namespaces,
 )
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
@@ -65,14 +65,14 @@ def namespace_plans(topology: Topology, prefix: str) -> dict[str, NamespacePlan]
     }
 
 
-def nic_pair(nic: Nic, home: Path, namespace: Path, offloads: Offloads) -> Pair:
+def nic_pair(nic: Nic, home: Path, namespace: Path, offloads: Offloads) -> VethPair:
     far = End(nic.name, namespace, nic.mac, nic.addresses, offloads)
-    return Pair(End(nic.port, home), far, nic.mtu, nic.queues)
+    return VethPair(End(nic.port, home), far, nic.mtu, nic.queues)
 
 
-def link_pair(link: VethLink, home: Path) -> Pair:
+def link_pair(link: VethLink, home: Path) -> VethPair:
     near, far = (End(name, home, offloads=link.offloads) for name in (link.port_a, link.port_b))
-    return Pair(near, far, link.mtu)
+    return VethPair(near, far, link.mtu)
 
 
 def packet_device(port: Port, far: str) -> str:
@@ -85,11 +85,11 @@ def interface_of(device: str) -> str:
     return device.partition("iface=")[2].partition(",")[0]
 
 
-def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
+def generator_pair(port: Port, home: Path, far: str) -> tuple[VethPair, str]:
     """A veth pair for a generator's port, and the DPDK device for the generator on its far end."""
     if len(port.name.encode()) > LONGEST_KERNEL_NAME:
         raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
-    pair = Pair(End(port.name, home), End(far, OURS, mac=port.mac), port.mtu, port.queues)
+    pair = VethPair(End(port.name, home), End(far, OURS, mac=port.mac), port.mtu, port.queues)
     return pair, packet_device(port, far)
 
 
@@ -102,7 +102,7 @@ def generator_pair(port: Port, home: Path, far: str) -> tuple[Pair, str]:
 
 
 def active_firewall(namespace: str) -> list[str]:
-    return inside_named(namespace, _active_here)
+    return inside_netns(namespace, _active_here)
 
 
 def active_in(namespaces: Iterable[str]) -> dict[str, list[str]]:
@@ -149,7 +149,7 @@ class Cabling:
         self._namespaces: dict[str, LiveNamespace] = {}
         self._ours: list[Entry] = []
         self._near: list[Entry] = []
-        self._pairs: list[Pair] = []
+        self._pairs: list[VethPair] = []
         self._links: dict[str, LinkState] = {}
 
     def make_namespaces(self, plans: Mapping[str, NamespacePlan]) -> None:
@@ -167,7 +167,7 @@ class Cabling:
         self._ours.append(self._journal.note(Kind.LINK, name))
         return name
 
-    def join(self, pairs: Sequence[Pair], routes: Routes | None = None) -> None:
+    def join(self, pairs: Sequence[VethPair], routes: Routes | None = None) -> None:
         try:
             if self._home.journaled:  # in a namespace that stays, a killed run's pairs would stay
                 names = [pair.near.name for pair in pairs]
@@ -197,7 +197,7 @@ class Cabling:
         except OSError as error:
             raise TestbedError(f"cannot move an interface out of {self._home.name}: {error}") from error
 
-    def _make(self, pairs: Sequence[Pair]) -> None:
+    def _make(self, pairs: Sequence[VethPair]) -> None:
         enter_new()
         with Netlink() as netlink:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
@@ -210,7 +210,7 @@ class Cabling:
                         raise
                     raise TestbedError(_collision(some[error.index])) from error
 
-    def _request(self, pair: Pair, handle: Callable[[Path], int]) -> Request:
+    def _request(self, pair: VethPair, handle: Callable[[Path], int]) -> Request:
         # The kernel gives two interfaces the same number if each is its namespace's first. It takes an interface whose
         # number equals its peer's for one without a peer (dev_get_iflink), and then lets it wait up to a second before
         # it sends (linkwatch_urgent_event). So we number them, but not in our own namespace.
@@ -326,7 +326,7 @@ def _send_unless_gone(requests: Sequence[Request]) -> None:
             raise
 
 
-def _collision(pair: Pair) -> str:
+def _collision(pair: VethPair) -> str:
     for end in (pair.near, pair.far):
         if inside(end.namespace, partial(exists, end.name)):
             return (

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.streams import Datagram
@@ -83,7 +83,7 @@ class _Watch:
 @contextmanager
 def _bound_socket(end: StreamEnd) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in end.address else socket.AF_INET
-    with inside_named(end.namespace, partial(socket.socket, family, socket.SOCK_DGRAM)) as made:
+    with inside_netns(end.namespace, partial(socket.socket, family, socket.SOCK_DGRAM)) as made:
         _at(made.bind, end, (end.address, 0))
         yield made
 

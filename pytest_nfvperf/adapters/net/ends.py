@@ -229,7 +229,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class VethPair:
     """A veth pair; ``near`` is in the datapath's namespace. ``mtu``: without Ethernet header and FCS, of both ends."""
 
     near: End
@@ -332,7 +332,7 @@ def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) ->
     ]
 
 
-def put_back(entry: Entry) -> bool:
+def restore_settings(entry: Entry) -> bool:
     """Restore an interface as journaled; False if nothing differs, or it is gone."""
     namespace = Path(entry.details["namespace"])
 

@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut
 from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from pytest_nfvperf.ports.datapath import Attachment, Collector
@@ -244,7 +244,7 @@ def _read_counters() -> Counters:
 class BridgeDatapath:
     """The Linux bridge as a ports.Datapath: bridges and veth pairs, each topology in a namespace of its own."""
 
-    def __init__(self, journal: Journal, dut: Dut = TESTBEDS_OWN, *, name: str = "bridge") -> None:
+    def __init__(self, journal: Journal, dut: Dut = TESTBED_DUT, *, name: str = "bridge") -> None:
         """Starts nothing. ``name``: two in one run need two names."""
         if dut.userspace_tso:
             raise ConfigError("userspace TSO is a setting of OVS's userspace datapath: a Linux bridge has none")

@@ -44,7 +44,7 @@ def inside(namespace: Path, work: Callable[[], T]) -> T:
     return in_own_thread(entered)
 
 
-def inside_named(namespace: str, work: Callable[[], T]) -> T:
+def inside_netns(namespace: str, work: Callable[[], T]) -> T:
     """The same for a namespace by its name; TestbedError if it cannot be entered. Errors of ``work`` pass."""
     path = NETNS_DIRECTORY / namespace
 

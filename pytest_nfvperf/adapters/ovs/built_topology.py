@@ -19,7 +19,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.cabling import Cabling, active_in
 from pytest_nfvperf.adapters.net.packet_sockets import HeldSockets
-from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, tell_neighbour
+from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
 from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, one
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
@@ -78,7 +78,7 @@ class BuiltNode(BuiltTopology, Protocol):
         """The MAC of a bridge's local port, which tunnels' frames pass; TestbedError if it has none."""
         ...
 
-    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
+    def set_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
         """Replace a bridge's flows, all at once, by these in ovs-ofctl(8)'s words; TestbedError with its message."""
@@ -356,8 +356,8 @@ class BuiltOvsTopology:
             raise TestbedError(f"bridge {bridge!r} has no MAC address that tunnels could be told of")
         return str(mac)
 
-    def tell_neighbour(self, bridge: str, address: str, mac: str) -> None:
-        tell_neighbour(self.instance, bridge, address, mac)
+    def set_neighbour(self, bridge: str, address: str, mac: str) -> None:
+        set_neighbour(self.instance, bridge, address, mac)
 
     def ofports(self) -> dict[str, int]:
         """OpenFlow port numbers by port of the topology, including ends of links; of a bond the first."""
@@ -424,7 +424,7 @@ class BuiltOvsTopology:
     def restarted(self) -> None:
         """Restore flows and neighbours after a restart of OVS: its database does not keep them."""
         self._replace_flows()
-        self._port_maker.tell_neighbours()
+        self._port_maker.set_neighbours()
 
     def losses(self) -> dict[str, int]:
         return self._port_maker.cabling.losses()

@@ -18,7 +18,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
-from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_of
+from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, Testbed, ovs_for_dut
 
 NAMED_VERSIONS = Point[Callable[[OvsSpec, Sequence[str], Sequence[Side] | None], OvsSpec]]("versions")
 """Looks up the versions that users name.
@@ -168,7 +168,7 @@ def lacks(testbed: Testbed, dut: Dut) -> str | None:
     if kind not in DATAPATHS:
         return f"{kind!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}"
     try:
-        binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=kind == "dpdk" or dut.userspace_tso)
+        binaries = locate(ovs_for_dut(testbed.ovs, dut).prefix, dpdk=kind == "dpdk" or dut.userspace_tso)
     except NfvperfError as error:
         return str(error)
     missing = _lacks_for_settings(kind, binaries, dut)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.cabling import nic_pair
-from pytest_nfvperf.adapters.net.ends import End, Moved, Pair
+from pytest_nfvperf.adapters.net.ends import End, Moved, VethPair
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse
@@ -186,7 +186,7 @@ class Making:
     interface_types: Sequence[str]
     home: Path
     inside: Path
-    pairs: list[Pair]
+    pairs: list[VethPair]
     moved: list[Moved]
     dpdk_version: str | None
     device_name: Callable[[], str]
@@ -299,7 +299,7 @@ NIC_MAKERS: Mapping[str, NicMaker] = MappingProxyType(
 """The makers of this project's own interfaces, by kind."""
 
 
-def tell_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
+def set_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
     """Set the MAC address of a tunnel's far end, because frames are lost while ARP looks for it.
 
     ``bridge``: its local port sends the tunnel's frames. Userspace OVS takes the address by ``tnl/neigh/set``
@@ -364,13 +364,13 @@ class Uplinks:
         """True if the node's main thread reads an underlay."""
         return any(not end.ring for end in self.ends.values())
 
-    def wire(self, port: Port, home: Path, pairs: list[Pair], queues: int) -> OvsPort:
+    def wire(self, port: Port, home: Path, pairs: list[VethPair], queues: int) -> OvsPort:
         """The port for OVS; appends the veth pair that it needs to ``pairs``. ``queues``: of a ring, each direction."""
         end = self.ends[port.name]
         if end.ring:
             return _ring_end(port, end, queues)
         if end.first:
-            pairs.append(Pair(End(port.name, home), End(end.far_port, end.far_home), port.mtu))
+            pairs.append(VethPair(End(port.name, home), End(end.far_port, end.far_home), port.mtu))
         return OvsPort(port.name, port.bridge, port.name, "system")
 
 

@@ -22,10 +22,10 @@ from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.testbed.lab_cables import bed_of_node, has_cabled_nodes, underlay_end
+from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, node_testbed, underlay_end
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import (
-    TESTBEDS_OWN,
+    TESTBED_DUT,
     DatapathInfo,
     Dut,
     NodeCpus,
@@ -34,11 +34,11 @@ from pytest_nfvperf.model.testbed.testbed import (
     dut_of_node,
     node_cpus,
     node_spec,
-    ovs_of,
+    ovs_for_dut,
     unknown_node,
 )
 from pytest_nfvperf.model.topology.links import Overlay, link_ends, overlays
-from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, standing_on
+from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, node_topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector, KnowsPollers, Settling
 from pytest_nfvperf.ports.generator import KnowsForwardingThread
@@ -154,7 +154,7 @@ class BuiltNodes:
                 end = below[self._at[tunnel.bridge]]
                 far = self._built[self._at[end.far_bridge]]
                 local = self._built[self._at[end.bridge]]
-                local.tell_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
+                local.set_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
 
     def configuration(self) -> str:
         return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
@@ -330,7 +330,7 @@ class NodesDatapath:
         started: dict[str, NodeOvs] = {}
         try:
             for node in dut.nodes:
-                spec, bed = node_spec(testbed, node), bed_of_node(testbed, node)
+                spec, bed = node_spec(testbed, node), node_testbed(testbed, node)
                 own = dut_of_node(testbed, dut, node)
                 if spec.host is not None and start_far is not None:
                     started[node] = start_far(spec, bed, own, f"{name}-{node}")
@@ -376,7 +376,7 @@ class NodesDatapath:
             for node in topology.nodes:
                 uplinks = self._uplinks(topology, node.name, set(built))
                 with of_node(node.name):
-                    built[node.name] = self._nodes[node.name].build(standing_on(topology, node.name), uplinks)
+                    built[node.name] = self._nodes[node.name].build(node_topology(topology, node.name), uplinks)
         except BaseException:
             for one in reversed(built.values()):
                 with suppress(TestbedError):
@@ -461,9 +461,9 @@ def check_node_programs(testbed: Testbed) -> None:
     for node in testbed.nodes:
         if node.host is not None:
             continue
-        dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
+        dut = dut_of_node(testbed, TESTBED_DUT, node.name)
         try:
-            binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=(dut.kind or testbed.ovs.datapath) == "dpdk")
+            binaries = locate(ovs_for_dut(testbed.ovs, dut).prefix, dpdk=(dut.kind or testbed.ovs.datapath) == "dpdk")
         except ConfigError as error:
             raise ConfigError(error.message, key=f"nodes.{node.name}.ovs") from error
         unknown = node.tuning.unknown_to(binaries.major_minor)
@@ -508,7 +508,7 @@ def check_same_datapath(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str])
 def _with_sleeping_pmds(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
     """Let a node's idle PMDs sleep briefly if nodes share a CPU and its version can."""
     sleeping = Tuning(pmd_sleep_max_us=SHARED_SLEEP_US)
-    version = locate(ovs_of(testbed.ovs, dut).prefix).major_minor
+    version = locate(ovs_for_dut(testbed.ovs, dut).prefix).major_minor
     if not cpus.shared or (dut.kind or testbed.ovs.datapath) != "dpdk" or sleeping.unknown_to(version):
         return dut
     return replace(dut, tuning=dut.tuning.over(testbed.ovs.tuning).over(sleeping))

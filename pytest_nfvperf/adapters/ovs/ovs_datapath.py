@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, read_hugepages
-from pytest_nfvperf.adapters.net.borrowed import Borrowed
+from pytest_nfvperf.adapters.net.borrowed import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.counters import OvsCollector
@@ -23,9 +23,9 @@ from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs, SystemOvs, find_s
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
-from pytest_nfvperf.model.testbed.lab_cables import ends_of
+from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, OvsSpec, Testbed, ovs_of
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, OvsSpec, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Sampler
 
@@ -50,7 +50,7 @@ class OvsDatapath:
         self._info = info
         self._nic_makers = nic_makers
         self._built: list[BuiltOvsTopology] = []
-        self._borrowed = Borrowed(journal)
+        self._borrowed = BorrowedInterfaces(journal)
         self.collector = OvsCollector(instance, self._live_topologies)
 
     lacks = staticmethod(lacks)
@@ -59,7 +59,7 @@ class OvsDatapath:
     def start(
         testbed: Testbed,
         journal: Journal,
-        dut: Dut = TESTBEDS_OWN,
+        dut: Dut = TESTBED_DUT,
         *,
         name: str = "ovs",
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
@@ -77,7 +77,7 @@ class OvsDatapath:
             UnavailableError: the testbed has no version of the name that the dut asks for.
             TestbedError: OVS is missing, or did not start.
         """
-        spec = ovs_of(testbed.ovs, dut)
+        spec = ovs_for_dut(testbed.ovs, dut)
         spec = replace(spec, datapath=dut.kind or spec.datapath)
         testbed = replace(testbed, ovs=spec)
         if spec.datapath not in DATAPATHS:
@@ -117,7 +117,7 @@ class OvsDatapath:
         """
         self.instance.check_alive()
         self.instance.place_main_thread(self._main_thread_cpus(topology, uplinks))
-        cabled = {**ends_of(self._testbed, topology), **uplinks.cabled}
+        cabled = {**topology_cables(self._testbed, topology), **uplinks.cabled}
         port_maker = PortMaker(self._journal, self.instance, cabled, self._borrowed, uplinks, self._nic_makers)
         built = BuiltOvsTopology(self.instance, port_maker, topology)
         self._built.append(built)
@@ -279,10 +279,10 @@ def _tuning_config(tuning: Tuning, binaries: OvsBinaries) -> dict[str, str]:
 def _check_lacks(testbed: Testbed, dut: Dut) -> None:
     """Report what is missing before starting something that would wait for it."""
     kind = testbed.ovs.datapath
-    missing = lacks(testbed, dut) if dut != TESTBEDS_OWN or kind == "system" else None
+    missing = lacks(testbed, dut) if dut != TESTBED_DUT or kind == "system" else None
     if missing is None:
         return
-    if dut == TESTBEDS_OWN:
+    if dut == TESTBED_DUT:
         raise ConfigError(f"{kind!r} is not possible here: {missing}", key="dut.ovs.datapath")
     raise TestbedError(f"the {kind!r} datapath is not possible here: {missing}")
 

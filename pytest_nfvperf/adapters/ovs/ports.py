@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.net.borrowed import Borrowed
+from pytest_nfvperf.adapters.net.borrowed import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.cabling import (
     Cabling,
     generator_pair,
@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.net.cabling import (
     namespace_plans,
     packet_device,
 )
-from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Pair, Routes, configure
+from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Routes, VethPair, configure
 from pytest_nfvperf.adapters.net.vduse import attach, detach, is_there, remove, wait_gone
 from pytest_nfvperf.adapters.ovs.nics import (
     NIC_MAKERS,
@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.ovs.nics import (
     mtu_request,
     patch,
     refuse_tap_on_kernel,
-    tell_neighbour,
+    set_neighbour,
     tuned,
     vhost_user,
 )
@@ -233,7 +233,7 @@ class PortMaker:
         journal: Journal,
         instance: RunningOvs,
         cabled: Mapping[str, CabledEnd],
-        borrowed: Borrowed,
+        borrowed: BorrowedInterfaces,
         uplinks: Uplinks = NO_UPLINKS,
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
     ) -> None:
@@ -252,7 +252,7 @@ class PortMaker:
 
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need; returns the ports for OVS by name. ``close`` removes it."""
-        pairs: list[Pair] = []
+        pairs: list[VethPair] = []
         wired = [self._wire(port, pairs) for port in topology.ports]
         self.cabling.make_namespaces(namespace_plans(topology, self._instance.name))
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
@@ -289,17 +289,17 @@ class PortMaker:
             configure([End(bridge, self._home.path, addresses=tuple(own)) for bridge, own in addresses.items()])
         except OSError as error:
             raise TestbedError(f"cannot give a bridge a tunnel's address: {error}") from error
-        self.tell_neighbours()
+        self.set_neighbours()
 
     def release(self) -> None:
         """Remove interfaces that OVS must serve until they are gone; call it before OVS removes its ports."""
         self._devices.detach()
 
-    def tell_neighbours(self) -> None:
+    def set_neighbours(self) -> None:
         """Give OVS the known MAC addresses of its tunnels' other ends."""
         for tunnel, outer in self._underlays.items():
             if outer.neighbour is not None:
-                tell_neighbour(self._instance, outer.bridge, tunnel.remote, outer.neighbour)
+                set_neighbour(self._instance, outer.bridge, tunnel.remote, outer.neighbour)
 
     def _routes(self, topology: Topology) -> Routes:
         return {self.cabling.namespace(spec.name).path: spec.routes for spec in topology.namespaces if spec.routes}
@@ -313,7 +313,7 @@ class PortMaker:
         finally:
             self.cabling.close()
 
-    def _wire(self, port: Port, pairs: list[Pair]) -> OvsPort:
+    def _wire(self, port: Port, pairs: list[VethPair]) -> OvsPort:
         end = self._cabled.get(port.name)
         if end is not None:
             for member in end.members:
@@ -335,12 +335,12 @@ class PortMaker:
             wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
-    def _behind(self, one: Behind, pairs: list[Pair]) -> Attachment:
+    def _behind(self, one: Behind, pairs: list[VethPair]) -> Attachment:
         far = self.cabling.name_in_ours()
         namespace = self.cabling.namespace(one.namespace).path
         # The generator needs complete frames as on the wire.
         whole = Offloads(tso=False, gso=False, tx_checksum=False)
-        pairs.append(Pair(End(one.name, namespace, one.mac, one.addresses, whole), End(far, OURS), one.mtu))
+        pairs.append(VethPair(End(one.name, namespace, one.mac, one.addresses, whole), End(far, OURS), one.mtu))
         return Attachment(one.label, f"net_af_packet,iface={far}")
 
     def _vhost_user(self, port: Port) -> OvsPort:
@@ -352,7 +352,7 @@ class PortMaker:
         self._sockets.append(socket)
         return vhost_user(port, socket)
 
-    def _veth(self, port: Port, pairs: list[Pair]) -> OvsPort:
+    def _veth(self, port: Port, pairs: list[VethPair]) -> OvsPort:
         pair, device = generator_pair(port, self._home.path, self.cabling.name_in_ours())
         pairs.append(pair)
         return OvsPort(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
@@ -369,7 +369,7 @@ class PortMaker:
     def _interface_types(self) -> Sequence[str]:
         return tuple(self._instance.db.root.iface_types)
 
-    def _wire_nic(self, nic: Nic, pairs: list[Pair]) -> OvsPort:
+    def _wire_nic(self, nic: Nic, pairs: list[VethPair]) -> OvsPort:
         making = Making(
             self._instance.options,
             self._interface_types,

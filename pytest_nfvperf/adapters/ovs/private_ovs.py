@@ -21,7 +21,13 @@ from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb, Unixctl
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_settings import DPDK_EXTRA, OVS_DEFAULT, Tuning, refused_setting, with_arguments
+from pytest_nfvperf.model.testbed.ovs_settings import (
+    DPDK_EXTRA,
+    OVS_DEFAULT,
+    Tuning,
+    append_dpdk_arguments,
+    why_setting_refused,
+)
 
 _SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
 
@@ -110,7 +116,7 @@ class InstanceOptions:
         datapath_type: of its bridges: "netdev" (userspace) or "system" (the kernel's).
         userspace_tso: leave segmentation to the ports (userspace-tso-enable); read at start only.
         pci: PCI addresses that DPDK may probe; none means ``--no-pci``.
-        other_config: overrides ours in the Open_vSwitch table, except what ``refused_setting`` protects.
+        other_config: overrides ours in the Open_vSwitch table, except what ``why_setting_refused`` protects.
         tuning: of the ports; OVS's own tuning is in ``other_config``.
     """
 
@@ -130,11 +136,11 @@ class InstanceOptions:
 def _with_users(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
     """Merge a user's settings into ours; ConfigError for a protected one."""
     for key, value in users.items():
-        if reason := refused_setting(key, value):
+        if reason := why_setting_refused(key, value):
             raise ConfigError(reason, key="dut.ovs.other_config")
     merged = {**ours, **users}
     if DPDK_EXTRA in ours and DPDK_EXTRA in users:
-        merged[DPDK_EXTRA] = with_arguments(ours[DPDK_EXTRA], users[DPDK_EXTRA])
+        merged[DPDK_EXTRA] = append_dpdk_arguments(ours[DPDK_EXTRA], users[DPDK_EXTRA])
     if "dpdk-socket-limit" in ours and "dpdk-socket-mem" in users:
         # Our limit equals our memory. With a limit below the user's memory DPDK would not start.
         merged["dpdk-socket-limit"] = users.get("dpdk-socket-limit", users["dpdk-socket-mem"])

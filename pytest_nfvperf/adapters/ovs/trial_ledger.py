@@ -31,7 +31,7 @@ from pytest_nfvperf.model.ledger.ledger import (
     ledger_of,
     of_node,
 )
-from pytest_nfvperf.model.topology.frame_route import Crossed, route
+from pytest_nfvperf.model.topology.frame_route import RouteHop, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, VnfCounts
 
@@ -115,7 +115,7 @@ def _port_lines(port: str, moved: Deltas) -> Iterator[LedgerLine]:
 
 
 def stages(
-    counts: DirectionCounts, passes: Sequence[Crossed], moved: Deltas, topology: Topology, vnfs: Sequence[VnfCounts]
+    counts: DirectionCounts, passes: Sequence[RouteHop], moved: Deltas, topology: Topology, vnfs: Sequence[VnfCounts]
 ) -> Iterator[Stage]:
     by_port = {vnf.port: vnf for vnf in vnfs}
     tx, rx = counts.direction.tx, counts.direction.rx
@@ -200,7 +200,7 @@ def offered_to(port: str, moved: Deltas) -> int | None:
 
 
 def branches(
-    topology: Topology, routes: Sequence[Sequence[Crossed]], moved: Deltas, result: TrialResult
+    topology: Topology, routes: Sequence[Sequence[RouteHop]], moved: Deltas, result: TrialResult
 ) -> Iterator[FramePath]:
     """A path for the copies of each mirror, from the frames that it selects to those that its monitor received.
 
@@ -228,7 +228,7 @@ def branches(
             yield frame_path(f"mirror {mirror.name}->{output}", sum(counted), hops)
 
 
-def stray_ports(topology: Topology, routes: Sequence[Sequence[Crossed]], moved: Deltas) -> Iterator[Hop]:
+def stray_ports(topology: Topology, routes: Sequence[Sequence[RouteHop]], moved: Deltas) -> Iterator[Hop]:
     """Ports that sent frames although no direction and no mirror leaves by them."""
     used = {crossed.exit for passes in routes for crossed in passes} | {mirror.output for mirror in topology.mirrors}
     for port in topology.ports:
@@ -293,7 +293,7 @@ def trial_ledger(
     return replace(ledger, branches=tuple(branches(topology, known, moved, result)))
 
 
-def _share_a_port(routes: Iterable[Sequence[Crossed]]) -> bool:
+def _share_a_port(routes: Iterable[Sequence[RouteHop]]) -> bool:
     """True if two directions use the same side of a port, whose counters then cannot separate them."""
     entries = Counter(crossed.entry for passes in routes for crossed in passes)
     exits = Counter(crossed.exit for passes in routes for crossed in passes)

@@ -202,14 +202,14 @@ def new_tag() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class RemovalFailure:
     """Something that could not be removed."""
 
     what: str
     why: str
 
 
-Remove = Callable[[Sequence[Entry]], Sequence[Failed]]
+Remove = Callable[[Sequence[Entry]], Sequence[RemovalFailure]]
 """Removes what entries name, newest first, and returns what it could not; the journal itself removes nothing."""
 
 

@@ -76,14 +76,14 @@ def holder_text(place: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LockWait:
     """How long to wait, in s, while another run measures (0: not at all), and how to report the wait."""
 
     wait_s: float = 0.0
     say: Callable[[str], None] | None = None
 
 
-AT_ONCE = Turn()
+AT_ONCE = LockWait()
 """Refuse what cannot be had now."""
 
 

@@ -117,7 +117,7 @@ def steady_standard_streams() -> Iterator[SteadyOutput]:
             sys.stdout, sys.stderr = before
 
 
-class KeptFile:
+class StoredValueFile:
     """Fulfils ports.machine.Kept: the value of one fingerprint in a JSON file ``{fingerprint: value}``.
 
     Args:

@@ -39,7 +39,7 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import STATE, SoakCurve
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Bound, median_interval
-from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
+from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 
 
 def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, Chart | None]:
@@ -160,7 +160,7 @@ def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Chart:
     Args:
         curves: (name of the load, latency from the scheduled send time), light load first; none is empty.
     """
-    shown = [(name, thinned(histogram)) for name, histogram in curves]
+    shown = [(name, coarse_histogram(histogram)) for name, histogram in curves]
     most = max(*(histogram.total for _, histogram in shown), 10)  # a single sample is all percentiles
     ticks = [(1 / (1 - share / 100), f"{share:g} %") for share in _PERCENTILES if 1 / (1 - share / 100) <= most]
     low, high = min(one.min_ns for _, one in shown), max(one.max_ns for _, one in shown)

@@ -9,7 +9,7 @@ from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import MISSING, format_ns, format_ratio, format_value
 from pytest_nfvperf.model.measure.cpu_account import LABEL, SHARED, SHORT_TURNS
 from pytest_nfvperf.model.measure.cpu_profile import TIME, VIRTUAL
-from pytest_nfvperf.model.measure.outcome import Outcome, notes_once
+from pytest_nfvperf.model.measure.outcome import Outcome, unique_notes
 from pytest_nfvperf.model.statistics import Relative, Samples, Slope, median_interval
 
 USERSPACE = frozenset({"dpdk", "netdev"})
@@ -97,7 +97,7 @@ class StudyOutcomes:
 
 def subject_notes(comparison: StudyOutcomes) -> list[str]:
     """What a reader must know of its subjects, each once, with the subjects that it is about unless it is about all."""
-    told = notes_once(comparison.outcomes, comparison.per)
+    told = unique_notes(comparison.outcomes, comparison.per)
     return [f"{comparison.per} {values}: {note}" if values else note for note, values in told]
 
 

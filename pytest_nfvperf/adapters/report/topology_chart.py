@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.report.picture import WIDTH, new_figure
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.topology_text import (
     Kinds,
-    directions_words,
+    describe_directions,
     extras,
     kind_of,
     mirror_words,
@@ -507,7 +507,7 @@ def topology_chart(deployed: TopologyData) -> Figure:
 def _draw_title(axes: Axes, deployed: TopologyData, layout: Layout) -> None:
     top, (left, right) = layout.height + _HEAD - 0.08, axes.get_xlim()
     axes.text(left + 0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
-    said = directions_words(deployed.topology)
+    said = describe_directions(deployed.topology)
     if said:
         axes.text(right - 0.05, top, said, color=INK, fontsize=8.5, va="top", ha="right")
 

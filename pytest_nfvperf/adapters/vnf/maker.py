@@ -27,7 +27,7 @@ class LocalVnfs:
 
     def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
         vhost_user = all(port.device.startswith(_VHOST_USER) for port in spec.ports)
-        return usual_kind(self._testbed, vnfs, vhost_user=vhost_user)
+        return default_vnf_kind(self._testbed, vnfs, vhost_user=vhost_user)
 
     def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
         for port in spec.ports:
@@ -50,7 +50,7 @@ class LocalVnfs:
         return TestpmdVnf(self._journal, spec, place)
 
 
-def usual_kind(testbed: Testbed, vnfs: int, *, vhost_user: bool) -> VnfKind:
+def default_vnf_kind(testbed: Testbed, vnfs: int, *, vhost_user: bool) -> VnfKind:
     """The testbed file's kind; by default testpmd if each VNF has its own CPU, and otherwise the generator's loop.
 
     With fewer CPUs than the suites' own chains have VNFs the default is the loop, too: chains of one and of two would

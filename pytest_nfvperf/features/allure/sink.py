@@ -48,11 +48,11 @@ from pytest_nfvperf.model.evidence.records import (
     TrialData,
 )
 from pytest_nfvperf.model.ledger.ledger import ledger_text
-from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData
+from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import InvalidReason
-from pytest_nfvperf.plugin.output import OtherResults, ShownSink, failing_alone, parts_of
+from pytest_nfvperf.plugin.output import ResultExporter, ShownSink, failing_in_isolation, parts_of
 from pytest_nfvperf.ports.evidence import Sink
 
 # Records as Allure steps, labels and attachments, through allure-pytest's public API.
@@ -83,7 +83,7 @@ class AllureSink:
         self._drawn: tuple[TopologyData, bytes] | None = None
         self._verdicts: list[Verdict] = []
         self._errors: list[str] = []
-        self._comparing: Comparing | None = None
+        self._comparing: ComparisonSettings | None = None
 
     def emit(self, record: Record) -> None:
         data: object = _TYPES[record.kind.value].validate_python(record.data)
@@ -256,7 +256,7 @@ _MISSING = "results for Allure are missing"
 
 
 class AllureResults:
-    """Fulfils OtherResults. ``directory``: the ``--alluredir``."""
+    """Fulfils ResultExporter. ``directory``: the ``--alluredir``."""
 
     def __init__(self, config: pytest.Config, directory: str) -> None:
         self._config = config
@@ -282,7 +282,7 @@ class AllureResults:
             write_missing_results(self._directory, run, conclusion)
 
 
-ALLURE: Callable[[pytest.Config, str], OtherResults] = AllureResults
+ALLURE: Callable[[pytest.Config, str], ResultExporter] = AllureResults
 
 
 def _let_allure_fail_alone(config: pytest.Config) -> None:
@@ -298,7 +298,7 @@ def _let_allure_fail_alone(config: pytest.Config) -> None:
             vars(module)["md5"] = _with_storable_texts(vars(module)["md5"])
     for name in ("report_result", "report_container", "report_attached_file", "report_attached_data"):
         for impl in getattr(allure_commons.plugin_manager.hook, name).get_hookimpls():
-            written = failing_alone(impl.function, parts, _MISSING, (Exception,))
+            written = failing_in_isolation(impl.function, parts, _MISSING, (Exception,))
             impl.function = _with_storable_texts(written)
 
 

@@ -26,8 +26,8 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.features.far.serving import ALIVE, LEASE_S
 from pytest_nfvperf.model import errors
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.lab_cables import bed_of_node
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, FarHost, NodeSpec, Testbed, dut_of_node
+from pytest_nfvperf.model.testbed.lab_cables import node_testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, FarHost, NodeSpec, Testbed, dut_of_node
 
 ANSWER_S = 60.0
 """Longer than any request takes, DPDK's start included."""
@@ -238,11 +238,11 @@ def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
         ConfigError: it cannot be reached, has another version of this package, or lacks OVS or an interface.
     """
     check_version(node.name, host)
-    dut = dut_of_node(testbed, TESTBEDS_OWN, node.name)
+    dut = dut_of_node(testbed, TESTBED_DUT, node.name)
     with TemporaryDirectory(prefix="nfvperf-") as folder:
         try:
             with closing(open_line(host, Path(folder) / "ssh.log")) as line:
-                found: dict[str, Any] = line.ask("look", bed_of_node(testbed, node.name), dut).value
+                found: dict[str, Any] = line.ask("look", node_testbed(testbed, node.name), dut).value
         except ConfigError as error:
             raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error
         except TestbedError as error:

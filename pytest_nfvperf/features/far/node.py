@@ -17,7 +17,7 @@ from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
-from pytest_nfvperf.model.topology.topology import Topology, standing_on
+from pytest_nfvperf.model.topology.topology import Topology, node_topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector
 
@@ -76,7 +76,7 @@ class FarBuilt:
     configuration = _There("built")
     learned = _There("built")
     mac_of = _There("built")
-    tell_neighbour = _There("built")
+    set_neighbour = _There("built")
     replace_flows = _There("built")
 
     def __init__(self, line: NodeLine, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
@@ -242,7 +242,7 @@ class FarNodes:
         for node in topology.nodes:
             if node.name not in hosts:
                 continue
-            part = standing_on(topology, node.name)
+            part = node_topology(topology, node.name)
             parts = [f"namespace {spec.name!r}" for spec in part.namespaces]
             parts += [
                 f"port {port.name!r} of {port.owner}"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
-from pytest_nfvperf.adapters.host.cpus import check_allowed, check_pages, check_promised, planned
+from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, planned
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.net.borrowed import check_free
@@ -27,7 +27,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed, ovs_of
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import KnowsPollers, Settling
 
@@ -105,10 +105,10 @@ class FarNode:
         """
         here = replace(testbed, cpus=CpuPlan((), (), ()), hugepages_mib=0)  # those are the other machine's
         check_pages()
-        check_promised(here)
-        check_allowed(here)
+        check_resources(here)
+        check_cpu_rights(here)
         kind = dut.kind or testbed.ovs.datapath
-        binaries = locate(ovs_of(testbed.ovs, dut).prefix, dpdk=kind == "dpdk")
+        binaries = locate(ovs_for_dut(testbed.ovs, dut).prefix, dpdk=kind == "dpdk")
         unknown = dut.tuning.unknown_to(binaries.major_minor)
         if unknown is not None:
             raise ConfigError(unknown, key="tuning")

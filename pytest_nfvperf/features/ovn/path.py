@@ -22,7 +22,7 @@ from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.path_daemons import lacks_daemons, require_ovs
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, Dut, OvsSpec
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
 from pytest_nfvperf.session.deploying import Deployer
@@ -231,7 +231,7 @@ class OvnDeployer(_OvnTopologies):
     """The fixture ``private_ovn``: deploys a topology and starts OVN over it."""
 
     def __call__(
-        self, topology: Topology | None = None, *switches: LogicalSwitch, dut: Dut = TESTBEDS_OWN, **named: Any
+        self, topology: Topology | None = None, *switches: LogicalSwitch, dut: Dut = TESTBED_DUT, **named: Any
     ) -> LiveOvn:
         """Deploy a topology and start OVN over it; skips the test, with the reason, where that is impossible.
 
@@ -252,7 +252,7 @@ class OvnDeployer(_OvnTopologies):
 class OvnAgentDeployer(_OvnTopologies):
     """The fixture ``ovn_bgp_agent``: deploys the path of the real agent."""
 
-    def __call__(self, plan: OvnPathPlan | None = None, *, dut: Dut = TESTBEDS_OWN) -> LiveOvnPath:
+    def __call__(self, plan: OvnPathPlan | None = None, *, dut: Dut = TESTBED_DUT) -> LiveOvnPath:
         """Deploy the path with the real agent; skips the test, with the reason, where that is impossible.
 
         Raises:

@@ -281,7 +281,7 @@ class BirdSpeaker:
         lines = self._run(f"show protocols all {name}")
         bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
         now = server_time(self._run("show status"))
-        return bird_session_state(known, lines, ends=self._log.ends_of(name), now=now, bfd=bfd)
+        return bird_session_state(known, lines, ends=self._log.topology_cables(name), now=now, bfd=bfd)
 
     def _run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
         with self._daemons.explaining():

@@ -303,7 +303,7 @@ class BirdLog:
         self._closed: Counter[str] = Counter()
         self._reasons: dict[str, str] = {}
 
-    def ends_of(self, name: str) -> tuple[int, str]:
+    def topology_cables(self, name: str) -> tuple[int, str]:
         """How often a session ended, and why it ended last."""
         for line in self._new.read():
             if (found := _BIRD.search(line)) is None:

@@ -17,7 +17,7 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
-from pytest_nfvperf.model.measure.outcome import SessionsSeen
+from pytest_nfvperf.model.measure.outcome import ObservedSessions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.session.deploying import Deployer
@@ -212,13 +212,13 @@ class LiveBgpPath:
         """How often the session left Established since FRR started; None if FRR does not report it."""
         return self.path.session().flaps
 
-    def seen_since(self, before: SessionState, *trials: str) -> dict[str, Any]:
+    def session_drops_since(self, before: SessionState, *trials: str) -> dict[str, Any]:
         """Fields of an Outcome: how often the session went down since ``before``, or why this is unknown."""
         now = self.path.session()
         if now.flaps is None or before.flaps is None:
             return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
         down = max(now.flaps - before.flaps, int(not now.established))
-        return {"sessions": SessionsSeen(self.name, down, trials)}
+        return {"sessions": ObservedSessions(self.name, down, trials)}
 
     def keep_logs(self, why: str) -> None:
         """Add the ends of both speakers' logs to the evidence. ``why``: the reason, shown after the log's name."""

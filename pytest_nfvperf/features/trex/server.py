@@ -15,7 +15,7 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.ends import OURS, keep, put_back
+from pytest_nfvperf.adapters.net.ends import OURS, keep, restore_settings
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, describe_exit, spawn, wait_until
@@ -131,7 +131,7 @@ class TrexServer:
         while self._kept:
             entry = self._kept[-1]
             try:
-                put_back(entry)
+                restore_settings(entry)
             except OSError as error:
                 raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
             self._journal.forget(self._kept.pop())

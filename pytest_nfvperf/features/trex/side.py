@@ -11,8 +11,8 @@ from pathlib import Path
 from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
-from pytest_nfvperf.adapters.process.outputs import KeptFile
-from pytest_nfvperf.backends.generator_side import FeatureEngine, TakenMachine, digest
+from pytest_nfvperf.adapters.process.outputs import StoredValueFile
+from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine, digest
 from pytest_nfvperf.features.trex.child import (
     PYPI,
     VARIABLE,
@@ -25,7 +25,7 @@ from pytest_nfvperf.features.trex.child import (
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure
 from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing, start_server
-from pytest_nfvperf.measure.cpu_placement import ForgottenRoundTrips
+from pytest_nfvperf.measure.cpu_placement import NoRoundTrips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
@@ -155,10 +155,10 @@ class TrexSide:
     def polling_cpus(self) -> tuple[int, ...]:
         return ()
 
-    def round_trips(self, machine: TakenMachine) -> ForgottenRoundTrips:  # noqa: ARG002 - see polling_cpus
-        return ForgottenRoundTrips()
+    def round_trips(self, machine: ReservedMachine) -> NoRoundTrips:  # noqa: ARG002 - see polling_cpus
+        return NoRoundTrips()
 
-    def ceilings(self, machine: TakenMachine) -> Ceilings:
+    def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Measured once a run: a later server of this name may be other hardware."""
         spec, journal = self._spec, machine.journal
 
@@ -168,12 +168,12 @@ class TrexSide:
             return Ceiling(measure(self._trex, spec.ports, traffic, directions))
 
         facts = digest({"server": spec.server, "ports": spec.ports, "run": journal.tag})
-        return CachedCeilings(KeptFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
+        return CachedCeilings(StoredValueFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)
 
-    def beside_mib(self) -> int | None:
+    def extra_generator_mib(self) -> int | None:
         return None
 
-    def make(self, machine: TakenMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
+    def make(self, machine: ReservedMachine, beside: str = "") -> Generator:  # noqa: ARG002 - there is one
         """Connect to the server, after starting it if the run has to."""
         journal, start = machine.journal, self._spec.trex.start
         if start is not None and not (self._server is not None and self._server.running()):

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.process.programs import find
 from pytest_nfvperf.features.versions.git_build import build, find_revision
 from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, can_name, checked_name
+from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, can_name, checked_name
 
 DEBIAN, GIT = "debian:", "git:"
 _PREFIX = "prefix"
@@ -62,7 +62,7 @@ class VersionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    version: KeptVersion
+    version: CachedVersion
     new: bool
     """False where the version was there already."""
 
@@ -106,7 +106,7 @@ def add(request: VersionRequest, registry: Registry) -> Added:
         digest = checksum(files_of(binaries), Path(binaries.prefix or "/"))
         place = prefix if make is None else registry.place(name) / directory.name
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        version = KeptVersion(name, origin, str(place), binaries.version, binaries.dpdk_version, digest, now, options)
+        version = CachedVersion(name, origin, str(place), binaries.version, binaries.dpdk_version, digest, now, options)
         registry.keep(new, version)
     return Added(version, new=True)
 

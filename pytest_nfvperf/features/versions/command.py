@@ -20,7 +20,7 @@ from pytest_nfvperf.features.versions.registry import Registry, checksum, files_
 from pytest_nfvperf.measure.rig import Rig
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import NfvperfError, TestbedError
-from pytest_nfvperf.model.testbed.ovs_settings import KeptVersion, Tuning
+from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -67,7 +67,7 @@ class VerifiedVersion:
         problems: what makes it unusable, or differs from the version that was added.
     """
 
-    version: KeptVersion
+    version: CachedVersion
     passed: tuple[DatapathResult, ...]
     lacks: tuple[str, ...]
     problems: tuple[str, ...]
@@ -78,7 +78,7 @@ class VerifiedVersion:
         return passed and not self.problems and not any(each.failed for each in self.passed)
 
 
-def verify(version: KeptVersion) -> VerifiedVersion:
+def verify(version: CachedVersion) -> VerifiedVersion:
     """Start a version and send frames through its datapaths.
 
     Raises:
@@ -218,7 +218,7 @@ def _remove(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _described(version: KeptVersion) -> str:
+def _described(version: CachedVersion) -> str:
     dpdk = f"DPDK {version.dpdk_version}" if version.dpdk_version else "without DPDK"
     return (
         f"{version.name}: OVS {version.version}, {dpdk}, from {version.origin}, in {version.place}, "

@@ -18,7 +18,13 @@ from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
 from pytest_nfvperf.adapters.process.lock import Lease, holder_text, try_lease
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.compare import Side
-from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, KeptVersion, NamedOvs, checked_name, given_versions
+from pytest_nfvperf.model.testbed.ovs_settings import (
+    INSTALLED,
+    CachedVersion,
+    NamedOvs,
+    checked_name,
+    parse_version_options,
+)
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
 VERSION_FILE = "version.json"
@@ -63,19 +69,19 @@ class Registry:
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory or default_cache_dir() / "ovs"
 
-    def all(self) -> list[KeptVersion]:
+    def all(self) -> list[CachedVersion]:
         """All versions, in order of their names.
 
         Raises:
             TestbedError: a description cannot be read; says which file, and what to do.
         """
-        found: list[KeptVersion] = []
+        found: list[CachedVersion] = []
         for path in sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}")):
             with suppress(FileNotFoundError):  # another process removes it
                 found.append(_read(path))
         return found
 
-    def find(self, name: str) -> KeptVersion:
+    def find(self, name: str) -> CachedVersion:
         """The version of this name.
 
         Raises:
@@ -117,7 +123,7 @@ class Registry:
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
 
-    def keep(self, partial: Path, version: KeptVersion) -> None:
+    def keep(self, partial: Path, version: CachedVersion) -> None:
         """Turn the complete ``partial`` directory into the version."""
         text = json.dumps(asdict(version), indent=2) + "\n"
         (partial / VERSION_FILE).write_text(text, encoding="utf-8")
@@ -195,10 +201,10 @@ class Registry:
             yield
 
 
-def _read(path: Path) -> KeptVersion:
+def _read(path: Path) -> CachedVersion:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
-        return KeptVersion(**{**raw, "build": tuple((str(key), str(value)) for key, value in raw["build"])})
+        return CachedVersion(**{**raw, "build": tuple((str(key), str(value)) for key, value in raw["build"])})
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -218,7 +224,7 @@ def with_versions(ovs: OvsSpec, options: Sequence[str] = ()) -> OvsSpec:
         ConfigError: options contradict each other, or name neither a kept version nor a path.
     """
     registry = Registry()
-    own, named = given_versions(options)
+    own, named = parse_version_options(options)
     versions = {version.name: version for version in (*ovs.versions, *named)}
     place = own or ovs.prefix
     found = [resolve_version(version, registry) for version in versions.values()]

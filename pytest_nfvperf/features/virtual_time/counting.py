@@ -13,8 +13,8 @@ from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocketGenerator
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
-from pytest_nfvperf.backends.generator_side import FeatureEngine, TakenMachine
-from pytest_nfvperf.measure.cpu_placement import ForgottenRoundTrips, RoundTrips
+from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
+from pytest_nfvperf.measure.cpu_placement import NoRoundTrips, RoundTrips
 from pytest_nfvperf.measure.limits import NoCeilings
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
@@ -278,22 +278,22 @@ class PacketSocketSide:
     def polling_cpus(self) -> tuple[int, ...]:
         return ()
 
-    def round_trips(self, machine: TakenMachine) -> RoundTrips:  # noqa: ARG002 - as GeneratorSide has it
-        return ForgottenRoundTrips()  # there is one CPU
+    def round_trips(self, machine: ReservedMachine) -> RoundTrips:  # noqa: ARG002 - as GeneratorSide has it
+        return NoRoundTrips()  # there is one CPU
 
-    def ceilings(self, machine: TakenMachine) -> Ceilings:  # noqa: ARG002
+    def ceilings(self, machine: ReservedMachine) -> Ceilings:  # noqa: ARG002
         return NoCeilings()  # there are no rates
 
-    def beside_mib(self) -> int | None:
+    def extra_generator_mib(self) -> int | None:
         return None  # readings do not alternate, because nothing disturbs them
 
-    def make(self, machine: TakenMachine, beside: str = "") -> Generator:
+    def make(self, machine: ReservedMachine, beside: str = "") -> Generator:
         """Starts nothing yet: sockets are opened for each trial, the program when the first ring is attached."""
         return CountingGenerator(
             PacketSocketGenerator(self._instruction_ns()), lambda: self._start_rings(machine, beside)
         )
 
-    def _start_rings(self, machine: TakenMachine, beside: str) -> CountedBursts:
+    def _start_rings(self, machine: ReservedMachine, beside: str) -> CountedBursts:
         journal, cpus = machine.journal, VIRTUAL_TESTBED.cpus
         program = build.find(portable=True)
         entry = journal.note(Kind.PROCESS, build.PROGRAM)

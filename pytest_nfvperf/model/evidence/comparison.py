@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, plain
-from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData, How, SideState, Word
+from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings, How, SideState, Word
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
@@ -104,7 +104,7 @@ class ComparedRun:
     """
 
     run: str
-    comparing: Comparing
+    comparing: ComparisonSettings
     tests: tuple[TestComparison, ...]
     left_out: tuple[LeftOut, ...] = ()
     duts: tuple[tuple[str, DatapathInfo], ...] = ()
@@ -144,7 +144,7 @@ def counted(comparisons: Iterable[ComparisonData]) -> dict[str, int]:
 
 
 def side_differences(
-    comparing: Comparing, duts: Sequence[tuple[str, DatapathInfo]]
+    comparing: ComparisonSettings, duts: Sequence[tuple[str, DatapathInfo]]
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
     """In what the sides differ: versions, where they are from, how they were built, and settings; "-" for nothing."""
     facts = {side.name: dict(side.settings) for side in comparing.sides}

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_count, format_ns
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.traffic.cpu_placement import BandsSeen, Placed, bands_seen
+from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands, Placed, observed_bands
 from pytest_nfvperf.model.traffic.windows import State, disturbances
 
 QUIET_SHARE = 0.9
@@ -43,7 +43,7 @@ class MachineDid:
             which have no cause of their own, are left out.
     """
 
-    bands: BandsSeen | None
+    bands: ObservedBands | None
     windows: int
     of: int
     mostly: tuple[State, ...]
@@ -114,7 +114,7 @@ class MachineLog:
     @property
     def did(self) -> MachineDid | None:
         """All of it; None where nobody looked at the machine, as of a lab's or a simulated run."""
-        bands = bands_seen(self._placed)
+        bands = observed_bands(self._placed)
         if bands is None and not self._looked:
             return None
         mostly = tuple(sorted(self._times, key=lambda state: -self._times[state])[:MOST_NAMED])

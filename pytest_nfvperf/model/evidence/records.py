@@ -15,18 +15,24 @@ from typing import Any, Self
 
 from pytest_nfvperf.model.display import storable
 from pytest_nfvperf.model.ledger.ledger import Ledger
-from pytest_nfvperf.model.measure.compare import Comparing, ComparisonData
+from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import SoakCurve
 from pytest_nfvperf.model.measure.streams import ConnectResult, Reconnection, RequestResult, StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
-from pytest_nfvperf.model.testbed.testbed import TESTBEDS_OWN, DatapathInfo, Dut, GeneratorInfo, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.histogram import Histogram, summarised
+from pytest_nfvperf.model.traffic.histogram import Histogram, compact_histogram
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import LISTED_OF_STEPS, MOST_LISTED, Disturbance, Undisturbed, disturbances
+from pytest_nfvperf.model.traffic.windows import (
+    LISTED_OF_STEPS,
+    MOST_LISTED,
+    Disturbance,
+    SelectedWindows,
+    disturbances,
+)
 
 SCHEMA_VERSION = 2
 """Of evidence and of ``comparison.json``. It rises when keys are renamed (RENAMED_KEYS), not when one is added."""
@@ -76,7 +82,7 @@ class RunData:
     generator: GeneratorInfo | None = None
     sla: tuple[str, ...] = ()
     selected: tuple[str, ...] | None = None
-    compare: Comparing | None = None
+    compare: ComparisonSettings | None = None
     resumes: tuple[str, ...] = ()
 
 
@@ -128,12 +134,12 @@ class TrialData:
     cost: Cost | None = None
     repeat_of: str | None = None
     hdr: dict[str, str] = field(default_factory=dict)
-    undisturbed: Undisturbed | None = None
+    undisturbed: SelectedWindows | None = None
     disturbances: tuple[Disturbance, ...] = ()
-    running: Undisturbed | None = None
+    running: SelectedWindows | None = None
 
     @property
-    def dated(self) -> Undisturbed | None:
+    def dated(self) -> SelectedWindows | None:
         """What was offered and lost in the windows that speak for the DUT; None where all of the trial does."""
         return self.undisturbed if self.undisturbed is not None and self.undisturbed.enough else self.running
 
@@ -188,7 +194,7 @@ class TopologyData:
 
     topology: Topology
     datapath: str
-    dut: Dut = TESTBEDS_OWN
+    dut: Dut = TESTBED_DUT
     port_kinds: dict[str, str] = field(default_factory=dict)
     info: DatapathInfo | None = None
 
@@ -562,7 +568,7 @@ def trial_data(
 
 
 def _summary(histogram: Histogram | None) -> Histogram | None:
-    return None if histogram is None else summarised(histogram)
+    return None if histogram is None else compact_histogram(histogram)
 
 
 def _rounded(cost: Cost) -> Cost:

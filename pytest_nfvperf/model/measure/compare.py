@@ -11,7 +11,7 @@ from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
 from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
-from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, checked_name, refused_setting
+from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, checked_name, why_setting_refused
 
 # The sides of a comparison, as a command line names them: ``A``, ``A=WHERE``, ``--set
 # A:other_config:KEY=VALUE``.
@@ -37,7 +37,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparing:
+class ComparisonSettings:
     """What a run compares: two or more sides, the baseline first.
 
     ``margin``: how far from 1 the interval of a ratio may reach for "same", as a share: 0.02 for 2 %.
@@ -51,7 +51,7 @@ class Comparing:
         return self.sides[0]
 
 
-def given_sides(given: Sequence[str], settings: Sequence[str] = ()) -> tuple[Side, ...]:
+def parse_sides(given: Sequence[str], settings: Sequence[str] = ()) -> tuple[Side, ...]:
     """The sides that a command line names; ConfigError says what to write.
 
     ``given``: "WHERE" or "NAME=WHERE" each, the baseline first. ``settings``: "SIDE:other_config:KEY=VALUE", or without
@@ -92,7 +92,7 @@ def _set(sides: dict[str, Side], text: str) -> None:
             f"new:{COLUMN}:emc-insert-inv-prob=0; without SIDE: it is every side's",
             key="--set",
         )
-    if reason := refused_setting(key, value):
+    if reason := why_setting_refused(key, value):
         raise ConfigError(f"{text!r}: {reason}", key="--set")
     for name in side or sides:
         if name not in sides:

@@ -15,9 +15,9 @@ from pytest_nfvperf.model.measure.outcome import (
     Cost,
     GoalOutcome,
     LatencyPoint,
+    ObservedSessions,
     Outcome,
     SearchStatus,
-    SessionsSeen,
     loss_bound_text,
 )
 from pytest_nfvperf.model.measure.soak import Drift, Soak
@@ -471,7 +471,7 @@ def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
         yield Observation(OFFLOADED_FLOWS, share.ratio, "ratio", confidence=str(share), evidence=outcome.trials[-1:])
 
 
-def _of_sessions(seen: SessionsSeen) -> Iterator[Observation]:
+def _of_sessions(seen: ObservedSessions) -> Iterator[Observation]:
     elsewhere = f"; {seen.elsewhere} more under overload, which are not judged" if seen.elsewhere else ""
     confidence = f"{seen.watched} watched in {how_many(len(seen.trials), 'trial')}{elsewhere}"
     yield Observation("session_flaps", float(seen.flaps), "times", confidence=confidence, evidence=seen.trials)

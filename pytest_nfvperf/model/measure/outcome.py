@@ -196,7 +196,7 @@ class BackToBack:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionsSeen:
+class ObservedSessions:
     """Routing sessions that were watched during a measurement.
 
     Attributes:
@@ -298,7 +298,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     soak: Soak | None = None
     offload: OffloadShare | None = None
-    sessions: SessionsSeen | None = None
+    sessions: ObservedSessions | None = None
     missing: tuple[tuple[str, str], ...] = ()
     plateaus: tuple[PlateauPoint, ...] = ()
     cores: int = 0
@@ -317,7 +317,7 @@ class Outcome:
         return next((found for found in self.relatives if found.metric == metric), None)
 
 
-def notes_once(outcomes: Sequence[Outcome], per: str) -> list[tuple[str, str]]:
+def unique_notes(outcomes: Sequence[Outcome], per: str) -> list[tuple[str, str]]:
     """Each note of several outcomes once, with its subjects, "" for all. ``per``: the label that they differ in."""
     about: dict[str, list[str]] = {}
     for outcome in outcomes:

@@ -291,7 +291,7 @@ class StreamCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class WayCounts:
+class StreamDirectionCounts:
     """All streams of one direction (``direction``): "forward" or "reverse".
 
     ``elapsed_ns``: the measured time by the receiver's clock; ``sender_elapsed_ns``: by the sender's, None if it did
@@ -393,7 +393,7 @@ class StreamResult:
     """
 
     spec: StreamSpec
-    directions: tuple[WayCounts, ...]
+    directions: tuple[StreamDirectionCounts, ...]
     client_cpu: SideCpu | None = None
     server_cpu: SideCpu | None = None
     facts: tuple[tuple[str, str], ...] = ()

@@ -134,7 +134,7 @@ def closer_cpus(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Cho
     return tuple(found)
 
 
-def describe_pairs(found: Sequence[CpuPair]) -> str:
+def describe_distances(found: Sequence[CpuPair]) -> str:
     """A sentence for each pair that is apart, the worst first, and one for the others together."""
     worst = sorted((pair for pair in found if pair.apart), key=lambda pair: -pair.round_trip_ns)[:MOST_TOLD]
     others = [pair for pair in found if pair not in worst]

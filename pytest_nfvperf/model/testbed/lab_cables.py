@@ -8,7 +8,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.keys import normal_pci
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort, Testbed, node_spec
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind, PortRole
-from pytest_nfvperf.model.topology.topology import Topology, standing_on
+from pytest_nfvperf.model.topology.topology import Topology, node_topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _device(testbed: Testbed, generator_port: str | None) -> str | None:
     return device if is_pci(device) else f"net_af_packet,iface={device}"
 
 
-def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
+def topology_cables(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
     """The cabled ends by the names of the topology's ports for the generator, monitors too: by name, else in order.
 
     Endpoints that are said to be of another kind, a tap or vhost-user, have none.
@@ -82,8 +82,8 @@ def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
         ConfigError: the topology has more endpoints than the testbed has cables.
     """
     if topology.nodes:
-        parts = [(bed_of_node(testbed, node.name), standing_on(topology, node.name)) for node in topology.nodes]
-        return {name: end for bed, part in parts for name, end in ends_of(bed, part).items()}
+        parts = [(node_testbed(testbed, node.name), node_topology(topology, node.name)) for node in topology.nodes]
+        return {name: end for bed, part in parts for name, end in topology_cables(bed, part).items()}
     cabled = cabled_ends(testbed)
     outside = [port for port in topology.ports if port.owner == GENERATOR and port.kind is PortKind.TESTBED]
     endpoints = [port.name for port in outside if port.role is not PortRole.FORWARDER]
@@ -99,7 +99,7 @@ def ends_of(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
     return dict(zip(endpoints, cabled, strict=False))
 
 
-def bed_of_node(testbed: Testbed, name: str) -> Testbed:
+def node_testbed(testbed: Testbed, name: str) -> Testbed:
     """The testbed as one of its nodes sees it: with the ports that it has, and their cables."""
     if not has_cabled_nodes(testbed):
         return testbed

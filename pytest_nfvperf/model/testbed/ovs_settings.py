@@ -98,7 +98,7 @@ class Tuning:
             if value is not None and not 0 <= value <= most:
                 raise ArgumentError(f"{name} must be 0..{most}, not {value}")
         for key, text in self.other_config:
-            if reason := refused_setting(key, text):
+            if reason := why_setting_refused(key, text):
                 raise ArgumentError(reason)
 
     def __str__(self) -> str:
@@ -221,7 +221,7 @@ _SHORT_OPTIONS = {
 }
 
 
-def refused_setting(key: str, value: str) -> str:
+def why_setting_refused(key: str, value: str) -> str:
     """Say why a user cannot set this key of other_config, and what to write instead; "" where it can be set."""
     if key in _INSTEAD:
         return f"{key} is the run's own: {_INSTEAD[key]}"
@@ -249,7 +249,7 @@ def _refused_argument(argument: str) -> str:
     return _SHORT_OPTIONS.get(argument[1:2], "") if argument.startswith("-") else ""
 
 
-def with_arguments(ours: str, users: str) -> str:
+def append_dpdk_arguments(ours: str, users: str) -> str:
     """DPDK's arguments of a run with a user's behind them, where DPDK takes the last of an option given twice."""
     return f"{ours} {users}".strip()
 
@@ -262,7 +262,7 @@ INSTALLED = "installed"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptVersion:
+class CachedVersion:
     """A version that ``nfvperf ovs add`` has made known.
 
     Attributes:
@@ -294,7 +294,7 @@ class NamedOvs:
         name: as in ``Dut(version=...)``.
         where: as the user wrote it: "installed", a path, or the name of a kept version.
         prefix: the path that this is; None for the distribution's package, and before it was looked up.
-        origin, checksum, build: as of a KeptVersion; empty where nothing is known.
+        origin, checksum, build: as of a CachedVersion; empty where nothing is known.
         settings: keys of Open_vSwitch other_config that it has beside the testbed's.
     """
 
@@ -326,7 +326,7 @@ def checked_name(name: str) -> str:
     return name
 
 
-def given_versions(given: Sequence[str]) -> tuple[str | None, tuple[NamedOvs, ...]]:
+def parse_version_options(given: Sequence[str]) -> tuple[str | None, tuple[NamedOvs, ...]]:
     """The ``--nfv-ovs`` of a command line: the place of the testbed's own OVS, if one is given, and the named ones.
 
     Args:

@@ -286,7 +286,7 @@ class Dut:
     nodes: tuple[str, ...] = ()
 
 
-TESTBEDS_OWN = Dut()
+TESTBED_DUT = Dut()
 """The datapath that the testbed names."""
 
 
@@ -405,7 +405,7 @@ def dut_of_node(testbed: Testbed, dut: Dut, name: str) -> Dut:
     )
 
 
-def nodes_words(testbed: Testbed) -> list[str]:
+def describe_nodes(testbed: Testbed) -> list[str]:
     """A line for each node that the testbed file names, and one for the underlay's line rate; empty without."""
     rate = testbed.underlay_line_rate_bps
     said = [f"underlay:  {rate / 1e9:g} Gbps between nodes"] if rate is not None else []
@@ -420,7 +420,7 @@ def with_nodes(dut: Dut, topology: Topology) -> Dut:
     return replace(dut, nodes=tuple(node.name for node in topology.nodes))
 
 
-def ovs_of(ovs: OvsSpec, dut: Dut) -> OvsSpec:
+def ovs_for_dut(ovs: OvsSpec, dut: Dut) -> OvsSpec:
     """How to get the OVS that a test's Dut names; the testbed's own where it names none.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from textwrap import wrap
 
-from pytest_nfvperf.model.testbed.lab_cables import ends_of
+from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.links import Link, Tunnel, Underlay, VethLink, link_ends
@@ -41,13 +41,13 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
         kinds: what its ports for generator and VNFs are, from ``port_kinds``.
         width: columns; a longer line is continued on the next.
     """
-    head = " · ".join(text for text in (topology.name, datapath, directions_words(topology)) if text)
+    head = " · ".join(text for text in (topology.name, datapath, describe_directions(topology)) if text)
     path = single_path(topology)
     if path is None:
         body = [line for bridge in _shortened(topology.bridges, "bridges") for line in _bridge(topology, bridge, kinds)]
         body += _routes(topology)
     else:
-        body = [*_wrapped(_pieces(elided(path, "… {} bridges …".format)), width - 2), *_notes(topology, kinds)]
+        body = [*_wrapped(_pieces(shorten_path(path, "… {} bridges …".format)), width - 2), *_notes(topology, kinds)]
     lines = [*_folded(head, width), *(f"  {part}" for line in body for part in _folded(line, width - 2))]
     return "\n".join(lines)
 
@@ -178,7 +178,7 @@ _DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
 
 def port_kinds(topology: Topology, datapath: str, testbed: Testbed) -> dict[str, str]:
     """What each port is on this datapath: as the topology says, or what the testbed has for it."""
-    cabled = ends_of(testbed, topology)
+    cabled = topology_cables(testbed, topology)
     own = "vhost-user" if datapath == "dpdk" else "veth"
     return {
         port.name: str(port.kind) if port.kind is not PortKind.TESTBED else ("physical" if port.name in cabled else own)
@@ -276,7 +276,7 @@ def mirror_words(mirror: Mirror) -> str:
     return ", ".join(said)
 
 
-def directions_words(topology: Topology) -> str:
+def describe_directions(topology: Topology) -> str:
     """``p0 and p1 send to each other``; "" where nothing is sent by the generator."""
     pairs = [(direction.tx, direction.rx) for direction in topology.directions]
     if len(pairs) == 2 and pairs[0] == pairs[1][::-1]:
@@ -406,7 +406,7 @@ MOST_BRIDGES = 9
 _KEPT = 3
 
 
-def elided(path: Iterable[PathNode], others: Callable[[int], str]) -> list[PathNode]:
+def shorten_path(path: Iterable[PathNode], others: Callable[[int], str]) -> list[PathNode]:
     """The path with at most MOST_BRIDGES bridges in a row: one node, named by ``others``, replaces the middle."""
     kept: list[PathNode] = []
     for is_bridge, run in groupby(path, key=lambda node: node.is_bridge):

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 
 
 @dataclass(frozen=True, slots=True)
-class Crossed:
+class RouteHop:
     """One pass of the datapath: in by port ``entry``, over bridges that patch ports join, out by port ``exit``.
 
     A frame that enters a tunnel leaves by the underlay's end, encapsulated. In the next pass it comes out of the
@@ -27,7 +27,7 @@ class Crossed:
     tunnel: str | None = None
 
 
-def route(topology: Topology, direction: Direction) -> tuple[Crossed, ...] | None:
+def route(topology: Topology, direction: Direction) -> tuple[RouteHop, ...] | None:
     """All passes of the datapath in their order; between two of them is a VNF, a veth pair or an underlay.
 
     None where the topology does not say it: a port that nothing crosses from, a tunnel whose other end is on no node,
@@ -52,8 +52,8 @@ class _Follower:
         self._rewritten = {port.name: port.eth_peer for port in topology.ports if port.vnf_mode is VnfMode.MAC}
         self._destination = topology.port(direction.tx).eth_peer or topology.port(direction.rx).mac
 
-    def route(self) -> tuple[Crossed, ...] | None:
-        crossed: list[Crossed] = []
+    def route(self) -> tuple[RouteHop, ...] | None:
+        crossed: list[RouteHop] = []
         entry: str | None = self._direction.tx
         while entry is not None and all(entry != one.entry for one in crossed):
             one = self._cross(entry)
@@ -66,7 +66,7 @@ class _Follower:
             entry = self._joined.get(one.exit)
         return None
 
-    def _cross(self, entry: str) -> Crossed | None:
+    def _cross(self, entry: str) -> RouteHop | None:
         bridges: list[str] = []
         at = entry
         if self._inside is not None:
@@ -81,16 +81,16 @@ class _Follower:
             if leaves in self._tunnelled:
                 return self._encapsulated(entry, bridges, leaves)
             if leaves not in self._patched:
-                return Crossed(entry, tuple(bridges), leaves)
+                return RouteHop(entry, tuple(bridges), leaves)
             at = self._patched[leaves]
 
-    def _encapsulated(self, entry: str, bridges: list[str], port: str) -> Crossed:
+    def _encapsulated(self, entry: str, bridges: list[str], port: str) -> RouteHop:
         """Out by the underlay's end on this node."""
         self._inside, overlay = self._tunnelled[port]
         nodes = node_of_bridge(self._topology)
         ends = link_ends(overlay.underlay)
         below = next(end for end in ends if nodes[end.bridge] == nodes[bridges[-1]])
-        return Crossed(entry, (*bridges, below.bridge), below.port, port)
+        return RouteHop(entry, (*bridges, below.bridge), below.port, port)
 
     def _leaves_by(self, bridge: str, entered: str) -> str | None:
         crossings = [crossing for crossing in self._topology.crossings if crossing.bridge == bridge]
@@ -155,7 +155,7 @@ def _underlays(topology: Topology, direction: Direction) -> Sequence[tuple[str, 
     return [(one.exit, links[one.exit], tag + _outer_bytes(topology, one)) for one in passes if one.exit in links]
 
 
-def _outer_bytes(topology: Topology, one: Crossed) -> int:
+def _outer_bytes(topology: Topology, one: RouteHop) -> int:
     """What an overlay adds to a frame: the same as to the underlay's packet, for its FCS is made anew.
 
     Outer Ethernet 14, IP, UDP and so on, inner frame without its FCS 4, outer FCS 4; of the packet, the inner Ethernet
@@ -259,7 +259,7 @@ def _received_by(port: str) -> str:
 
 def _crossings(
     topology: Topology, result: TrialResult, moved: Mapping[str, int]
-) -> Iterator[tuple[Crossed, int | None]]:
+) -> Iterator[tuple[RouteHop, int | None]]:
     """Each pass of frames through the datapath, and how many there were; None where nobody counts."""
     by_vnfs: Counter[str] = Counter()
     for vnf in result.vnfs:

@@ -149,17 +149,17 @@ def overlays(nodes: Sequence[Node], tunnels: Sequence[Tunnel], underlays: Sequen
         for other in tunnels[number + 1 :]:
             between = {at.get(tunnel.bridge, ""), at.get(other.bridge, "")}
             link = next((link for link in underlays if {at[link.bridge_a], at[link.bridge_b]} == between), None)
-            if link is not None and are_ends(tunnel, other):
+            if link is not None and join_same_nodes(tunnel, other):
                 found.append(Overlay(tunnel.bridge, tunnel.port, other.bridge, other.port, link))
     return found
 
 
-def are_ends(one: Tunnel, other: Tunnel) -> bool:
+def join_same_nodes(one: Tunnel, other: Tunnel) -> bool:
     """True where what one sends is what the other takes."""
-    return (one.kind, one.key, one.keys) == (other.kind, other.key, other.keys) and face_each_other(one, other)
+    return (one.kind, one.key, one.keys) == (other.kind, other.key, other.keys) and are_tunnel_peers(one, other)
 
 
-def face_each_other(one: Tunnel, other: Tunnel) -> bool:
+def are_tunnel_peers(one: Tunnel, other: Tunnel) -> bool:
     """True where each has the other's local address as its remote one."""
     addresses = [ipaddress.ip_address(text) for text in (one.local, one.remote, other.remote, other.local)]
     return addresses[:2] == addresses[2:]
@@ -167,7 +167,7 @@ def face_each_other(one: Tunnel, other: Tunnel) -> bool:
 
 def facing(tunnel: Tunnel, tunnels: Sequence[Tunnel]) -> Iterator[Tunnel]:
     """Tunnels between the same two addresses, from the other side."""
-    return (other for other in tunnels if other is not tunnel and face_each_other(tunnel, other))
+    return (other for other in tunnels if other is not tunnel and are_tunnel_peers(tunnel, other))
 
 
 # Paths over linked bridges.

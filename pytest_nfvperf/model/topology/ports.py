@@ -58,7 +58,7 @@ class PortRole(StrEnum):
     """What the generator does on a port.
 
     HOST: behind an endpoint, for a namespace that shares its ring. UPLINK: nothing; the port is an underlay's end, and
-    its owner is the node at the other end (``topology.standing_on``).
+    its owner is the node at the other end (``topology.node_topology``).
     """
 
     ENDPOINT = "endpoint"

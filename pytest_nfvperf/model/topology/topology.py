@@ -147,7 +147,7 @@ def node_of_bridge(topology: Topology) -> dict[str, str]:
     return {bridge: node.name for node in topology.nodes for bridge in node.bridges}
 
 
-def standing_on(topology: Topology, name: str) -> Topology:
+def node_topology(topology: Topology, name: str) -> Topology:
     """The part of a topology on one node, as a topology of its own.
 
     Ends of underlays become ports: uplinks. There are no directions, because frames come from other nodes.

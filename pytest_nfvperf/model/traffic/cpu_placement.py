@@ -110,7 +110,7 @@ class Bands:
 
 
 @dataclass(frozen=True, slots=True)
-class BandsSeen:
+class ObservedBands:
     """In which bands the trials of a run were. Those during which the host moved a CPU are in neither.
 
     Attributes:
@@ -130,14 +130,14 @@ class BandsSeen:
         return self.near_trials + self.far_trials + self.moved_trials
 
 
-def bands_seen(placed: Iterable[Placed]) -> BandsSeen | None:
+def observed_bands(placed: Iterable[Placed]) -> ObservedBands | None:
     """The bands of a run's trials; None if no distance was measured. On a machine of one band all trials are near."""
     known = [one for one in placed if one.trips_ns]
     if not known:
         return None
     near, far = ([one for one in known if one.far is wanted and not one.moved] for wanted in (False, True))
     near_trips, far_trips = ([trip for one in band for trip in one.trips_ns] for band in (near, far))
-    return BandsSeen(
+    return ObservedBands(
         near_trials=len(near),
         far_trials=len(far),
         moved_trials=len(known) - len(near) - len(far),

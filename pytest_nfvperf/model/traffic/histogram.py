@@ -72,7 +72,7 @@ _RUNGS = (
 )
 
 
-def summarised(histogram: Histogram) -> Histogram:
+def compact_histogram(histogram: Histogram) -> Histogram:
     """The same number of values in two dozen buckets: those percentiles that people look at stay exact.
 
     Min and max stay exact, too. What lies between two of these percentiles is put into the upper one.
@@ -90,7 +90,7 @@ def summarised(histogram: Histogram) -> Histogram:
     return replace(histogram, counts=tuple(kept))
 
 
-def thinned(histogram: Histogram, significant_digits: int = 2) -> Histogram:
+def coarse_histogram(histogram: Histogram, significant_digits: int = 2) -> Histogram:
     """The same counts in the coarser buckets of ``significant_digits``; min and max stay exact.
 
     Counts are rising and sparse, so a run's evidence stays a size that people can open; the exact
@@ -129,7 +129,7 @@ class IntervalLatency:
 
 
 @dataclass(frozen=True, slots=True)
-class SoFar:
+class TrialProgress:
     """One direction's counts since the trial's start; names as in DirectionCounts.
 
     ``highest_seq``: of the frames received, + 1. Below it, ``highest_seq - received`` frames are missing.
@@ -163,6 +163,6 @@ class IntervalCounts:
     """
 
     at_ns: int
-    directions: tuple[SoFar, ...]
+    directions: tuple[TrialProgress, ...]
     absent_ns: int
     longest_poll_gap_ns: int

@@ -20,7 +20,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.windows import Undisturbed, Windows, running, undisturbed
+from pytest_nfvperf.model.traffic.windows import SelectedWindows, Windows, running, undisturbed
 
 SCHEDULED = "from the scheduled send time"
 _LATENCY_ORIGINS = {"trex": "from the actual send time (TRex knows no other)"}
@@ -335,14 +335,14 @@ class TrialResult:
         return self.lost / self.offered if self.offered else None
 
     @property
-    def undisturbed(self) -> Undisturbed | None:
+    def undisturbed(self) -> SelectedWindows | None:
         """What it offered and lost in undisturbed windows; None if it has no windows, or lasted for none."""
         if self.windows is None or not self.windows.within(self.due_s):
             return None
         return undisturbed(self.windows, self.due_s, self.lost)
 
     @property
-    def running(self) -> Undisturbed | None:
+    def running(self) -> SelectedWindows | None:
         """The same of the windows in which no CPU was taken away; None if they refute the load, or are too few.
 
         A load that the DUT sustains on shared cores it sustains on cores of its own, too. They refute the load if they
@@ -354,7 +354,7 @@ class TrialResult:
         return found if found.enough and (found.loss_ratio or 0.0) <= (self.spec.give_up_loss or 0.0) else None
 
     @property
-    def judged_windows(self) -> Undisturbed | None:
+    def judged_windows(self) -> SelectedWindows | None:
         """The windows by which it is judged: the undisturbed ones if they are enough, else ``running``.
 
         None: the whole trial is judged.

@@ -407,7 +407,7 @@ class NearCosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Undisturbed:
+class SelectedWindows:
     """Windows of a trial, picked by what the machine did in them: the undisturbed ones, if nothing else is said.
 
     Attributes:
@@ -468,7 +468,7 @@ class Disturbance:
     received_fps: float
 
 
-def undisturbed(windows: Windows, duration_s: float, lost: int) -> Undisturbed:
+def undisturbed(windows: Windows, duration_s: float, lost: int) -> SelectedWindows:
     """What was offered and lost in the undisturbed windows.
 
     Args:
@@ -479,20 +479,20 @@ def undisturbed(windows: Windows, duration_s: float, lost: int) -> Undisturbed:
     return _picked(windows, duration_s, lost, windows.states(duration_s))
 
 
-def running(windows: Windows, duration_s: float, lost: int) -> Undisturbed:
+def running(windows: Windows, duration_s: float, lost: int) -> SelectedWindows:
     """The same of all windows in which no CPU was taken away, nor in those before and after."""
     taken = [State.ABSENT if state in TAKEN_AWAY else State.ALONE for state in windows.states(duration_s)]
     return _picked(windows, duration_s, lost, taken)
 
 
-def _picked(windows: Windows, duration_s: float, lost: int, states: Sequence[State]) -> Undisturbed:
+def _picked(windows: Windows, duration_s: float, lost: int, states: Sequence[State]) -> SelectedWindows:
     picked = [at for at, state in enumerate(reaching(states)) if state is State.ALONE]
     losses = lost_by_window(windows, duration_s, lost)
     offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in picked)
     skipped = sum(thread.skipped[at] for thread in windows.threads for at in picked)
     own = [losses[at] for at in picked]
     lossy = sum(each > 0 for each in own)
-    return Undisturbed(len(own), len(losses), offered + skipped, offered, sum(own), lossy)
+    return SelectedWindows(len(own), len(losses), offered + skipped, offered, sum(own), lossy)
 
 
 def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOST_LISTED) -> tuple[Disturbance, ...]:

@@ -275,7 +275,7 @@ class EmbeddedGenerator:
             for one in answer["distances"]
         )
 
-    def draw_near(self, cpu: int, other: int) -> None:
+    def move_cpus_closer(self, cpu: int, other: int) -> None:
         """Have the two CPUs wake one another for a tenth of a second."""
         exchange_wakeups(cpu, other)
 

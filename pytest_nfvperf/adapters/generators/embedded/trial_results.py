@@ -17,7 +17,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import EngineLink
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, SoFar
+from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.trial import (
     Arrivals,
     Direction,
@@ -36,8 +36,8 @@ from pytest_nfvperf.model.traffic.windows import (
     LATEST_NS,
     LONGEST_WAIT_NS,
     MOST_ABSENT,
+    SelectedWindows,
     ThreadWindows,
-    Undisturbed,
     Windows,
     WitnessWindows,
     full_speed,
@@ -153,7 +153,7 @@ def judge(
     attached: Mapping[str, GeneratorPort],
     health: RigHealth,
     policy: ValidityPolicy,
-    dated: Undisturbed | None = None,
+    dated: SelectedWindows | None = None,
 ) -> tuple[InvalidReason, ...]:
     """All reasons, in the order of the directions. ``dated``: undisturbed windows, where they are enough."""
     reasons: list[InvalidReason] = []
@@ -211,7 +211,7 @@ def _remedy(cpus: Sequence[int]) -> str:
     )
 
 
-def _skipped_undisturbed(dated: Undisturbed) -> Iterator[InvalidReason]:
+def _skipped_undisturbed(dated: SelectedWindows) -> Iterator[InvalidReason]:
     """A load that the undisturbed generator does not sustain is too high for it.
 
     If the DUT lost more than the generator skipped, the load is too high for the DUT in any case.
@@ -435,9 +435,9 @@ def interval_counts(data: Mapping[str, Any]) -> IntervalCounts:
     )
 
 
-def _so_far(stream: Mapping[str, Any]) -> SoFar:
+def _so_far(stream: Mapping[str, Any]) -> TrialProgress:
     latency = stream.get("latency")
-    return SoFar(
+    return TrialProgress(
         **{name: stream[name] for name in _INTERVAL_COUNTS},
         latency=IntervalLatency(**latency) if latency is not None else None,
     )

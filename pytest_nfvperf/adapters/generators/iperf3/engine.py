@@ -33,11 +33,11 @@ from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
+    StreamDirectionCounts,
     StreamEvidence,
     StreamResult,
     StreamSpec,
     Way,
-    WayCounts,
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, StreamsSpec
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
@@ -64,7 +64,7 @@ def sides(spec: StreamSpec, client: Report, server: Report) -> list[Sides]:
     return [both[way] for way in spec.directions]
 
 
-def count_way(spec: StreamSpec, pair: Sides) -> WayCounts | None:
+def count_way(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts | None:
     """Counts of one direction in the measured time; None when the receiver's report ends before it."""
     streams: list[StreamCounts] = []
     spans: list[tuple[StreamPart, ...]] = []
@@ -88,7 +88,7 @@ def count_way(spec: StreamSpec, pair: Sides) -> WayCounts | None:
     if len(streams) != spec.streams:
         return None
     sender_ns = _mean_ns(sent_spans) if len(sent_spans) == len(spans) else None
-    return WayCounts(pair.way, _mean_ns(spans), tuple(streams), sender_ns)
+    return StreamDirectionCounts(pair.way, _mean_ns(spans), tuple(streams), sender_ns)
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
@@ -130,7 +130,7 @@ def process_reasons(ended: Mapping[str, Ended]) -> Iterator[InvalidReason]:
             yield InvalidReason(Reason.GENERATOR_DIED, f"the iperf3 {role} {one.error}")
 
 
-def time_reasons(spec: StreamSpec, ways: Sequence[WayCounts]) -> Iterator[InvalidReason]:
+def time_reasons(spec: StreamSpec, ways: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
     """A measured time other than requested: the machine, or the VM, paused."""
     allowed_s = max(_STRETCH_S, _STRETCH_RATIO * spec.duration_s)
     for way in ways:
@@ -148,7 +148,7 @@ def counter_reasons(evidence: Sequence[StreamEvidence]) -> Iterator[InvalidReaso
             yield InvalidReason(Reason.COUNTER_WENT_BACK, f"{one.source}: {', '.join(back)}")
 
 
-def account_reasons(pairs: Sequence[Sides], ways: Sequence[WayCounts]) -> Iterator[InvalidReason]:
+def account_reasons(pairs: Sequence[Sides], ways: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
     """Intervals that lack more of the total than would go unnoticed in the measured time."""
     for pair, way in zip(pairs, ways, strict=False):
         hidden = sum(abs(unaccounted(pair.receiver, key)) for key in pair.receiver.keys(sender=False))

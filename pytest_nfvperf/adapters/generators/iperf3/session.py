@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports, listens
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
@@ -354,7 +354,7 @@ class Iperf3Session:
 
     def _free_port(self, tried: set[int]) -> int:
         namespace, ports = self._job.server.namespace, self._job.ports
-        taken = inside_named(namespace, listening_ports) | tried
+        taken = inside_netns(namespace, listening_ports) | tried
         for port in ports:
             if port not in taken:
                 return port

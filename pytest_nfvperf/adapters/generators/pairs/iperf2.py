@@ -21,7 +21,7 @@ from functools import partial
 
 from pytest_nfvperf.adapters.generators.end_counters import read_end
 from pytest_nfvperf.adapters.generators.pairs.program_pair import GivesUp, ProgramPair
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
@@ -224,7 +224,7 @@ def listening(end: StreamEnd, cpus: tuple[int, ...] = ()) -> Iterator[Listener]:
     Raises:
         GeneratorError: the end's namespace has no such address.
     """
-    with inside_named(end.namespace, partial(_listening_socket, end)) as made:
+    with inside_netns(end.namespace, partial(_listening_socket, end)) as made:
         listener = Listener(made, cpus)
         listener.start()
         try:

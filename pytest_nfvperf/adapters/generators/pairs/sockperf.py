@@ -13,12 +13,12 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
 from pytest_nfvperf.adapters.generators.pairs.program_pair import ProgramPair
-from pytest_nfvperf.adapters.net.threads import inside_named
+from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import GeneratorError, UnavailableError
 from pytest_nfvperf.model.measure.streams import RequestResult, RequestSpec
-from pytest_nfvperf.model.traffic.histogram import Histogram, thinned
+from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.ports.streams import StreamEnd
 
 PROGRAM = "sockperf"
@@ -47,7 +47,7 @@ class SockperfEngine:
             address = ["-i", server.address, "-p", str(port), "--tcp"]
             serving = run.start("server", ["server", *address], spec.server_cpus)
             wait_until(
-                lambda: not serving.running() or port in inside_named(server.namespace, listening_ports),
+                lambda: not serving.running() or port in inside_netns(server.namespace, listening_ports),
                 f"the sockperf server to listen on port {port} in namespace {server.namespace}",
                 _LISTEN_DEADLINE_S,
                 interval_s=0.005,
@@ -70,7 +70,7 @@ class SockperfEngine:
 
 
 def _free_port(server: StreamEnd) -> int:
-    taken = inside_named(server.namespace, listening_ports)
+    taken = inside_netns(server.namespace, listening_ports)
     port = next((port for port in _PORTS if port not in taken), None)
     if port is None:
         raise GeneratorError(f"no port of {_PORTS[0]}..{_PORTS[-1]} is free in namespace {server.namespace}")
@@ -108,7 +108,7 @@ def read_log(path: Path) -> tuple[Histogram, int, int]:
     counts = Counter(answered)
     exact = Histogram(tuple(sorted(counts.items())), min(counts, default=0), max(counts, default=0), _EXACT_DIGITS)
     sent = [tx for tx, _ in messages]
-    return thinned(exact, _KEPT_DIGITS), len(messages) - len(answered), max(sent) - min(sent)
+    return coarse_histogram(exact, _KEPT_DIGITS), len(messages) - len(answered), max(sent) - min(sent)
 
 
 def _messages(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
