@@ -18,7 +18,7 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 73_500, 337, 49
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 70_100, 329, 44
 """What was reached. Lower them with each change that leaves less: 66,000 lines, 330 files and 40 folders are wanted."""
 
 

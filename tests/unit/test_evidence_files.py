@@ -130,7 +130,7 @@ def test_a_file_of_version_1_is_read_as_its_version_2_form() -> None:
 
     assert old.tests == {name: replace(test, file="version-1.jsonl") for name, test in new.tests.items()}
     (test,) = old.tests.values()
-    assert test.data.parameters == {"ways": "both", "disturbed": "no"}, "names of the user's are not ours to change"
+    assert test.data.parameters == {"ways": "both", "spoiled": "no"}, "names of the user's are not ours to change"
     (soak,), (outcome,), (stream,) = (records.values() for records in (test.soaks, test.outcomes, test.streams))
     assert (soak.soak.disturbed_count, soak.soak.disturbed[0].start_s) == (1, 20.0)
     assert outcome.goals[0].disturbed == "the rig let nothing be confirmed at 5.00 Mpps"
