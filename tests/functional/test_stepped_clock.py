@@ -17,28 +17,29 @@ pytestmark = needs_root
 CONNECTS = """
 import os, sys, threading, time
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.pairs import iperf2 as engine
+from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.pairs.program_pair import PairRun
 from pytest_nfvperf.model.measure.streams import ConnectSpec
 from tests.functional.stream_support import pair
 from tests.stepped_clock import FILE, step
 
-true, tries = engine.Iperf2Engine._client, []
+true, tries = PairRun.wait_client, []
 
-def client(spec, *arguments):
-    tries.append(spec)
+def wait_client(run, *arguments):
+    tries.append(run)
     if len(tries) > int(sys.argv[2]):
-        return true(spec, *arguments)
+        return true(run, *arguments)
     clock = threading.Timer(0.3, step, (Path(os.environ[FILE]), int(sys.argv[1]) * len(tries)))
     clock.start()
     try:
-        return true(spec, *arguments)
+        return true(run, *arguments)
     finally:
         clock.join()  # on a busy machine it may come late, but it comes within this try
 
-engine.Iperf2Engine._client = staticmethod(client)
+PairRun.wait_client = wait_client
 with pair() as joined:
     before = time.time()
-    found = engine.Iperf2Engine(joined.journal).run(ConnectSpec(duration_s=1), joined.client, joined.server)
+    found = Iperf2Engine(joined.journal).run(ConnectSpec(duration_s=1), joined.client, joined.server)
     assert abs(time.time() - before) > 3000, "the clock was not set"
     print(len(tries), found.times.max_ns < 1e9, 0 < found.mean_ns < 1e9)
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy  # noqa: F401 - loads once a process: pytester forgets what was first imported within a run of its own
 import pytest
 from user_project import make_project
 

@@ -100,7 +100,7 @@ PAGE = {
         f"the report cannot be written: {NOT_PERMITTED}*; then: nfvperf report *",
     ),
     "its renderer": (
-        "breaks('adapters.report.html', '_rendered')",
+        "breaks('adapters.report.html', '_suite_pages')",
         f"the report cannot be written: {BROKEN}; then: nfvperf report *",
     ),
     "charts' folder": (
