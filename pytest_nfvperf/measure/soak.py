@@ -270,8 +270,7 @@ class Soaker:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
             watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
-            # If the DUT itself lost frames, no lower load may hide that.
-            disturbed = soak.disturbed_ratio > MOST_DISTURBED and not soak.lossy_count
+            disturbed = _disturbed_by_rig(soak)
             in_vain = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
             if not (watched.given_up or in_vain):
                 break
@@ -429,3 +428,8 @@ def _line(watched: _Watched) -> str:
         up = sum(table.column(name)[last] == 1 for name in sessions)
         parts.append(f"{up} of {len(sessions)} sessions up")
     return " · ".join(parts)
+
+
+def _disturbed_by_rig(soak: Soak) -> bool:
+    """Whether the soak is inconclusive at this load. If the DUT itself lost frames, no lower load may hide that."""
+    return soak.disturbed_ratio > MOST_DISTURBED and not soak.lossy_count
