@@ -200,7 +200,7 @@ def judged_dated(dated: SelectedWindows, **counts: Any) -> list[Reason]:
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
     count, health = dataclasses.replace(GOOD, **counts), RigHealth(longest_poll_gap_ns=100_000_000)
     facts = dataclasses.replace(FACTS, highest_seq=count.sent)
-    judged = judge([count], [facts], ports, attached, health, ValidityPolicy().of(spec, dated=True), dated)
+    judged = judge([count], [facts], ports, attached, health, ValidityPolicy().of(spec, by_windows=True), dated)
     return [reason.code for reason in judged]
 
 

@@ -85,7 +85,11 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
     goals = [goal for goal in (outcome.goals if outcome else ()) if goal.load_fps is not None]
     scale = None
     if any(one.levels for one in series):
-        counted = "lost frames, undisturbed windows" if any(t.dated is not None for _, t in trials) else "lost frames"
+        counted = (
+            "lost frames, undisturbed windows"
+            if any(t.judged_windows is not None for _, t in trials)
+            else "lost frames"
+        )
         scale = Scale(counted, [colour for _, _, colour in _LOSSES[1:]])
     panel = Panel(
         "Every trial",

@@ -203,12 +203,12 @@ def trial_line(trial: TrialData) -> str:
 
 def disturbed_words(trial: TrialData) -> str:
     """`` in the undisturbed 62 % of it; 702,113 more in the rest``; nothing where all of it counts."""
-    if trial.dated is None:
+    if trial.judged_windows is None:
         return ""
-    share, more = trial.dated.windows / trial.dated.of, trial.result.lost - trial.own_lost
+    share, more = trial.judged_windows.windows / trial.judged_windows.of, trial.result.lost - trial.own_lost
     which = (
         f"undisturbed {share:.0%} of it"
-        if trial.dated is trial.undisturbed
+        if trial.judged_windows is trial.undisturbed
         else f"{share:.0%} of it in which all CPUs ran"
     )
     return f" in the {which}; {format_count(more, '')} more in the rest"

@@ -43,7 +43,6 @@ learns from all versions by how much equal builds differ, so it needs no second 
 INSTRUCTIONS_ERROR = 0.0003
 """Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
 
-_SCHEMA = 1
 _END_S = 90.0
 """A run that is asked to end takes its testbed down and writes its report."""
 

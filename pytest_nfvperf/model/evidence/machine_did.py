@@ -10,13 +10,11 @@ from enum import StrEnum
 from pytest_nfvperf.model.display import format_count, format_ns
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands, Placed, observed_bands
+from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import State, disturbances
 
 QUIET_SHARE = 0.9
 """Of the trials that must be near, and of the windows that must be undisturbed, on a quiet rig."""
-
-LEAST_SHARE = 0.1
-"""Of the windows that must be undisturbed for figures to be trusted: what a single trial needs to speak, too."""
 
 
 class Grade(StrEnum):
@@ -54,7 +52,8 @@ class MachineDid:
         near = self.bands is None or self.bands.near_trials >= QUIET_SHARE * self.bands.trials
         if near and self.windows >= QUIET_SHARE * self.of:
             return Grade.QUIET
-        return Grade.UNTRUSTED if self.windows < LEAST_SHARE * self.of else Grade.DISTURBED
+        # Figures of a run need the share of undisturbed windows that a single trial needs to be judged.
+        return Grade.UNTRUSTED if self.windows < POLICY.undisturbed_to_judge * self.of else Grade.DISTURBED
 
     @property
     def quiet(self) -> bool:

@@ -139,31 +139,31 @@ class TrialData:
     running: SelectedWindows | None = None
 
     @property
-    def dated(self) -> SelectedWindows | None:
+    def judged_windows(self) -> SelectedWindows | None:
         """What was offered and lost in the windows that speak for the DUT; None where all of the trial does."""
         return self.undisturbed if self.undisturbed is not None and self.undisturbed.enough else self.running
 
     @property
     def own_lost(self) -> int:
         """Frames that the DUT itself lost: in undisturbed windows, or in the whole trial."""
-        return self.result.lost if self.dated is None else self.dated.lost
+        return (self.judged_windows or self.result).lost
 
     @property
     def own_offered(self) -> int:
-        return self.result.offered if self.dated is None else self.dated.offered
+        return (self.judged_windows or self.result).offered
 
     @property
     def offered_load_fps(self) -> float:
         """The load that the DUT was asked to take in them, frames/s per direction."""
         load_fps = self.result.spec.load_fps
-        if self.dated is not None:
-            return load_fps * (1 - self.dated.skipped_ratio)
+        if self.judged_windows is not None:
+            return load_fps * (1 - self.judged_windows.skipped_ratio)
         return load_fps * self.result.offered / self.result.intended if self.result.intended else 0.0
 
     @property
     def own_loss_ratio(self) -> float | None:
         """The DUT's own loss ratio, which searches are judged by; None when nothing was offered."""
-        return self.result.loss_ratio if self.dated is None else self.dated.loss_ratio
+        return (self.judged_windows or self.result).loss_ratio
 
 
 @dataclass(frozen=True, slots=True)

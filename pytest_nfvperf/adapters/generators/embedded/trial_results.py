@@ -103,7 +103,7 @@ class ValidityPolicy:
         max_foreign_frames: frames of earlier trials, misdirected or unknown ones, per trial.
         may_fall_behind: the load should exceed what the generator sends: windows show whether it was the limit.
         undated: there are windows, and too few undisturbed ones. A loss is inconclusive then, which the search learns
-            (TrialResult.says_nothing): a generator that also fell behind, in a shared core, makes it no worse.
+            (TrialResult.doubt): a generator that also fell behind, in a shared core, makes it no worse.
         cpus: of the generator's polling threads, which the reasons name; empty if unknown.
     """
 
@@ -116,9 +116,9 @@ class ValidityPolicy:
     undated: bool = False
     cpus: tuple[int, ...] = ()
 
-    def of(self, spec: TrialSpec, *, dated: bool = False) -> ValidityPolicy:
-        """The policy for one trial. ``dated``: only its undisturbed windows are judged, and they are enough."""
-        windowed = dated or (spec.saturating and spec.window_s is not None)
+    def of(self, spec: TrialSpec, *, by_windows: bool = False) -> ValidityPolicy:
+        """The policy for one trial. ``by_windows``: only its undisturbed windows are judged, and they are enough."""
+        windowed = by_windows or (spec.saturating and spec.window_s is not None)
         if not (windowed or spec.saturating):
             return replace(self, undated=spec.window_s is not None)
         allowed = max(self.max_skipped_ratio, self.max_skipped_windowed if windowed else self.max_skipped_saturating)
@@ -153,19 +153,19 @@ def judge(
     attached: Mapping[str, GeneratorPort],
     health: RigHealth,
     policy: ValidityPolicy,
-    dated: SelectedWindows | None = None,
+    judged_windows: SelectedWindows | None = None,
 ) -> tuple[InvalidReason, ...]:
-    """All reasons, in the order of the directions. ``dated``: undisturbed windows, where they are enough."""
+    """All reasons, in the order of the directions. ``judged_windows``: undisturbed windows, where they are enough."""
     reasons: list[InvalidReason] = []
     if policy.undated and any(count.lost > 0 for count in counts):
         policy = replace(policy, may_fall_behind=True)
     for count, fact in zip(counts, facts, strict=True):
         reasons += _skipped(count, fact, policy)
         reasons += _miscounted(count, fact)
-        if dated is None:
+        if judged_windows is None:
             reasons += _late_poll(count, ports[count.direction.rx], attached, health)
-    if dated is not None:
-        reasons += _skipped_undisturbed(dated)
+    if judged_windows is not None:
+        reasons += _skipped_undisturbed(judged_windows)
     for name, port in ports.items():
         if foreign_frames(port.foreign) > policy.max_foreign_frames:
             kinds = ", ".join(f"{frames} {kind}" for kind, frames in port.foreign.items() if frames)
@@ -211,13 +211,14 @@ def _remedy(cpus: Sequence[int]) -> str:
     )
 
 
-def _skipped_undisturbed(dated: SelectedWindows) -> Iterator[InvalidReason]:
+def _skipped_undisturbed(judged_windows: SelectedWindows) -> Iterator[InvalidReason]:
     """A load that the undisturbed generator does not sustain is too high for it.
 
     If the DUT lost more than the generator skipped, the load is too high for the DUT in any case.
     """
-    if dated.skipped_ratio > MOST_SKIPPED_UNDISTURBED and dated.lost <= dated.due - dated.offered:
-        behind = _share(dated.due - dated.offered, dated.due)
+    skipped = judged_windows.due - judged_windows.offered
+    if judged_windows.skipped_ratio > MOST_SKIPPED_UNDISTURBED and judged_windows.lost <= skipped:
+        behind = _share(skipped, judged_windows.due)
         limit = f"limit {MOST_SKIPPED_UNDISTURBED:.2%}"
         yield InvalidReason(
             Reason.FELL_BEHIND, f"in undisturbed windows {behind} were due faster than it could send, {limit}"
@@ -293,8 +294,10 @@ def trial_result(
         given_up=answer.get("given_up", False),
         windows=windows,
     )
-    dated = None if spec.saturating else result.judged_windows
-    reasons = judge(counts, facts, ports, attached, health, policy.of(spec, dated=dated is not None), dated)
+    judged_windows = None if spec.saturating else result.judged_windows
+    reasons = judge(
+        counts, facts, ports, attached, health, policy.of(spec, by_windows=judged_windows is not None), judged_windows
+    )
     return replace(result, invalid=(*also_invalid, *reasons))
 
 
