@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pytest_nfvperf.measure.alternation import BlockReadings
 from pytest_nfvperf.measure.figures import Figure, Subject
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
@@ -84,7 +85,7 @@ class GuardedStudy(Study):
         *outcomes, _ = super()._rebuilt(Work(work.per, doubled, (*work.figures, work.figures[0]), work.clock))
         return tuple(outcomes)
 
-    def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
+    def _outcomes(self, work: Work, found: BlockReadings) -> tuple[Outcome, ...]:
         outcomes = super()._outcomes(work, found)
         if outcomes[-1].label[work.per].endswith(AGAIN):
             self.floors = {each.metric: Floor(each.low or None, each.high) for each in outcomes[-1].relatives}

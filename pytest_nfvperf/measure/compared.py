@@ -1,23 +1,44 @@
-"""The readings of a comparison as fields of each subject's Outcome: samples, ratios, slopes and notes."""
+"""What a comparison found, as fields of each subject's Outcome: samples, ratios, slopes and notes. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
-from pytest_nfvperf.measure.alternation import (
-    LOOK_CONFIDENCE,
-    Against,
-    Alternated,
-    Paired,
-    block_relative,
-    block_samples,
-    block_slope,
+from pytest_nfvperf.measure.alternation import BlockReadings, Pairs
+from pytest_nfvperf.measure.same_speed import (
+    AT_ITS_BEST,
+    PacedBlock,
+    block_ratio,
+    jackknife,
+    paired_ratio,
+    ratios_by_block,
+    separable_rigs,
+    speed_estimate,
+    speed_ratio,
 )
 from pytest_nfvperf.model.measure.cpu_account import LOWER_BOUNDS, UPPER_BOUNDS
-from pytest_nfvperf.model.measure.outcome import Reading, bands_note, relative, slope
-from pytest_nfvperf.model.statistics import Relative, Samples, Slope
+from pytest_nfvperf.model.measure.outcome import (
+    FEWEST_FOR_A_SLOPE,
+    Reading,
+    bands_note,
+    bounded,
+    relative,
+    slope,
+)
+from pytest_nfvperf.model.statistics import (
+    TO_THE_LAST,
+    Pairing,
+    RatioEstimate,
+    Relative,
+    Samples,
+    Slope,
+    slope_estimate,
+)
+from pytest_nfvperf.model.traffic.windows import Paced
 
 Units = Mapping[str, str]
 """Base unit of each metric."""
@@ -25,173 +46,286 @@ Units = Mapping[str, str]
 FEWEST_UNDISTURBED = 5
 """Readings of a subject, in rounds: so many of two subjects bound a ratio at the confidence of a look."""
 
+MOST_LIMITED = 0.25
+"""Share of a subject's readings in turns that may be bounds only: a median does not feel so few."""
 
-def found_in_turns(per: str, values: Sequence[str], units: Units, found: Alternated) -> list[dict[str, Any]]:
-    """Fields of readings that alternated; behind the subjects comes a second build of the baseline.
+_DISTURBED = "the machine disturbed most readings from end to end"
 
-    Ratios are of windows at the same speed of the cores, to both builds of the baseline. Where a subject has too few
-    undisturbed readings, whole trials are compared: the rate is at least so much. ``per``: the label that the subjects
-    differ in; ``values``: of each subject, the baseline's first.
+
+def comparison_fields(per: str, values: Sequence[str], units: Units, found: BlockReadings) -> list[dict[str, Any]]:
+    """Make the fields of each subject's Outcome.
+
+    Where a subject has too few undisturbed readings, whole trials of all are compared: readings alternate, so
+    disturbances meet all alike, and ratios stand. A rate itself is then a lower bound. ``per``: the label that the
+    subjects differ in; ``values``: of each subject, the baseline's first.
     """
-    read = [found.readings(number) for number in range(len(values))]
-    disturbed = _disturbed(units, [[each for block in own for each in block] for own in read])
+    numbers = range(len(values))
+    read = [found.readings(number) for number in numbers]
+    disturbed = [metric for metric in units if any(_is_mostly_disturbed(metric, own) for own in read)]
     compared = [[[each.of_whole_trial(disturbed) for each in block] for block in own] for own in read]
     samples = [
-        [each for metric, unit in units.items() if (each := block_samples(metric, unit, own))] for own in compared
+        [each for metric, unit in units.items() if (each := _samples(metric, unit, own, paired=found.paired))]
+        for own in compared
     ]
-    pairs: list[Paired] = [found.pairs(0, number) for number in range(len(values))]
-    against = Against(((per, values[0]),), found.pairs(0, len(values)), tuple(found.dropped.most_common()))
-    baseline = {each.metric: each for each in samples[0]}
-    ratios = [
-        tuple(
-            ratio
-            for own in samples[number]
-            if own.metric in baseline
-            and (ratio := block_relative(own, baseline[own.metric], pairs[number], against, found.confidence))
-        )
-        for number in range(1, len(values))
+    slopes = _slopes(per, values, units, samples, found)
+    notes = (f"{_DISTURBED}: values are of whole trials",) if disturbed else ()
+    return [
+        {
+            "samples": tuple(_as_bound(each) if each.metric in disturbed else each for each in samples[number]),
+            "relatives": _relatives(samples, number, ((per, values[0]),), found) if number else (),
+            "slopes": slopes if number == numbers[-1] else (),
+            "notes": (*notes, *filter(None, map(bands_note, samples[number][:1]))),
+            "missing": _missing(samples[number], compared[number]),
+        }
+        for number in numbers
     ]
-    slopes = _block_slopes(per, values, units, samples, pairs, found)
-    readings = [[each for block in own for each in block] for own in compared]
-    return _of_whole_trials(disturbed, _fields(_as_bounds(disturbed, samples), [(), *ratios], slopes, readings))
 
 
-def found_in_rounds(
-    per: str, values: Sequence[str], units: Units, readings: Sequence[Sequence[Reading]]
-) -> list[dict[str, Any]]:
-    """Fields of readings in rounds, each on a topology built for it; ``readings`` by subject.
-
-    Where a subject has too few undisturbed readings, whole trials of all are compared: rounds alternate, so
-    disturbances meet all alike, and ratios stand. A rate itself is then a lower bound.
-    """
-    disturbed = _disturbed(units, readings)
-    compared = [[reading.of_whole_trial(disturbed) for reading in own] for own in readings]
-    samples = [_samples(units, own) for own in compared]
-    baseline = ((per, values[0]),)
-    ratios = [_relatives(own, samples[0], baseline) if number else () for number, own in enumerate(samples)]
-    slopes = _slopes(per, values, units, samples)
-    return _of_whole_trials(disturbed, _fields(_as_bounds(disturbed, samples), ratios, slopes, compared))
-
-
-_KEPT_WAITING = "the machine disturbed most readings from end to end"
-
-
-def _disturbed(units: Units, readings: Sequence[Sequence[Reading]]) -> list[str]:
-    """Metrics of which a subject has too few readings with undisturbed windows, and more whole trials that tell it."""
-    return [metric for metric in units if any(_mostly_disturbed(metric, own) for own in readings)]
-
-
-def _mostly_disturbed(metric: str, readings: Sequence[Reading]) -> bool:
-    told = sum(metric in reading.values for reading in readings)
-    return told < min(FEWEST_UNDISTURBED, sum(metric in reading.whole for reading in readings))
-
-
-def _as_bounds(disturbed: Sequence[str], samples: Sequence[Sequence[Samples]]) -> list[list[Samples]]:
-    return [[_as_bound(each) if each.metric in disturbed else each for each in own] for own in samples]
-
-
-def _as_bound(samples: Samples) -> Samples:
-    if samples.metric in LOWER_BOUNDS:
-        return replace(samples, at_least=samples.at_least or _KEPT_WAITING)
-    if samples.metric in UPPER_BOUNDS:
-        return replace(samples, at_most=samples.at_most or _KEPT_WAITING)
-    return samples
-
-
-def _of_whole_trials(disturbed: Sequence[str], found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    notes = (f"{_KEPT_WAITING}: what is told are whole trials",) if disturbed else ()
-    return [together({"notes": notes}, fields) for fields in found]
-
-
-def together(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def merge_fields(facts: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """Merge fields of a subject's Outcome, with the notes of both."""
     return {**facts, **found, "notes": (*facts.get("notes", ()), *found.get("notes", ()))}
 
 
-def _fields(
-    samples: Sequence[Sequence[Samples]],
-    ratios: Sequence[tuple[Relative, ...]],
-    slopes: tuple[Slope, ...],
-    readings: Sequence[Sequence[Reading]],
-) -> list[dict[str, Any]]:
-    last = len(samples) - 1
+def rig_is_the_limit(metric: str, blocks: Sequence[Sequence[Reading]]) -> bool:
+    """True where so many readings are bounds only that their median would be one."""
+    return bool(_limited([reading.at_least.get(metric, "") for block in blocks for reading in block]))
+
+
+def _is_mostly_disturbed(metric: str, blocks: Sequence[Sequence[Reading]]) -> bool:
+    """Too few readings have undisturbed windows, and more have a value of the whole trial."""
+    readings = [reading for block in blocks for reading in block]
+    undisturbed = sum(metric in reading.values for reading in readings)
+    return undisturbed < min(FEWEST_UNDISTURBED, sum(metric in reading.whole for reading in readings))
+
+
+def _as_bound(samples: Samples) -> Samples:
+    if samples.metric in LOWER_BOUNDS:
+        return replace(samples, at_least=samples.at_least or _DISTURBED)
+    if samples.metric in UPPER_BOUNDS:
+        return replace(samples, at_most=samples.at_most or _DISTURBED)
+    return samples
+
+
+def _missing(samples: Sequence[Samples], blocks: Sequence[Sequence[Reading]]) -> tuple[tuple[str, str], ...]:
+    """Metrics that none of a subject's readings has, each with the reason."""
+    measured = {each.metric for each in samples}
+    why = {metric: reason for block in blocks for reading in block for metric, reason in reading.missing.items()}
+    return tuple((metric, reason) for metric, reason in sorted(why.items()) if metric not in measured)
+
+
+def _samples(metric: str, unit: str, blocks: Sequence[Sequence[Reading]], *, paired: bool) -> Samples | None:
+    """One value a block: its reading in the middle, or the worst one of whole-or-not metrics; None without any."""
+    with_it = [[reading for reading in block if metric in reading.values] for block in blocks]
+    chosen = [_typical(metric, block) for block in with_it if block]
+    if not chosen:
+        return None
+    every = [reading for block in with_it for reading in block]
+    # A round is a value of its own: there one bound makes the samples a bound.
+    most_limited = MOST_LIMITED if paired else 0
+    return Samples(
+        metric,
+        unit,
+        tuple(reading.values[metric] for reading in chosen),
+        tuple(reading.evidence for reading in chosen),
+        _limited([reading.at_least.get(metric, "") for reading in every], most_limited),
+        _limited([reading.at_most.get(metric, "") for reading in every], most_limited),
+    )
+
+
+def _typical(metric: str, block: Sequence[Reading]) -> Reading:
+    if metric in TO_THE_LAST:
+        return max(block, key=lambda reading: abs(reading.values[metric] - 1))
+    middle = median(reading.values[metric] for reading in block)
+    return min(block, key=lambda reading: abs(reading.values[metric] - middle))
+
+
+def _limited(reasons: Sequence[str], most: float = MOST_LIMITED) -> str:
+    """The first reason, where more than this share of the readings have one."""
+    given = [reason for reason in reasons if reason]
+    return given[0] if len(given) > most * len(reasons) else ""
+
+
+# Ratios. Rounds are independent readings of either subject, so their ratio is that of Mann and Whitney: five rounds
+# bound it. Turns are pairs: where windows know how slow the cores were, a regression compares them at the same speed;
+# else one ratio a block makes that of Wilcoxon, which six blocks are the fewest to bound.
+
+
+def _relatives(
+    samples: Sequence[Sequence[Samples]], number: int, differing: tuple[tuple[str, str], ...], found: BlockReadings
+) -> tuple[Relative, ...]:
+    baseline = {each.metric: each for each in samples[0]}
+    both = [(own, baseline[own.metric]) for own in samples[number] if own.metric in baseline]
+    ratios = (
+        _paired_relative(own, base, found.pairs(number), differing, found)
+        if found.paired
+        else relative(own, base, differing, found.confidence)
+        for own, base in both
+    )
+    return tuple(ratio for ratio in ratios if ratio is not None)
+
+
+def _paired_relative(
+    own: Samples, baseline: Samples, pairs: Pairs, differing: tuple[tuple[str, str], ...], found: BlockReadings
+) -> Relative | None:
+    """The ratio of a subject to both builds of its baseline; None where no block has one.
+
+    Where the baseline differs from a second build of itself beyond the interval, the ratio's interval is widened by
+    that factor: what equal subjects show says nothing of unequal ones.
+    """
+    noise_pairs = found.noise_pairs
+    estimate = _estimate(own.metric, pairs, found.confidence, noise_pairs)
+    if estimate is None:
+        return None
+    ratio = bounded(estimate, own, baseline, differing)
+    noise = _estimate(own.metric, noise_pairs, found.confidence)
+    is_bounded = noise is not None and noise.low > 0 and noise.high < math.inf
+    pairing = Pairing(
+        sum(map(bool, pairs)),
+        sum(map(len, pairs)),
+        tuple(found.dropped.most_common()),
+        noise.low if noise and is_bounded else None,
+        noise.high if noise and is_bounded else None,
+        ratios=_ratios_for_pictures(own.metric, pairs, noise_pairs),
+        noise_ratios=_ratios_for_pictures(own.metric, noise_pairs),
+    )
+    wide = pairing.bias
+    return replace(ratio, low=ratio.low / wide, high=None if ratio.high is None else ratio.high * wide, pairing=pairing)
+
+
+def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs = ()) -> RatioEstimate | None:
+    """Subject over baseline; None where no block has a pair. ``noise_pairs``: as of ``_paced``."""
+    paced = _paced(metric, pairs, noise_pairs)
+    with_windows = [(baseline, own) for baseline, own in paced or () if own]
+    at_speed = speed_estimate(with_windows, confidence, _best(metric)) if with_windows else None
+    if at_speed is not None:
+        return at_speed
+    ratios = block_ratios(metric, pairs)
+    return paired_ratio(ratios, confidence) if ratios else None
+
+
+def _ratios_for_pictures(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> tuple[float, ...]:
+    """Of each block: at the same speed where readings know it, else the median of its pairs."""
+    paced = _paced(metric, pairs, noise_pairs)
+    return tuple(block_ratios(metric, pairs)) if paced is None else ratios_by_block(paced, _best(metric))
+
+
+def block_ratios(metric: str, pairs: Pairs) -> list[float]:
+    """Subject over baseline by whole trials, one a block that has a pair."""
+    values = ([(a.over_all(metric), b.over_all(metric)) for a, b in block] for block in pairs)
+    ratios = (block_ratio([(a, b) for a, b in block if a is not None and b is not None]) for block in values)
+    return [ratio for ratio in ratios if ratio is not None]
+
+
+def _paced(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> list[PacedBlock] | None:
+    """Windows of baseline and subject, of every block in order; None where readings do not know the cores' speed.
+
+    ``noise_pairs``: of the baseline with a second build of itself, whose windows are the baseline's, too: two builds of
+    it in each block make the ratio more exact.
+    """
+    if not any(metric in a.paced and metric in b.paced for block in pairs for a, b in block):
+        return None
+
+    def windows(readings: Sequence[Reading]) -> list[Paced]:
+        return [window for reading in readings for window in reading.paced.get(metric, ())]
+
+    copies = [windows([copy for _, copy in block]) for block in noise_pairs] or [[] for _ in pairs]
     return [
-        {
-            "samples": tuple(own),
-            "relatives": ratios[number],
-            "slopes": slopes if number == last else (),
-            "notes": tuple(filter(None, (bands_note(each) for each in own[:1]))),
-            "missing": _missing(own, readings[number]),
-        }
-        for number, own in enumerate(samples)
+        ([*windows([a for a, _ in block]), *copy], windows([b for _, b in block]))
+        for block, copy in zip(pairs, copies, strict=True)
     ]
 
 
-def _missing(samples: Sequence[Samples], readings: Sequence[Reading]) -> tuple[tuple[str, str], ...]:
-    """Metrics that none of a subject's readings could tell, each with the reason."""
-    told = {each.metric for each in samples}
-    why = {metric: reason for reading in readings for metric, reason in reading.missing.items()}
-    return tuple((metric, reason) for metric, reason in sorted(why.items()) if metric not in told)
+def _best(metric: str) -> float:
+    """The quantile at which a subject is at its best: whatever the machine takes makes rates smaller, times longer."""
+    return AT_ITS_BEST if metric in LOWER_BOUNDS else 1 - AT_ITS_BEST
 
 
-def _block_slopes(
-    per: str,
-    values: Sequence[str],
-    units: Units,
-    samples: Sequence[Sequence[Samples]],
-    pairs: Sequence[Paired],
-    read: Alternated,
+# Slopes over subjects that are counted, such as by their number of bridges.
+
+_Series = Sequence[tuple[float, int, Samples]]
+"""Count, number and samples of each subject that has a metric, the baseline first."""
+
+
+def _slopes(
+    per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]], found: BlockReadings
 ) -> tuple[Slope, ...]:
     if not all(value.isdigit() for value in values):
         return ()
-    found = []
-    itself = read.pairs(0, len(values))
+    slopes = []
     for metric in units:
         series = [
-            (float(value), each, pairs[number] if number else None)
+            (float(value), number, each)
             for number, (value, own) in enumerate(zip(values, samples, strict=True))
             for each in own
             if each.metric == metric
         ]
-        if series and series[0][2] is None:
-            found.append(block_slope(series, per, read.confidence, itself))
-    return tuple(each for each in found if each is not None)
+        if not found.paired:
+            slopes.append(slope([(count, own) for count, _, own in series], per, found.confidence))
+        elif series and series[0][1] == 0:
+            slopes.append(_paired_slope(series, per, found))
+    return tuple(each for each in slopes if each is not None)
 
 
-def _samples(units: Units, readings: Sequence[Reading]) -> tuple[Samples, ...]:
-    found = []
-    for metric, unit in units.items():
-        with_it = [reading for reading in readings if metric in reading.values]
-        if with_it:
-            low = next((reading.at_least[metric] for reading in with_it if reading.at_least.get(metric)), "")
-            high = next((reading.at_most[metric] for reading in with_it if reading.at_most.get(metric)), "")
-            values = tuple(reading.values[metric] for reading in with_it)
-            found.append(Samples(metric, unit, values, tuple(reading.evidence for reading in with_it), low, high))
-    return tuple(found)
+def _paired_slope(series: _Series, per: str, found: BlockReadings) -> Slope | None:
+    """The change for each one more, from the ratios of each block: what the machine did meanwhile is out of them."""
+    (first, _, baseline), *others = series
+    metric = baseline.metric
+    paced = [(count, _paced(metric, found.pairs(number), found.noise_pairs)) for count, number, _ in others]
+    if any(blocks is not None for _, blocks in paced):
+        bound = next((why for _, _, each in series if (why := each.at_least or each.at_most)), "")
+        with_windows = [(count, blocks) for count, blocks in paced if blocks]
+        return _paced_slope(first, with_windows, baseline, per, bound, found.confidence)
+    middle = baseline.median
+    points = [(first, replace(baseline, values=(middle,) * len(baseline.values)))]
+    for count, number, own in others:
+        values = tuple(ratio * middle for ratio in block_ratios(metric, found.pairs(number)))
+        if values:
+            points.append((count, replace(own, values=values)))
+    return slope(points, per, found.confidence)
 
 
-def _relatives(
-    own: Sequence[Samples], baseline: Sequence[Samples], differing: tuple[tuple[str, str], ...]
-) -> tuple[Relative, ...]:
-    by_metric = {samples.metric: samples for samples in baseline}
-    found = (
-        relative(samples, by_metric[samples.metric], differing, LOOK_CONFIDENCE)
-        for samples in own
-        if samples.metric in by_metric
+def _paced_slope(
+    first: float,
+    series: Sequence[tuple[float, Sequence[PacedBlock]]],
+    baseline: Samples,
+    per: str,
+    bound_reason: str,
+    confidence: float,
+) -> Slope | None:
+    """Theil-Sen slope of the ratios over the counts, its interval by leaving out blocks of all subjects.
+
+    ``first``: the baseline's count; ``series``: the others'.
+    """
+    if len(series) + 1 < FEWEST_FOR_A_SLOPE:
+        return None
+    best = _best(baseline.metric)
+    on_rigs = [(count, blocks, separable_rigs(blocks)) for count, blocks in series]
+
+    def share_slope(chosen: Sequence[int]) -> float | None:
+        counts, ratios = [first], [1.0]
+        for count, blocks, rigs in on_rigs:
+            ratio = speed_ratio([blocks[at] for at in chosen], rigs, best)
+            if ratio is None:
+                return None
+            counts.append(count)
+            ratios.append(ratio)
+        return slope_estimate(counts, ratios).slope
+
+    # All subjects were read in the same blocks.
+    estimate = jackknife(share_slope, len(series[0][1]), confidence)
+    if estimate is None:
+        return None
+    share, reach = estimate
+    return Slope(
+        metric=baseline.metric,
+        unit=baseline.unit,
+        per=per,
+        value=share * baseline.median,
+        low=(share - reach) * baseline.median,
+        high=(share + reach) * baseline.median,
+        share=share,
+        share_low=share - reach,
+        share_high=share + reach,
+        confidence=confidence,
+        bound_reason=bound_reason,
     )
-    return tuple(ratio for ratio in found if ratio is not None)
-
-
-def _slopes(per: str, values: Sequence[str], units: Units, samples: Sequence[Sequence[Samples]]) -> tuple[Slope, ...]:
-    if not all(value.isdigit() for value in values):
-        return ()
-    found = []
-    for metric in units:
-        series = [
-            (float(value), each)
-            for value, own in zip(values, samples, strict=True)
-            for each in own
-            if each.metric == metric
-        ]
-        found.append(slope(series, per, LOOK_CONFIDENCE))
-    return tuple(each for each in found if each is not None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard, Unpack
+from typing import TypeGuard, Unpack
 
-from pytest_nfvperf.measure.alternation import Alternated, Blocks, Rounds, alternated, interleaved, rig_is_the_limit
+from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
 from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, TRAFFIC, check_sendable
-from pytest_nfvperf.measure.compared import found_in_rounds, found_in_turns, together
+from pytest_nfvperf.measure.compared import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.figures import ConcludingFigure, Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
@@ -93,9 +93,8 @@ class Work:
 
 # Studies: one figure on several subjects, measured in one test.
 #
-# Readings alternate in short turns where all subjects can be deployed at once (measure/alternation.py), else in
-# rounds of fresh builds (measure/alternation.py). Either way what differs from build to build, such as memory
-# layout, is within the samples.
+# Readings alternate in short turns where all subjects can be deployed at once, else in rounds of fresh builds
+# (measure/alternation.py). Either way what differs from build to build, such as memory layout, is within the samples.
 
 Decided = Callable[[Outcome], bool]
 """True when more repeats would not change what the SLA makes of an outcome."""
@@ -294,29 +293,26 @@ class Study:
         return made
 
     def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
-        subjects = work.subjects
+        """Measure in rounds: every reading has a build of its own."""
 
-        def read(number: int, round_number: int, left: int) -> Reading:
-            subject, figure = subjects[number], work.figures[number]
+        def take(number: int, block: int, left: int) -> Reading:
+            subject, figure = work.subjects[number], work.figures[number]
             with self._noting(work.collected[number]):
-                live = self._deploy(subject.topology, subject.dut, quiet=round_number > 0)
+                live = self._deploy(subject.topology, subject.dut, quiet=block > 0)
                 work.collected[number].about(figure.labels(live), live)
                 reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
                 self._note_share(live, work.collected[number])
                 return reading
 
-        def outcomes(readings: Sequence[Sequence[Reading]]) -> tuple[Outcome, ...]:
-            return self._outcomes(work, found_in_rounds(work.per, work.values, work.units, readings))
-
-        return outcomes(
-            interleaved(
-                len(subjects),
-                read,
-                Rounds(self.profile.comparison_repeats, self.profile.comparison_budget_s),
-                enough=lambda so_far: all(self._decided(outcome) for outcome in outcomes(so_far)),
-                elapsed_s=work.elapsed_s,
-            )
+        found = read_blocks(
+            len(work.subjects),
+            lambda _: None,  # each deployment removes the one before
+            take,
+            Schedule(self.profile.comparison_repeats, self.profile.comparison_budget_s),
+            enough=lambda so_far: self._all_decided(work, so_far),
+            elapsed_s=work.elapsed_s,
         )
+        return self._outcomes(work, found)
 
     def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> tuple[Outcome, ...]:
         """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor.
@@ -328,9 +324,9 @@ class Study:
         while _should_grow(figure, work, found):
             figure.grow()
             found = self._take_turns(work, figures, rigs)
-        return self._outcomes(work, found_in_turns(work.per, work.values, work.units, found))
+        return self._outcomes(work, found)
 
-    def _take_turns(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> Alternated:
+    def _take_turns(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> BlockReadings:
         copies = _copies(work.subjects)
         ready: set[tuple[int, int]] = set()
 
@@ -360,16 +356,12 @@ class Study:
             self._grow(work, figures[0], rigs)
             ready.add((0, 0))
 
-        def enough(so_far: Alternated) -> bool:
-            outcomes = self._outcomes(work, found_in_turns(work.per, work.values, work.units, so_far))
-            return all(self._decided(outcome) for outcome in outcomes)
-
-        return alternated(
+        return read_blocks(
             len(copies),
             begin_block,
             take,
-            Blocks(self.profile.comparison_turns, self.profile.comparison_budget_s),
-            enough=enough,
+            Schedule(FEWEST_BLOCKS, self.profile.comparison_budget_s, self.profile.comparison_turns),
+            enough=lambda so_far: self._all_decided(work, so_far),
             elapsed_s=work.elapsed_s,
             in_vain=lambda so_far: _should_grow(figures[0], work, so_far),
         )
@@ -388,7 +380,11 @@ class Study:
                 figure.begin(rigs.run(number), None)
         return figure.outpaced
 
-    def _outcomes(self, work: Work, found: Sequence[Mapping[str, Any]]) -> tuple[Outcome, ...]:
+    def _all_decided(self, work: Work, found: BlockReadings) -> bool:
+        return all(self._decided(outcome) for outcome in self._outcomes(work, found))
+
+    def _outcomes(self, work: Work, found: BlockReadings) -> tuple[Outcome, ...]:
+        fields_of_all = comparison_fields(work.per, work.values, work.units, found)
         elapsed_s = work.elapsed_s()
         return tuple(
             Outcome(
@@ -396,9 +392,11 @@ class Study:
                 trials=tuple(known.trials),
                 offload=worst_share(known.shares),
                 cores=known.cores,
-                **{**together(figure.facts(), fields), "algorithm": figure.name, "elapsed_s": elapsed_s},
+                **{**merge_fields(figure.facts(), fields), "algorithm": figure.name, "elapsed_s": elapsed_s},
             )
-            for subject, known, figure, fields in zip(work.subjects, work.collected, work.figures, found, strict=True)
+            for subject, known, figure, fields in zip(
+                work.subjects, work.collected, work.figures, fields_of_all, strict=True
+            )
         )
 
     @contextmanager
@@ -439,7 +437,7 @@ def figure_of(subject: Subject, figure: Figure) -> Figure:
     return figure.sending(subject.traffic)
 
 
-def _should_grow(figure: ShortFigure, work: Work, found: Alternated) -> TypeGuard[GrowingFigure]:
+def _should_grow(figure: ShortFigure, work: Work, found: BlockReadings) -> TypeGuard[GrowingFigure]:
     """True where the rig was the limit of a subject, and there are larger frames, with which it may not be."""
     if not (isinstance(figure, GrowingFigure) and figure.has_larger):
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -16,12 +15,12 @@ from pytest_nfvperf.measure.alternation import (
     LATER_TURNS,
     LATEST_LOOK,
     LOOK_CONFIDENCE,
-    Alternated,
-    Blocks,
+    BlockReadings,
+    Schedule,
     Turn,
-    alternated,
+    read_blocks,
 )
-from pytest_nfvperf.measure.compared import found_in_turns
+from pytest_nfvperf.measure.compared import comparison_fields
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -35,7 +34,7 @@ UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
 
 
 @dataclass
-class Spoiled:
+class DisturbedTrial:
     """What InvalidTrialsError wants of a trial."""
 
     id: str = "trial-1"
@@ -67,15 +66,15 @@ class Bench:
         self.number += 1
         self.clock += 1
         if self.disturbs(subject, self.number):
-            raise InvalidTrialsError([Spoiled()])
+            raise InvalidTrialsError([DisturbedTrial()])
         return Reading({"forwarding_rate": self.rates[subject]}, f"trial-{self.number}")
 
-    def run(self, turns: int = 2, budget_s: float = 1e9, enough: bool = True) -> Alternated:
-        return alternated(
+    def run(self, turns: int = 2, budget_s: float = 1e9, enough: bool = True) -> BlockReadings:
+        return read_blocks(
             len(self.rates),
             self.begin,
             self.take,
-            Blocks(turns, budget_s),
+            Schedule(FEWEST_BLOCKS, budget_s, turns),
             enough=lambda _: enough,
             elapsed_s=lambda: self.clock,
         )
@@ -116,21 +115,21 @@ def test_a_first_look_near_the_end_of_the_budget_is_none() -> None:
     assert (len(over.blocks), over.confidence) == (FEWEST_BLOCKS, CONFIDENCE)
 
 
-def test_a_spoiled_reading_costs_its_pair_and_is_told() -> None:
+def test_a_disturbed_reading_costs_its_pair_and_is_counted() -> None:
     found = Bench(disturbs=lambda subject, number: subject == 1 and number < 5).run()
-    assert [len(pairs) for pairs in found.pairs(0, 1)][:2] == [0, 2]
+    assert [len(pairs) for pairs in found.pairs(1)][:2] == [0, 2]
     assert len(found.blocks) == FEWEST_BLOCKS + 1  # a block without a pair is made up for
     assert dict(found.dropped) == {"cpu_moved": 2}
 
 
-def test_a_rig_that_spoils_all_gives_up_when_the_time_is_over() -> None:
+def test_a_rig_that_disturbs_all_gives_up_when_the_time_is_over() -> None:
     bench = Bench(disturbs=lambda _subject, _number: True)
     with pytest.raises(InvalidTrialsError, match="cpu_moved"):
         bench.run(budget_s=100)
     assert bench.clock >= 100
 
 
-def alternating(ratio: float, blocks: int = 10, machine: float = 0.5) -> Alternated:
+def alternating(ratio: float, blocks: int = 10, machine: float = 0.5) -> BlockReadings:
     """A subject and the baseline twice, on a machine whose windows are slower by ``machine`` half of the time."""
     chance = random.Random(3)
 
@@ -140,11 +139,11 @@ def alternating(ratio: float, blocks: int = 10, machine: float = 0.5) -> Alterna
         return Reading({"forwarding_rate": alone[0].value}, "trial-1", paced={"forwarding_rate": [*alone, *shared]})
 
     turns = [[[reading(10), reading(10 * ratio), reading(10)] for _ in range(4)] for _ in range(blocks)]
-    return Alternated(turns, dropped=Counter({"cpu_moved": 3}))
+    return BlockReadings(turns, errors=3 * [InvalidTrialsError([DisturbedTrial()])])
 
 
 def test_a_difference_is_found_whatever_the_machine_did_meanwhile() -> None:
-    _, subject = found_in_turns("bridges", ["1", "2"], UNITS, alternating(0.95))
+    _, subject = comparison_fields("bridges", ["1", "2"], UNITS, alternating(0.95))
     (ratio,) = subject["relatives"]
     assert ratio.low < 0.95 < ratio.high < 1
     assert ratio.high - ratio.low < 0.04
@@ -156,14 +155,14 @@ def test_a_difference_is_found_whatever_the_machine_did_meanwhile() -> None:
 
 
 def test_the_same_is_not_called_different() -> None:
-    _, subject = found_in_turns("bridges", ["1", "2"], UNITS, alternating(1.0))
+    _, subject = comparison_fields("bridges", ["1", "2"], UNITS, alternating(1.0))
     assert subject["relatives"][0].low < 1 < subject["relatives"][0].high
 
 
 def test_a_baseline_that_differs_from_itself_widens_the_interval() -> None:
     found = alternating(1.0)
     slower = [[[turn[0], turn[1], _scaled(turn[2], 0.8)] for turn in block] for block in found.blocks]
-    _, subject = found_in_turns("bridges", ["1", "2"], UNITS, Alternated(slower))
+    _, subject = comparison_fields("bridges", ["1", "2"], UNITS, BlockReadings(slower))
     ratio = subject["relatives"][0]
     assert ratio.pairing.noise_high < 0.85
     assert ratio.pairing.bias == pytest.approx(1 / ratio.pairing.noise_high)
@@ -189,7 +188,7 @@ def _built_anew(block: Sequence[Turn], chance: random.Random) -> list[Turn]:
 
 
 def _ratio(blocks: list[list[Turn]]) -> Relative:
-    return found_in_turns("bridges", ["1", "2"], UNITS, Alternated(blocks))[1]["relatives"][0]
+    return comparison_fields("bridges", ["1", "2"], UNITS, BlockReadings(blocks))[1]["relatives"][0]
 
 
 def _scaled(reading: Reading, factor: float) -> Reading:
@@ -211,7 +210,7 @@ def test_one_reading_in_four_may_be_a_bound_only() -> None:
                     turn[1] = Reading(turn[1].values, "t", {"forwarding_rate": "generator-limited"}, {}, turn[1].paced)
         return made
 
-    few, many = (found_in_turns("bridges", ["1", "2"], UNITS, Alternated(limited(every)))[1] for every in (5, 2))
+    few, many = (comparison_fields("bridges", ["1", "2"], UNITS, BlockReadings(limited(every)))[1] for every in (5, 2))
     assert few["samples"][0].at_least == ""
     assert many["samples"][0].at_least == "generator-limited"
     assert many["relatives"][0].high is None
@@ -225,7 +224,7 @@ def test_a_slope_leaves_the_same_block_out_of_all_subjects() -> None:
     ]
     for turn in wide[2]:
         turn[1] = None
-    *_, last = found_in_turns("bridges", ["1", "2", "3"], UNITS, Alternated(wide))
+    *_, last = comparison_fields("bridges", ["1", "2", "3"], UNITS, BlockReadings(wide))
     (slope,) = last["slopes"]
     assert slope.share == pytest.approx(-0.1, abs=0.01)
     assert slope.share_high - slope.share_low < 0.02

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, Alternated
-from pytest_nfvperf.measure.compared import FEWEST_UNDISTURBED, found_in_rounds, found_in_turns
+from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings
+from pytest_nfvperf.measure.compared import FEWEST_UNDISTURBED, comparison_fields
 from pytest_nfvperf.model.measure.outcome import Reading
 
 UNITS = {"forwarding_rate": "pps", "cycles_per_packet": "cycles"}
@@ -29,7 +29,8 @@ def readings_of(rate: float, undisturbed: int, rounds: int = ROUNDS) -> list[Rea
 
 
 def found(of_readings: Sequence[Sequence[Reading]]) -> list[dict]:
-    return found_in_rounds("overlay", ["none", "vxlan"], UNITS, of_readings)
+    rounds = BlockReadings([[turn] for turn in zip(*of_readings, strict=True)], paired=False)
+    return comparison_fields("overlay", ["none", "vxlan"], UNITS, rounds)
 
 
 def test_undisturbed_windows_are_compared_where_there_are_enough() -> None:
@@ -51,7 +52,7 @@ def test_whole_trials_of_all_are_compared_where_one_subject_was_disturbed(undist
     assert vxlan["missing"] == ()
     assert "the machine disturbed" in vxlan["samples"][0].at_least, "what it did not let the DUT show is not known"
     assert vxlan["samples"][1].at_least == "", "cycles are counted, whatever the machine did"
-    note = ("the machine disturbed most readings from end to end: what is told are whole trials",)
+    note = ("the machine disturbed most readings from end to end: values are of whole trials",)
     assert baseline["notes"] == vxlan["notes"] == note
 
 
@@ -68,8 +69,8 @@ def test_in_turns_a_ratio_stands_though_no_reading_of_a_subject_was_undisturbed(
     """Ratios there are of windows, or of whole trials in the same turn; what a rate is, undisturbed windows say."""
     baseline = readings_of(2e6, FEWEST_BLOCKS, FEWEST_BLOCKS)
     subject = readings_of(1e6, undisturbed, FEWEST_BLOCKS)
-    turns = Alternated([[list(turn)] for turn in zip(baseline, subject, baseline, strict=True)])
-    of_baseline, of_subject = found_in_turns("bridges", ["1", "2"], UNITS, turns)
+    turns = BlockReadings([[list(turn)] for turn in zip(baseline, subject, baseline, strict=True)])
+    of_baseline, of_subject = comparison_fields("bridges", ["1", "2"], UNITS, turns)
     rate, ratio = of_subject["samples"][0], of_subject["relatives"][0]
     assert (rate.metric, ratio.metric) == ("forwarding_rate", "forwarding_rate")
     assert ratio.low == pytest.approx(ratio.high) == pytest.approx(0.5)

@@ -12,7 +12,7 @@ from simulated_bench import Bench, OneBench
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.clocks import VirtualClock
-from pytest_nfvperf.measure.compared import together
+from pytest_nfvperf.measure.compared import merge_fields
 from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
@@ -218,7 +218,7 @@ def test_a_comparison_whose_readings_the_generator_limits_begins_anew_with_large
 
 
 def test_notes_of_a_figure_and_of_what_was_found_stand_together() -> None:
-    assert together({"notes": ("a",), "mean_frame_size": 64}, {"notes": ("b",), "samples": ()}) == {
+    assert merge_fields({"notes": ("a",), "mean_frame_size": 64}, {"notes": ("b",), "samples": ()}) == {
         "notes": ("a", "b"),
         "mean_frame_size": 64,
         "samples": (),

@@ -10,7 +10,14 @@ from statistics import NormalDist, fmean
 import pytest
 from scipy.stats import multivariate_normal
 
-from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, LOOK_CONFIDENCE, LOOKS, Blocks, Rounds, interleaved
+from pytest_nfvperf.measure.alternation import (
+    FEWEST_BLOCKS,
+    LOOK_CONFIDENCE,
+    LOOKS,
+    BlockReadings,
+    Schedule,
+    read_blocks,
+)
 from pytest_nfvperf.measure.same_speed import jackknife, paired_ratio
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.statistics import CONFIDENCE, ratio_estimate
@@ -33,16 +40,16 @@ def test_rounds_of_equal_subjects_seldom_differ() -> None:
     rng = random.Random(SEED)
 
     def differs() -> bool:
-        def read(number: int, round_number: int, left: int) -> Reading:
+        def take(number: int, block: int, left: int) -> Reading:
             return Reading({"x": rng.lognormvariate(0, 0.01)}, "t")
 
-        def enough(readings: Sequence[Sequence[Reading]]) -> bool:
-            a, b = ([reading.values["x"] for reading in side] for side in readings)
+        def enough(so_far: BlockReadings) -> bool:
+            a, b = ([each.values["x"] for block in so_far.readings(side) for each in block] for side in (0, 1))
             found.append(ratio_estimate(a, b, LOOK_CONFIDENCE).differs)
             return found[-1]
 
         found: list[bool] = []
-        interleaved(2, read, Rounds(5, 1e9), enough=enough, elapsed_s=lambda: 0.0)
+        read_blocks(2, lambda _: None, take, Schedule(5, 1e9), enough=enough, elapsed_s=lambda: 0.0)
         return any(found)
 
     assert sum(differs() for _ in range(STUDIES)) / STUDIES < 0.05
@@ -63,7 +70,7 @@ def by_jackknife(logs: Sequence[float]) -> bool:
 def test_blocks_of_equal_subjects_seldom_differ(told: Callable[[Sequence[float]], bool]) -> None:
     """By the interval of Wilcoxon, and by that of leaving out a block, after 8, 16, 24 and 32 blocks."""
     rng = random.Random(SEED)
-    looks = Blocks(turns=2, budget_s=math.inf).looks
+    looks = Schedule(FEWEST_BLOCKS, math.inf, turns=2).looks
 
     def differs() -> bool:
         logs = [rng.gauss(0, 0.01) for _ in range(looks[-1])]

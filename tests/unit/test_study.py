@@ -9,7 +9,7 @@ from simulated_bench import CEILING, Bench
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure import forwarding
-from pytest_nfvperf.measure.alternation import Rounds, interleaved
+from pytest_nfvperf.measure.alternation import Schedule, read_blocks
 from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.measure.streams import StreamRun
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -250,11 +250,11 @@ def test_time_in_which_the_generator_was_absent_is_taken_off_the_rate():
 
 
 def test_what_was_read_before_the_rig_got_worse_is_kept():
-    def read(number, round_number, left):
-        if round_number >= 6:
+    def take(number, block, left):
+        if block >= 6:
             raise InvalidTrialsError([SPOILED])
         return Reading({"x": 1.0}, "t")
 
-    found = interleaved(2, read, Rounds(5, 1e9), enough=lambda _: False, elapsed_s=lambda: 0.0)
+    found = read_blocks(2, lambda _: None, take, Schedule(5, 1e9), enough=lambda _: False, elapsed_s=lambda: 0.0)
 
-    assert [len(readings) for readings in found] == [6, 6]
+    assert [sum(map(len, found.readings(subject))) for subject in (0, 1)] == [6, 6]

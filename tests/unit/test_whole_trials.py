@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.measure.alternation import block_ratios
 from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.measure.compared import block_ratios
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.trials import Trial
