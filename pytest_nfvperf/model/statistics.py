@@ -10,18 +10,23 @@ from functools import cache
 from itertools import combinations
 from statistics import NormalDist, median
 
-# Repeated readings of one figure, and what they say against a baseline or along a series.
-#
-# Rounds interleave subjects (How we measure, rule 7): a drift of the machine meets all of them alike.
+CONFIDENCE = 0.95
+
+GAP_TO_WIDTH = 3.0
+"""Of two bands: gap over the wider one's width. Of normal samples of 5 to 20 values fewer than 5 % show such a gap."""
+
+SMALLEST_GAP = 0.01
+"""Of two bands: gap over the median. Searches of 0.5 % width give neighbouring steps, which are no bands."""
 
 TO_THE_LAST = frozenset({"mirror_completeness"})
 """Metrics that are whole or not: whoever missed one copy in one reading is not complete."""
 
 
 class Bound(StrEnum):
-    """What a value says of the true one. EXACT: the best estimate, with or without an interval.
+    """How a value relates to the true one.
 
-    BETWEEN: one end of an interval that the true value lies in. ABOUT: the true value may lie on either side.
+    EXACT: the best estimate, with or without an interval. BETWEEN: one end of an interval that holds the true value.
+    ABOUT: the true value may lie on either side.
     """
 
     EXACT = ""
@@ -32,12 +37,12 @@ class Bound(StrEnum):
 
     @property
     def mark(self) -> str:
-        """What stands before the value in a table: ``≥ ``, ``≤ `` or ``~ ``, and nothing before the others."""
+        """The sign before the value in a table: ``≥ ``, ``≤ `` or ``~ ``, none of the others."""
         return {Bound.AT_LEAST: "≥ ", Bound.AT_MOST: "≤ ", Bound.ABOUT: "~ "}.get(self, "")
 
 
 def bound_of(value: float, *, lower: bool, upper: bool, low: float | None = None, high: float | None = None) -> Bound:
-    """The one place that tells exact values and bounds apart.
+    """Decide whether a value is exact or a bound; nothing else decides it.
 
     ``lower``, ``upper``: the true value may be above, or below, all readings. ``low``, ``high``: its interval, if any.
     """
@@ -51,9 +56,11 @@ def bound_of(value: float, *, lower: bool, upper: bool, low: float | None = None
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Readings of one metric on one subject, in order, in its base unit. ``evidence``: ids of their trials.
+    """Readings of one metric on one subject, in order, in its base unit.
 
-    ``at_least``, ``at_most``: why the values only bound what the DUT does; empty when they do not.
+    Attributes:
+        evidence: ids of their trials.
+        at_least, at_most: why the values only bound what the DUT does; empty when they do not.
     """
 
     metric: str
@@ -65,7 +72,7 @@ class Samples:
 
     @property
     def bound(self) -> Bound:
-        """What their middle says of the true value."""
+        """Whether ``figure`` is a bound."""
         return bound_of(self.figure, lower=bool(self.at_least), upper=bool(self.at_most))
 
     @property
@@ -74,12 +81,12 @@ class Samples:
 
     @property
     def by_worst(self) -> bool:
-        """True when one bad reading decides: see TO_THE_LAST."""
+        """True when one bad reading decides (TO_THE_LAST)."""
         return self.metric in TO_THE_LAST
 
     @property
     def figure(self) -> float:
-        """What verdicts, tables and the report say: the median, or of TO_THE_LAST the reading farthest from 1."""
+        """The value of verdicts, tables and the report: the median, or of TO_THE_LAST the reading farthest from 1."""
         return max(self.values, key=lambda value: abs(value - 1)) if self.by_worst else self.median
 
 
@@ -87,9 +94,13 @@ class Samples:
 class Pairing:
     """How a ratio was found from readings that alternated.
 
-    ``blocks``: of fresh builds, each of which gives one ratio. ``pairs``: readings in the same turn, over all blocks.
-    ``dropped``: reasons of dropped readings. ``noise_low``, ``noise_high``: interval of the baseline over a second
-    build of itself, measured alike: the session's noise floor. ``noise_ratios``: the same in each block.
+    Attributes:
+        blocks: of fresh builds, each of which gives one ratio.
+        pairs: readings in the same turn, over all blocks.
+        dropped: reasons of dropped readings, each with their number.
+        noise_low, noise_high: interval of the baseline over a second build of itself: the session's noise floor.
+        ratios: of each block.
+        noise_ratios: of each block, the baseline over its second build.
     """
 
     blocks: int
@@ -110,13 +121,17 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A subject's samples over those of a baseline measured in the same rounds.
+    """A subject's samples over those of a baseline measured in the same rounds or turns.
 
-    ``baseline``: the labels in which it differs, such as (("bridges", "1"),). ``ratio``: of rounds by Hodges and
-    Lehmann, of turns at their best (measure/same_speed.py). ``low``, ``high``: its interval; ``high`` None: unbounded.
-    ``smallest_detectable``: relative difference. ``bound_reason``: why an end is open though the samples are many:
-    "generator-limited". ``baseline_value``: the baseline's median. ``baseline_bound``: "at least" or "at most" where
-    the baseline is only a bound itself. ``pairing``: None for rounds.
+    Attributes:
+        baseline: the labels in which it differs, such as (("bridges", "1"),).
+        ratio: of rounds by Hodges and Lehmann, of turns at their best (measure/same_speed.py).
+        low, high: its interval; ``high`` None: unbounded.
+        smallest_detectable: relative difference.
+        bound_reason: why an end is open though the samples are many: "generator-limited".
+        baseline_value: the baseline's median.
+        baseline_bound: "at least" or "at most" where the baseline is only a bound itself.
+        pairing: None for rounds.
     """
 
     metric: str
@@ -134,10 +149,13 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """How a metric changes with each one more of something (``per``, such as "bridges"), over a series of subjects.
+    """How a metric changes with each one more of something, over a series of subjects.
 
-    ``value``, ``low``, ``high``: change for one more, in ``unit``. ``share``, ...: as a ratio of the baseline's median.
-    ``bound_reason``: why nothing bounds the slope: readings of the series are only bounds themselves.
+    Attributes:
+        per: what is counted, such as "bridges".
+        value, low, high: change for one more, in ``unit``, with its interval.
+        share, share_low, share_high: the same as a ratio of the baseline's median.
+        bound_reason: why nothing bounds the slope: readings of the series are only bounds themselves.
     """
 
     metric: str
@@ -153,20 +171,18 @@ class Slope:
     bound_reason: str = ""
 
 
-# What a handful of numbers can carry. Pure, no randomness, standard library only.
-#
-# SLAs and engineers compare by ratios. Intervals are exact rank intervals: five repeats a side are too few for
-# anything that assumes a shape.
-
-CONFIDENCE = 0.95
+# Estimates from few values. SLAs and engineers compare by ratios. Intervals are exact rank intervals: five repeats a
+# side are too few for anything that assumes a distribution.
 
 
 @dataclass(frozen=True, slots=True)
 class RatioEstimate:
-    """How many times A is B, as a Hodges-Lehmann estimate with its exact interval.
+    """The ratio of two samples b / a, with its interval.
 
-    ``ratio``: median of all pairwise ratios b / a. ``low``, ``high``: 0 and inf when so few values bound nothing.
-    ``confidence``: the real level, at least the requested one; below it (down to 0) when no interval reaches it.
+    Attributes:
+        ratio: the estimate, such as Hodges and Lehmann's: the median of all pairwise ratios.
+        low, high: 0 and inf when so few values bound nothing.
+        confidence: the real level, at least the requested one; below it (down to 0) when no interval reaches it.
     """
 
     ratio: float
@@ -176,7 +192,7 @@ class RatioEstimate:
 
     @property
     def differs(self) -> bool:
-        """True when the interval does not hold 1: the data carry a difference."""
+        """True when the interval excludes 1."""
         return self.low > 1 or self.high < 1
 
     @property
@@ -232,7 +248,7 @@ def _mann_whitney_counts(n: int, m: int) -> tuple[int, ...]:
 
 
 def rule_of_three(offered: int) -> float:
-    """3 / offered: what "0 lost of N" proves at 95 % (How we measure, rule 5)."""
+    """3 / offered: the bound of the loss ratio at 95 % after no loss (How we measure, rule 5)."""
     if offered < 1:
         raise ValueError(f"rule of three needs at least one frame, not {offered}")
     return min(1.0, 3 / offered)
@@ -325,29 +341,17 @@ def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = C
     return SlopeEstimate(median(slopes), slopes[rank], slopes[-1 - rank])
 
 
-@dataclass(frozen=True, slots=True)
-class TwoGroups:
-    """Two groups of values with nothing in between (How we measure, rule 11)."""
+def two_bands(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
+    """The lower and the higher band if the values fall into two, each of at least two values; else None.
 
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-
-_GAP_TO_WIDTH = 3.0
-"""Gap over the wider band's width. Of normal samples of 5 to 20 values fewer than 5 % show such a gap."""
-
-_SMALLEST_GAP = 0.01
-"""Gap over the median. Searches of 0.5 % width give neighbouring steps, which are no bands."""
-
-
-def two_bands(values: Sequence[float]) -> TwoGroups | None:
-    """Two bands if the values fall into two, each of at least two values; else None. A hint, not a test."""
+    A hint (How we measure, rule 11), not a statistical test.
+    """
     ordered = sorted(values)
     best = max(range(2, len(ordered) - 1), key=lambda i: ordered[i] - ordered[i - 1], default=None)
     if best is None:
         return None
     low, high = ordered[:best], ordered[best:]
     gap, width = high[0] - low[-1], max(low[-1] - low[0], high[-1] - high[0])
-    if gap < _GAP_TO_WIDTH * width or gap <= _SMALLEST_GAP * abs(median(ordered)):
+    if gap < GAP_TO_WIDTH * width or gap <= SMALLEST_GAP * abs(median(ordered)):
         return None
-    return TwoGroups(tuple(low), tuple(high))
+    return low, high

@@ -13,9 +13,6 @@ from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
 from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED, checked_name, why_setting_refused
 
-# The sides of a comparison, as a command line names them: ``A``, ``A=WHERE``, ``--set
-# A:other_config:KEY=VALUE``.
-
 MARGIN = 0.02
 """Sides are the same where the interval of their ratio lies within 1 +- this."""
 
@@ -23,204 +20,8 @@ COLUMN = "other_config"
 """Of the table Open_vSwitch: what a setting may be in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One Open vSwitch of a comparison.
-
-    ``where``: "installed", a path, or the name of a kept version or of one that the testbed names. ``settings``: keys
-    of Open_vSwitch other_config beside the testbed's.
-    """
-
-    name: str
-    where: str
-    settings: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonSettings:
-    """What a run compares: two or more sides, the baseline first.
-
-    ``margin``: how far from 1 the interval of a ratio may reach for "same", as a share: 0.02 for 2 %.
-    """
-
-    sides: tuple[Side, ...]
-    margin: float = MARGIN
-
-    @property
-    def baseline(self) -> Side:
-        return self.sides[0]
-
-
-def parse_sides(given: Sequence[str], settings: Sequence[str] = ()) -> tuple[Side, ...]:
-    """The sides that a command line names; ConfigError says what to write.
-
-    ``given``: "WHERE" or "NAME=WHERE" each, the baseline first. ``settings``: "SIDE:other_config:KEY=VALUE", or without
-    "SIDE:" for every side.
-    """
-    sides: dict[str, Side] = {}
-    for text in given:
-        side = _side(text)
-        if side.name in sides:
-            raise ConfigError(
-                f"{side.name!r} is given twice: each side needs a name of its own, such as again={side.where}"
-            )
-        sides[side.name] = side
-    if len(sides) < 2:
-        only = f"{next(iter(sides))!r} alone" if sides else "nothing"
-        raise ConfigError(f"a comparison needs two sides or more, not {only}: write `nfvperf compare A B -- suites/`")
-    for text in settings:
-        _set(sides, text)
-    return tuple(sides.values())
-
-
-def _side(text: str) -> Side:
-    name, equals, where = text.partition("=")
-    if not equals or "/" in name:
-        name, where = text.rstrip("/").rpartition("/")[2], text
-    if not where or not name:
-        raise ConfigError(f"{text!r} names no side: write NAME, or NAME=WHERE such as new=/opt/ovs-3.3.4")
-    return Side(name if name == INSTALLED else checked_name(name), where)
-
-
-def _set(sides: dict[str, Side], text: str) -> None:
-    """Give the sides that a setting is about this setting."""
-    place, equals, value = text.partition("=")
-    *side, column, key = place.rsplit(":", 2) if place.count(":") else ("", "")
-    if not equals or not key or column != COLUMN:
-        raise ConfigError(
-            f"{text!r} is no setting: write SIDE:{COLUMN}:KEY=VALUE, such as "
-            f"new:{COLUMN}:emc-insert-inv-prob=0; without SIDE: it is every side's",
-            key="--set",
-        )
-    if reason := why_setting_refused(key, value):
-        raise ConfigError(f"{text!r}: {reason}", key="--set")
-    for name in side or sides:
-        if name not in sides:
-            hint = did_you_mean(name, sides)
-            raise ConfigError(f"{text!r}: no side is called {name!r}{hint} (sides: {listed(sides)})", key="--set")
-        settings = {**dict(sides[name].settings), key: value}
-        sides[name] = replace(sides[name], settings=tuple(settings.items()))
-
-
-# The result of a comparison as it is written: the evidence record, and a part of ``comparison.json``.
-#
-# model/evidence/comparison.py makes ``comparison.json`` (docs/reference/comparison.md) of these classes as
-# plain JSON.
-
-
-class Word(StrEnum):
-    """What is said of a side, in one metric, against the baseline."""
-
-    SLOWER = "slower"
-    FASTER = "faster"
-    SAME = "same"
-    CANNOT_TELL = "cannot tell"
-
-
-class SideState(StrEnum):
-    """What became of a side: FAILED: it does not do what the test needs, such as forward frames.
-
-    BROKEN: it did not start, died or hung. UNAVAILABLE: the machine lacks what it needs.
-    """
-
-    MEASURED = "measured"
-    FAILED = "failed"
-    BROKEN = "broken"
-    UNAVAILABLE = "unavailable"
-
-
-class How(StrEnum):
-    """How sides were read: in turns side by side, in rounds on fresh builds, or in two runs of their own."""
-
-    ALTERNATING = "alternating"
-    ROUNDS = "rounds"
-    RUNS = "runs"
-
-
-@dataclass(frozen=True, slots=True)
-class MetricComparison:
-    """One metric of a side, over that of the baseline.
-
-    ``better``: "higher" or "lower". ``word``: the decision; ``reason``: why, in a sentence, with the figures.
-    ``decides``: the test's result and the exit status follow it; one a side. ``value``, ``baseline_value``: medians.
-    ``ratio``: side over baseline; ``low``, ``high``: its interval; None where nothing bounds it. ``confidence``: its
-    level, of one of several planned looks. ``noise_low``, ``noise_high``: interval of the baseline over a second build
-    of itself. ``noise_floor``: how far from 1 a ratio must be to count, as a share: the larger of 1 % and the reach of
-    the noise interval; None without one: no difference can be shown. ``smallest_detectable``: that these readings could
-    have shown. ``blocks``: of fresh builds; ``pairs``: readings of both sides in the same turn; 0 where not
-    alternating. ``dropped``: reasons of dropped readings. ``block_ratios``: in each block; ``noise_ratios``: of the
-    second build. ``bound_reason``: why an end of the interval is open though readings are many, such as
-    "generator-limited".
-    """
-
-    metric: str
-    unit: str
-    better: str
-    word: Word
-    reason: str
-    decides: bool = False
-    value: float | None = None
-    baseline_value: float | None = None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    confidence: float | None = None
-    noise_low: float | None = None
-    noise_high: float | None = None
-    noise_floor: float | None = None
-    smallest_detectable: float | None = None
-    blocks: int = 0
-    pairs: int = 0
-    dropped: tuple[tuple[str, int], ...] = ()
-    block_ratios: tuple[float, ...] = ()
-    noise_ratios: tuple[float, ...] = ()
-    bound_reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SideFigures:
-    """A side in one comparison, not the baseline. ``metrics``: those that both have.
-
-    ``state``: whether it was measured, or what kept it from that, with the ``reason``.
-    """
-
-    side: str
-    state: SideState = SideState.MEASURED
-    reason: str = ""
-    metrics: tuple[MetricComparison, ...] = ()
-
-    @property
-    def deciding(self) -> MetricComparison | None:
-        """The metric that decides; None where it was not measured."""
-        return next((metric for metric in self.metrics if metric.decides), None)
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonData:
-    """The sides on one topology with one traffic.
-
-    ``labels``: as of an Outcome, without the side. ``algorithm``: "frmol" is the forwarding rate at maximum offered
-    load. ``baseline``: its name. ``sides``: the others, in the order of the command line.
-    """
-
-    labels: tuple[tuple[str, str], ...]
-    algorithm: str
-    how: How
-    baseline: str
-    sides: tuple[SideFigures, ...]
-    elapsed_s: float = 0.0
-    notes: tuple[str, ...] = ()
-
-
-# The decision on a ratio with its interval: faster, slower, same, or unknown (docs/reference/comparison.md).
-# Pure.
-#
-# A side is *different* where the interval excludes 1 and the ratio is beyond the noise floor: the larger of 1 %
-# and the difference of two builds of the baseline. It is the *same* where it is not, and the interval lies
-# within the margin.
-
 LEAST_DIFFERENCE = 0.01
-"""Differences below this are never told: the layout of code and memory alone makes as much."""
+"""Differences below this are never reported: code and memory layout alone can cause that much."""
 
 LEAST_OF_INSTRUCTIONS = 0.002
 """The same of instructions a packet, which no layout changes."""
@@ -250,15 +51,229 @@ BETTER = {
     "connect_time_p99": LOWER,
     "reconnect_time": LOWER,
 }
-"""Metrics that sides are compared in, and which way is better. The time a packet is the rate again; shares that are
-whole or not have no ratio."""
+"""Metrics that sides are compared in, and which direction is better. The time a packet is the rate again; metrics that
+are whole or not have no ratio."""
+
+# The sides of a comparison, as a command line names them: ``A``, ``A=WHERE``, ``--set A:other_config:KEY=VALUE``.
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One Open vSwitch of a comparison.
+
+    Attributes:
+        where: "installed", a path, or the name of a kept version or of one that the testbed names.
+        settings: keys of Open_vSwitch other_config, in addition to the testbed's.
+    """
+
+    name: str
+    where: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSettings:
+    """What a run compares: two or more sides, the baseline first.
+
+    ``margin``: how far from 1 the interval of a ratio may reach for "same", as a share: 0.02 for 2 %.
+    """
+
+    sides: tuple[Side, ...]
+    margin: float = MARGIN
+
+    @property
+    def baseline(self) -> Side:
+        return self.sides[0]
+
+
+def parse_sides(texts: Sequence[str], settings: Sequence[str] = ()) -> tuple[Side, ...]:
+    """Read the sides of a command line; ConfigError says what to write.
+
+    Args:
+        texts: "WHERE" or "NAME=WHERE" each, the baseline first.
+        settings: "SIDE:other_config:KEY=VALUE", or without "SIDE:" for every side.
+    """
+    sides: dict[str, Side] = {}
+    for text in texts:
+        side = _parse_side(text)
+        if side.name in sides:
+            raise ConfigError(
+                f"{side.name!r} is given twice: each side needs a name of its own, such as again={side.where}"
+            )
+        sides[side.name] = side
+    if len(sides) < 2:
+        only = f"{next(iter(sides))!r} alone" if sides else "nothing"
+        raise ConfigError(f"a comparison needs two sides or more, not {only}: write `nfvperf compare A B -- suites/`")
+    for text in settings:
+        _apply_setting(sides, text)
+    return tuple(sides.values())
+
+
+def _parse_side(text: str) -> Side:
+    name, equals, where = text.partition("=")
+    if not equals or "/" in name:
+        name, where = text.rstrip("/").rpartition("/")[2], text
+    if not where or not name:
+        raise ConfigError(f"{text!r} names no side: write NAME, or NAME=WHERE such as new=/opt/ovs-3.3.4")
+    return Side(name if name == INSTALLED else checked_name(name), where)
+
+
+def _apply_setting(sides: dict[str, Side], text: str) -> None:
+    place, equals, value = text.partition("=")
+    *side, column, key = place.rsplit(":", 2) if place.count(":") else ("", "")
+    if not equals or not key or column != COLUMN:
+        raise ConfigError(
+            f"{text!r} is no setting: write SIDE:{COLUMN}:KEY=VALUE, such as "
+            f"new:{COLUMN}:emc-insert-inv-prob=0; without SIDE: it is every side's",
+            key="--set",
+        )
+    if reason := why_setting_refused(key, value):
+        raise ConfigError(f"{text!r}: {reason}", key="--set")
+    for name in side or sides:
+        if name not in sides:
+            hint = did_you_mean(name, sides)
+            raise ConfigError(f"{text!r}: no side is called {name!r}{hint} (sides: {listed(sides)})", key="--set")
+        settings = {**dict(sides[name].settings), key: value}
+        sides[name] = replace(sides[name], settings=tuple(settings.items()))
+
+
+# The result of a comparison as evidence; model/evidence/comparison.py makes ``comparison.json`` of it
+# (docs/reference/comparison.md).
+
+
+class Word(StrEnum):
+    """The decision on a side, in one metric, against the baseline."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"
+    CANNOT_TELL = "cannot tell"
+
+
+class SideState(StrEnum):
+    """Whether a side was measured.
+
+    FAILED: it does not do what the test needs, such as forward frames. BROKEN: it did not start, died or hung.
+    UNAVAILABLE: the machine lacks what it needs.
+    """
+
+    MEASURED = "measured"
+    FAILED = "failed"
+    BROKEN = "broken"
+    UNAVAILABLE = "unavailable"
+
+
+class How(StrEnum):
+    """How sides were read: in turns side by side, in rounds on fresh builds, or in two runs of their own."""
+
+    ALTERNATING = "alternating"
+    ROUNDS = "rounds"
+    RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """One metric of a side, over that of the baseline.
+
+    Attributes:
+        better: "higher" or "lower".
+        word: the decision.
+        reason: for the decision, in a sentence with the figures.
+        decides: the test's result and the exit status follow this metric; one a side.
+        value, baseline_value: medians.
+        ratio: side over baseline.
+        low, high: its interval; None where nothing bounds it.
+        confidence: level of the interval, of one of several planned looks.
+        noise_low, noise_high: interval of the baseline over a second build of itself.
+        noise_floor: how far from 1 a ratio must be to count, as a share: the larger of 1 % and the reach of the noise
+            interval; None without one: no difference can be shown.
+        smallest_detectable: that these readings could have shown.
+        blocks: of fresh builds; 0 where not alternating.
+        pairs: readings of both sides in the same turn; 0 where not alternating.
+        dropped: reasons of dropped readings, each with their number.
+        block_ratios: of each block.
+        noise_ratios: of each block, the baseline over its second build.
+        bound_reason: why an end of the interval is open though readings are many, such as "generator-limited".
+    """
+
+    metric: str
+    unit: str
+    better: str
+    word: Word
+    reason: str
+    decides: bool = False
+    value: float | None = None
+    baseline_value: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    noise_low: float | None = None
+    noise_high: float | None = None
+    noise_floor: float | None = None
+    smallest_detectable: float | None = None
+    blocks: int = 0
+    pairs: int = 0
+    dropped: tuple[tuple[str, int], ...] = ()
+    block_ratios: tuple[float, ...] = ()
+    noise_ratios: tuple[float, ...] = ()
+    bound_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SideFigures:
+    """A side in one comparison, not the baseline.
+
+    Attributes:
+        reason: why it was not measured.
+        metrics: those that both it and the baseline have.
+    """
+
+    side: str
+    state: SideState = SideState.MEASURED
+    reason: str = ""
+    metrics: tuple[MetricComparison, ...] = ()
+
+    @property
+    def deciding(self) -> MetricComparison | None:
+        """None where the side was not measured."""
+        return next((metric for metric in self.metrics if metric.decides), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonData:
+    """The sides on one topology with one traffic.
+
+    Attributes:
+        labels: as of an Outcome, without the side.
+        algorithm: "frmol" is the forwarding rate at maximum offered load.
+        baseline: the name of the first side.
+        sides: the others, in the order of the command line.
+    """
+
+    labels: tuple[tuple[str, str], ...]
+    algorithm: str
+    how: How
+    baseline: str
+    sides: tuple[SideFigures, ...]
+    elapsed_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+# The decision on a ratio with its interval: faster, slower, same, or unknown (docs/reference/comparison.md).
+#
+# A side is *different* where the interval excludes 1 and the ratio is beyond the noise floor: the larger of 1 % and the
+# difference of two builds of the baseline. A side that is not different is the *same* where the interval lies within
+# the margin.
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The difference of equal sides here: ``low``, ``high`` bound the baseline over itself; None: unbounded.
+    """The noise floor: how much equal sides differ here.
 
-    Differences below ``least`` are never reported.
+    Attributes:
+        low, high: interval of the baseline over itself; None: unbounded.
+        least: differences below it are never reported.
     """
 
     low: float | None
@@ -267,18 +282,22 @@ class Floor:
 
     @property
     def value(self) -> float | None:
-        """How far from 1 a ratio must be to count; None where nothing says it."""
+        """How far from 1 a ratio must be to count; None where nothing bounds the noise."""
         if self.low is None or self.high is None or self.low <= 0 or math.isinf(self.high):
             return None
         return max(self.least, self.high - 1, 1 / self.low - 1)
 
 
 def decide(low: float, high: float, ratio: float, better: str, floor: float | None, margin: float) -> Word:
-    """The word for a ratio, side over baseline.
+    """Decide on a ratio, side over baseline.
 
-    ``low``, ``high``: its interval; 0 and infinity where nothing bounds it. ``better``: HIGHER or LOWER. ``floor``: how
-    far from 1 it must be to count; None: no difference can be shown. ``margin``: how far the interval may reach for
-    "same".
+    Args:
+        low: lower end of its interval; 0 where nothing bounds it.
+        high: upper end; infinity where nothing bounds it.
+        ratio: the estimate.
+        better: HIGHER or LOWER.
+        floor: how far from 1 the ratio must be to count; None: no difference can be shown.
+        margin: how far from 1 the interval may reach for "same".
     """
     beyond = floor is not None and max(ratio, 1 / ratio) - 1 > floor
     if beyond and (low > 1 or high < 1):
@@ -291,18 +310,13 @@ def decide(low: float, high: float, ratio: float, better: str, floor: float | No
 def compared(
     samples: Samples, relative: Relative | None, floor: Floor, margin: float, *, decides: bool
 ) -> MetricComparison:
-    """One metric of a side; ``relative``: its ratio to the baseline, None without one.
-
-    ``decides``: the test's result follows this metric.
-    """
-    better = BETTER[samples.metric]
+    """Decide on one metric of a side. ``relative``: its ratio to the baseline, None without one."""
+    better, value = BETTER[samples.metric], samples.median if samples.values else None
     if samples.metric in VIRTUAL_METRICS:
         floor = replace(floor, least=LEAST_OF_INSTRUCTIONS)
     if relative is None:
         reason = "no reading of both sides has this figure in a block"
-        return MetricComparison(
-            samples.metric, samples.unit, better, Word.CANNOT_TELL, reason, decides, _median(samples)
-        )
+        return MetricComparison(samples.metric, samples.unit, better, Word.CANNOT_TELL, reason, decides, value)
     low, high = relative.low, math.inf if relative.high is None else relative.high
     word = decide(low, high, relative.ratio, better, floor.value, margin)
     pairing = relative.pairing or Pairing(0, 0)
@@ -313,7 +327,7 @@ def compared(
         word=word,
         reason=_reason(word, relative, floor, margin),
         decides=decides,
-        value=_median(samples),
+        value=value,
         baseline_value=relative.baseline_value,
         ratio=relative.ratio,
         low=low or None,
@@ -333,13 +347,9 @@ def compared(
 
 
 def unread(metric: str, unit: str) -> MetricComparison:
-    """The metric that decides, of a side none of whose readings has it: the machine disturbed them all."""
+    """The deciding metric where the machine disturbed all readings of a side."""
     reason = "no reading of this side has this figure: the rig disturbed them all"
     return MetricComparison(metric, unit, BETTER[metric], Word.CANNOT_TELL, reason, decides=True)
-
-
-def _median(samples: Samples) -> float | None:
-    return samples.median if samples.values else None
 
 
 def _reason(word: Word, relative: Relative, floor: Floor, margin: float) -> str:

@@ -430,6 +430,6 @@ def bands_note(samples: Samples) -> str:
         return ""
     low, high = (
         f"{len(band)} of {format_value(band[0], samples.unit)} .. {format_value(band[-1], samples.unit)}"
-        for band in (found.low, found.high)
+        for band in found
     )
     return f"{samples.metric} falls into two bands: {low} and {high}"
