@@ -1,4 +1,4 @@
-"""Sides of a comparison: versions and settings of OVS, measured in turns by any measurement of a test."""
+"""Sides of a comparison: versions and settings of OVS, compared by any measurement of a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import EstimateOf, Search
 from pytest_nfvperf.measure.session_watch import Sessions
-from pytest_nfvperf.measure.study import Collected, Study, Work, figure_of
+from pytest_nfvperf.measure.study import Collected, Decided, Study, Work, figure_of
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.compare import (
@@ -37,16 +37,15 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
-# Measures one topology with one traffic on every side of a comparison, as subjects of a study (measure/study.py).
-#
-# A side is a version of Open vSwitch, by its name in ``Dut.version``. One that does not start, or dies, is left
-# out with the reason, and the others are measured without it.
+# One topology with one traffic is measured on every side, as subjects of a study (measure/study.py). A side is a
+# version of Open vSwitch, by its name in ``Dut.version``. One that does not start, or dies, is left out with the
+# reason, and the others are measured without it.
 
 SIDE = "side"
 """The label that the outcomes of a comparison differ in."""
 
 AGAIN = " (again)"
-"""Ends the name of the baseline's second reading in rounds, which tells what equal sides differ by."""
+"""Ends the name of the baseline's second reading in rounds, which shows how much equal sides differ."""
 
 
 class SideLostError(NfvperfError):
@@ -59,7 +58,7 @@ class SideLostError(NfvperfError):
 
 @dataclass(frozen=True, slots=True)
 class LostSide:
-    """Why a side has no figures, with what was seen of it."""
+    """Why a side has no figures."""
 
     state: SideState
     reason: str
@@ -67,9 +66,11 @@ class LostSide:
 
 
 class GuardedStudy(Study):
-    """A study that says which subject an error is about, and reads the baseline twice where it works in rounds.
+    """A study that names the subject of an error, and reads the baseline twice where it works in rounds.
 
-    ``floors``: by metric, the difference of these two readings. ``reads_again``: False for who needs no floor.
+    Attributes:
+        floors: by metric, the difference of these two readings.
+        reads_again: False where no noise floor is needed.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -77,12 +78,12 @@ class GuardedStudy(Study):
         self.floors: dict[str, Floor] = {}
         self.reads_again = True
 
-    def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
+    def _in_rounds(self, work: Work) -> tuple[Outcome, ...]:
         if not self.reads_again:
-            return super()._rebuilt(work)
+            return super()._in_rounds(work)
         first = work.subjects[0]
         doubled = (*work.subjects, replace(first, value=first.value + AGAIN))
-        *outcomes, _ = super()._rebuilt(Work(work.per, doubled, (*work.figures, work.figures[0]), work.clock))
+        *outcomes, _ = super()._in_rounds(Work(work.per, doubled, (*work.figures, work.figures[0]), work.clock))
         return tuple(outcomes)
 
     def _outcomes(self, work: Work, found: BlockReadings) -> tuple[Outcome, ...]:
@@ -102,24 +103,26 @@ class GuardedStudy(Study):
                 raise SideLostError(collected.value, SideState.BROKEN, error) from error
 
 
-Decided = Callable[[Outcome], bool]
 MakeStudy = Callable[[Mapping[str, str], Decided], GuardedStudy]
-"""A study of outcomes with these labels beside the test's own, and whether one is decided."""
+"""Makes a study. Arguments: labels in addition to the test's own; whether an outcome is decided."""
 
 
 @dataclass(slots=True)
 class SideComparison:
     """Compares the sides on what one test measures.
 
-    ``check``: see ``SubjectDeployer.check``. ``reset``: closes what a broken side has left of the run's own rig.
-    ``lost_before``: sides that are not tried again in this run. ``blocks``: no more are needed at the first look after
-    so many (in rounds: readings); None: while the budget lasts. ``found``: takes each comparison, and the lost sides.
+    Attributes:
+        check: see ``SubjectDeployer.check``.
+        record: takes each comparison with the outcome of each side, and the lost sides.
+        reset: closes what a broken side has left of the run's own rig.
+        lost_before: sides that are not tried again in this run.
+        blocks: the first look after this many (in rounds: readings) is the last; None: while the budget lasts.
     """
 
     comparing: ComparisonSettings
     make_study: MakeStudy
     check: Callable[[Topology, Dut], None]
-    found: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, LostSide]], None]
+    record: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, LostSide]], None]
     reset: Callable[[], None]
     lost_before: Mapping[str, LostSide] = field(default_factory=dict)
     blocks: int | None = None
@@ -127,9 +130,17 @@ class SideComparison:
     def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
         """Measure the figure on every side; returns the baseline's outcome.
 
-        ``dut``: each side has a version of its own. ``labels``: set this topology apart from others of the same test.
-        UnavailableError without an Open vSwitch, or what it needs; TestbedError and DutFailure of the baseline;
-        SideLostError where all other sides are lost, which is recorded; InvalidTrialsError of the rig.
+        Args:
+            topology: of all sides.
+            dut: its version is replaced by each side's.
+            figure: what to measure.
+            labels: distinguish this topology from others of the same test.
+
+        Raises:
+            UnavailableError: no Open vSwitch, or what it needs.
+            TestbedError, DutFailure: of the baseline.
+            SideLostError: all other sides are lost, which is recorded.
+            InvalidTrialsError: the rig disturbed too much.
         """
         if dut.kind == "linux-bridge":
             raise UnavailableError("not compared: a Linux bridge has no Open vSwitch in it")
@@ -139,7 +150,7 @@ class SideComparison:
         while True:
             subjects = [Subject(name, topology, of) for name, of in duts.items() if name not in lost]
             if len(subjects) < 2:
-                raise self._nobody_left(labels, lost)
+                raise self._record_all_lost(labels, lost)
             try:
                 return self._measured(subjects, figure, labels, lost)
             except SideLostError as trouble:
@@ -153,13 +164,13 @@ class SideComparison:
         self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, LostSide]
     ) -> Outcome:
         study = self.make_study(labels, lambda outcome: self._is_decided(study, figure, outcome))
-        return self._tell(study, figure, study.compare(SIDE, subjects, figure), lost)
+        return self._record_measured(study, figure, study.compare(SIDE, subjects, figure), lost)
 
-    def _nobody_left(self, labels: Mapping[str, str], lost: Mapping[str, LostSide]) -> NfvperfError:
-        """Record that all are lost; returns what ends the test."""
+    def _record_all_lost(self, labels: Mapping[str, str], lost: Mapping[str, LostSide]) -> NfvperfError:
+        """Returns the error that ends the test."""
         sides = tuple(SideFigures(name, each.state, each.reason) for name, each in lost.items())
         own = tuple(sorted(labels.items()))
-        self.found(ComparisonData(own, "", How.ROUNDS, self.comparing.baseline.name, sides), {}, lost)
+        self.record(ComparisonData(own, "", How.ROUNDS, self.comparing.baseline.name, sides), {}, lost)
         name, last = list(lost.items())[-1]
         if last.state is SideState.FAILED:
             return DutFailure(f"{name}: {last.reason}")
@@ -175,19 +186,19 @@ class SideComparison:
                 lost[name] = LostSide(SideState.UNAVAILABLE, str(error), error)
 
     def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
-        """True when more readings would not change the word: of the baseline, and of it again, there is none."""
+        """True when more readings would not change the word. The baseline and its second reading have none."""
         if not outcome.relatives or outcome.label[SIDE].endswith(AGAIN) or self._has_all(outcome):
             return True
         found = self._metrics(study, figure, outcome)
         return all(metric.word is not Word.CANNOT_TELL or metric.bound_reason for metric in found if metric.decides)
 
     def _has_all(self, outcome: Outcome) -> bool:
-        """True when it has the blocks that were asked for; in rounds each reading is one."""
+        """True when it has the requested number of blocks; in rounds each reading is one."""
         read = [ratio.pairing.blocks for ratio in outcome.relatives if ratio.pairing]
         in_rounds = [len(samples.values) for samples in outcome.samples]
         return self.blocks is not None and max(read or in_rounds) >= self.blocks
 
-    def _tell(
+    def _record_measured(
         self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, LostSide]
     ) -> Outcome:
         baseline, by_side = outcomes[0], {outcome.label[SIDE]: outcome for outcome in outcomes}
@@ -209,7 +220,7 @@ class SideComparison:
             elapsed_s=baseline.elapsed_s,
             notes=notes_of_sides(outcomes),
         )
-        self.found(data, by_side, lost)
+        self.record(data, by_side, lost)
         return baseline
 
     def _figures(self, study: GuardedStudy, figure: Figure, baseline: Outcome, own: Outcome) -> SideFigures:
@@ -240,7 +251,7 @@ class SideComparison:
 
 
 def _main_metric(figure: Figure) -> str:
-    """The first that sides can be compared in: what the study is about."""
+    """The first that sides can be compared in: the subject of the study."""
     return next(metric for metric in figure.units if metric in BETTER)
 
 
@@ -255,21 +266,17 @@ def _refuse_dead(baseline: Outcome, metric: str, name: str) -> None:
 
 
 def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
-    """What the reader must know, each once, with the sides that it is about unless it is about all."""
+    """Each note of the outcomes once, with its sides unless it is about all."""
     return tuple(f"{sides}: {note}" if sides else note for note, sides in unique_notes(outcomes, SIDE))
 
 
-# ``search`` and ``study`` of a run that compares: each measurement is one of all sides.
-#
-# An NDR or a loss curve is replaced by the forwarding rate at maximum offered load, which alternates between
-# sides in a tenth of a second, where a search takes ten. Tests get back the baseline's outcome.
+# ``search`` and ``study`` of a run that compares: each measurement compares all sides, and returns the baseline's
+# outcome. The forwarding rate at maximum offered load replaces an NDR or a loss curve: its readings alternate between
+# sides in a tenth of a second, where a search takes ten.
 
 
 class ComparedSearch(Search):
-    """Measurements of one test: the forwarding rate of every side with that topology and traffic.
-
-    Arguments as of a Search. ``virtual``: measure instructions a packet instead.
-    """
+    """Measurements of one test: the forwarding rate of every side, or in virtual time its instructions a packet."""
 
     def __init__(
         self,
@@ -335,25 +342,25 @@ class ComparedSearch(Search):
 
 
 class ComparedStudy(Study):
-    """Studies of one test: each of their subjects on every side, one after the other. ``args``: as of a Study."""
+    """Studies of one test: each of their subjects on every side, one after the other."""
 
     def __init__(self, *args: Any, sides: SideComparison) -> None:
         super().__init__(*args)
         self._sides = sides
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
-        """The baseline's outcome of each subject. In virtual time a rate is replaced by instructions a packet."""
+        """Returns the baseline's outcome of each subject. In virtual time instructions a packet replace a rate."""
         if self._context.virtual and isinstance(figure, ForwardingRate):
             figure = CountedInstructions(figure.traffic)
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
         return tuple(
-            self._sides.of(each.topology, each.dut, _growing(figure_of(each, figure)), {per: each.value})
+            self._sides.of(each.topology, each.dut, _with_larger_frames(figure_of(each, figure)), {per: each.value})
             for each in subjects
         )
 
 
-def _growing(figure: Figure) -> Figure:
-    """The figure with larger frames to grow to, for each comparison anew, where a side outpaces the generator."""
+def _with_larger_frames(figure: Figure) -> Figure:
+    """A new figure, whose frames grow where a side outpaces the generator."""
     if not isinstance(figure, ForwardingRate):
         return figure
     return ForwardingRate(figure.traffic, figure.profile, figure.limits_of, larger=LARGER)

@@ -1,4 +1,8 @@
-"""A study: several subjects measured in turns until their ratios are known well enough."""
+"""A study: one figure on several subjects, measured in one test until their ratios are known well enough.
+
+Readings alternate in short turns where all subjects can be deployed at once, else in rounds of fresh builds
+(measure/alternation.py). Either way what differs from build to build, such as memory layout, is within the samples.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +46,32 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.machine import Clock
 
-# A study under way: what is known of each subject.
+Decided = Callable[[Outcome], bool]
+"""True when more repeats would not change the SLA's verdict on an outcome."""
+
+_TOPOLOGY_CHANGE_S = 0.2
+
+_FIGURE = Allowed(
+    "a Figure, such as LoadCost(traffic, profile, 1_000_000)",
+    lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in ("name", "units", "read")),
+)
+_SUBJECTS = {
+    "per": LABEL,
+    "subjects": several(one(Subject, "a Subject, such as Subject('1', bridge_chain(1))"), least=1),
+    "ends": ENDS,
+}
 
 
 @dataclass(slots=True)
 class Collected:
-    """What is known of one subject. ``value``: of the label that subjects differ in.
+    """What is known of one subject so far.
 
-    ``trials``: ids of all, warm-ups and disturbed ones too. ``shares``: where flows were, after each reading.
+    Attributes:
+        value: of the label that subjects differ in.
+        labels: of the last reading.
+        trials: ids of all, including warm-ups and disturbed ones.
+        shares: of flows in hardware, after each reading.
+        cores: CPUs of the DUT's poll-mode threads.
     """
 
     value: str
@@ -58,14 +80,14 @@ class Collected:
     shares: list[OffloadShare] = field(default_factory=list)
     cores: int = 0
 
-    def about(self, labels: dict[str, str], live: LiveTopology) -> None:
+    def describe(self, labels: dict[str, str], live: LiveTopology) -> None:
         self.labels = labels
         self.cores = live.datapath_info.cores
 
 
 @dataclass(slots=True)
 class Work:
-    """A comparison under way. ``figures``, ``collected``: of each subject."""
+    """A comparison in progress. ``figures``, ``collected``: of each subject."""
 
     per: str
     subjects: Sequence[Subject]
@@ -91,33 +113,11 @@ class Work:
         return self.clock.monotonic() - self.started
 
 
-# Studies: one figure on several subjects, measured in one test.
-#
-# Readings alternate in short turns where all subjects can be deployed at once, else in rounds of fresh builds
-# (measure/alternation.py). Either way what differs from build to build, such as memory layout, is within the samples.
-
-Decided = Callable[[Outcome], bool]
-"""True when more repeats would not change what the SLA makes of an outcome."""
-
-_TOPOLOGY_CHANGE_S = 0.2
-
-
-_FIGURE = Allowed(
-    "a Figure, such as LoadCost(traffic, profile, 1_000_000)",
-    lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in ("name", "units", "read")),
-)
-_SUBJECTS = {
-    "per": LABEL,
-    "subjects": several(one(Subject, "a Subject, such as Subject('1', bridge_chain(1))"), least=1),
-    "ends": ENDS,
-}
-
-
 class Study:
     """The fixture ``study``: comparisons of one test.
 
     ``labels``: identify the test in SLAs and reports. ``limits_of``: the rig's ceiling and the line rate for a traffic.
-    ``streams``: makes what runs streams. ``decided``: whether the SLA's verdict on an outcome is carried.
+    ``streams``: makes the runner of streams. ``decided``: whether more readings cannot change the SLA's verdict.
     """
 
     def __init__(
@@ -263,8 +263,8 @@ class Study:
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Measure a figure on all subjects, in alternating turns where they can be deployed at once, else in rounds.
 
-        At least FEWEST_BLOCKS blocks of turns, or the profile's ``comparison_repeats`` rounds; more, at planned
-        looks, while the SLA's verdict is not carried and the profile's ``comparison_budget_s`` lasts.
+        There are at least FEWEST_BLOCKS blocks of turns, or the profile's ``comparison_repeats`` rounds. There are
+        more, up to planned looks, while the SLA's verdict is open and the profile's ``comparison_budget_s`` lasts.
 
         Returns:
             An outcome a subject, already in the evidence; the last one has the slopes.
@@ -280,26 +280,26 @@ class Study:
             self._deploy.check(subject.topology, subject.dut)
         work = Work(per, subjects, [figure_of(subject, figure) for subject in subjects], self._context.clock)
         short = [each for each in work.figures if isinstance(each, ShortFigure)]
-        beside = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
-        if beside is not None:
-            with beside as rigs:
-                made = self._alternating(work, short, rigs)
+        side_by_side = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
+        if side_by_side is not None:
+            with side_by_side as rigs:
+                outcomes = self._alternating(work, short, rigs)
         else:
-            made = self._rebuilt(work)
-        for outcome in made:
+            outcomes = self._in_rounds(work)
+        for outcome in outcomes:
             self._context.recorder.emit(outcome)
         if isinstance(figure, ConcludingFigure):
-            figure.conclude(per, made)
-        return made
+            figure.conclude(per, outcomes)
+        return outcomes
 
-    def _rebuilt(self, work: Work) -> tuple[Outcome, ...]:
-        """Measure in rounds: every reading has a build of its own."""
+    def _in_rounds(self, work: Work) -> tuple[Outcome, ...]:
+        """Every reading has a build of its own."""
 
         def take(number: int, block: int, left: int) -> Reading:
             subject, figure = work.subjects[number], work.figures[number]
             with self._noting(work.collected[number]):
                 live = self._deploy(subject.topology, subject.dut, quiet=block > 0)
-                work.collected[number].about(figure.labels(live), live)
+                work.collected[number].describe(figure.labels(live), live)
                 reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
                 self._note_share(live, work.collected[number])
                 return reading
@@ -315,9 +315,9 @@ class Study:
         return self._outcomes(work, found)
 
     def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> tuple[Outcome, ...]:
-        """In turns, all subjects deployed at once, and a second build of the baseline for the noise floor.
+        """All subjects are deployed at once, with a second build of the baseline for the noise floor.
 
-        Where the rig was the limit in too many of them, and there are larger frames, once more with those.
+        Where the rig was the limit in too many readings, and there are larger frames, measure again with those.
         """
         found = self._take_turns(work, figures, rigs)
         figure = figures[0]  # all subjects have the same one, if its frames can become larger
@@ -339,7 +339,7 @@ class Study:
                 if (block, number) not in ready:
                     figure.begin(live, remaining_s)
                     ready.add((block, number))
-                collected.about(figure.labels(live), live)
+                collected.describe(figure.labels(live), live)
                 reading = figure.turn(live, remaining_s)
                 self._note_share(live, collected)
                 return reading.on_rig(rigs.rig_of(number))
@@ -347,9 +347,9 @@ class Study:
         def begin_block(number: int) -> None:
             rigs.begin_block(copies, number)
             if number > 0:
-                return  # each is built when it is first read, the baseline like all others
-            # The baseline first: the rig's ceiling, where it is not known, needs the CPUs of DUTs that do not run yet.
-            # Each traffic has a ceiling of its own, which is known from now on.
+                return  # each is built and made ready when it is first read
+            # The baseline first: to measure the rig's ceiling takes the CPUs of DUTs that do not run yet. Each traffic
+            # has a ceiling of its own.
             first = rigs.run(0)
             for figure in {id(each): each for each in figures}.values():  # subjects without own traffic share one
                 figure.begin(first, None)
@@ -367,10 +367,10 @@ class Study:
         )
 
     def _grow(self, work: Work, figure: ShortFigure, rigs: SubjectRigs) -> None:
-        """Make frames larger until no subject outpaces the rig, which the baseline began with."""
+        """Make frames larger until no subject outpaces the rig. The baseline is ready already."""
         while isinstance(figure, GrowingFigure) and figure.grows and self._outpaced(work, figure, rigs):
             figure.grow()
-            figure.begin(rigs.run(0), None)  # only there the ceiling of another traffic can be measured
+            figure.begin(rigs.run(0), None)  # the ceiling of another traffic can be measured only there
 
     def _outpaced(self, work: Work, figure: GrowingFigure, rigs: SubjectRigs) -> bool:
         for number in range(1, len(work.subjects)):
@@ -412,11 +412,11 @@ class Study:
             collected.shares.append(share)
 
     def _runs(self) -> dict[str, None]:
-        """Ids of all trials, runs of streams, of requests and of connects so far, in order."""
+        """Ids of all trials and runs of streams, requests and connects so far, in order."""
         return dict.fromkeys([*self._context.trials, *self._context.streams, *self._context.others])
 
     def _labels(self, measured: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """What was measured wins over what a test says of itself, but for the name of its topology."""
+        """Measured labels replace a test's own, except for the name of its topology."""
         own = {name: self.labels[name] for name in ("topology",) if name in self.labels}
         return tuple(sorted({**self.labels, **measured, **own}.items()))
 
@@ -429,7 +429,7 @@ def _check_frames(subjects: Sequence[Subject], figure: Figure) -> None:
 
 
 def figure_of(subject: Subject, figure: Figure) -> Figure:
-    """The figure of the subject's own traffic, where it has one; ValueError where the figure has one for all."""
+    """The figure with the subject's own traffic, if it has one; ArgumentError where the figure takes one for all."""
     if subject.traffic is None:
         return figure
     if not isinstance(figure, SendingFigure):
@@ -438,7 +438,7 @@ def figure_of(subject: Subject, figure: Figure) -> Figure:
 
 
 def _should_grow(figure: ShortFigure, work: Work, found: BlockReadings) -> TypeGuard[GrowingFigure]:
-    """True where the rig was the limit of a subject, and there are larger frames, with which it may not be."""
+    """True where the rig was the limit of a subject, and there are larger frames to try."""
     if not (isinstance(figure, GrowingFigure) and figure.has_larger):
         return False
     metric = next(iter(work.units))
