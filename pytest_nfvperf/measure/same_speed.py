@@ -1,4 +1,4 @@
-"""Ratios of subjects from windows at the same speed of the cores."""
+"""Ratios of two subjects from paired readings: by block, or from windows at the same speed of the cores."""
 
 from __future__ import annotations
 
@@ -21,23 +21,53 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 
-# Ratios from readings that were taken in pairs, in blocks. Pure.
-#
-# Readings that alternate within tenths of a second share the machine's state. Pairs of one build share more,
-# such as where memory lies: so each block of fresh builds gives one value, and the blocks are the sample.
+PacedBlock = tuple[Sequence[Paced], Sequence[Paced]]
+"""Windows of a and of b in one block of fresh builds; values of 0 or infinity are left out."""
 
 FEWEST_JACKKNIFED = 5
-"""Blocks: the spread of fewer says too little of itself."""
+"""Blocks: the spread of fewer is too uncertain itself."""
+
+FEWEST_ON_A_RIG = 3
+"""Blocks of either subject on every rig, from which on rigs are regression factors. With fewer, what a rig does and
+what one build happened to do cannot be separated."""
+
+AT_ITS_BEST = 0.85
+"""Quantile of windows. Seventy comparisons of a DUT with itself differed by 0.75 % at 0.5, by 0.51 % at 0.75, by
+0.32 % at 0.85, and by 0.36 % at 0.9."""
+
+_SHARED = FULL_SPEED - 1
+"""A core that is slowed by this has another user. No slowdown between none and this was seen, so this is a step."""
+
+_SLOWEST = 1.0
+"""What slows a core by more than a second user does is an interruption; it counts as this much."""
+
+_LEAST_UNEXPLAINED = 0.1
+"""Share of the subject that the cores' speed does not explain. With less, one was read on slow cores, the other not."""
+
+_BISQUARE = 4.685
+"""Of Tukey's weights: 95 % of the efficiency of least squares where the errors are normal."""
+
+_SIGMA = 1.4826
+"""Standard deviation over the median of absolute deviations, of normal errors."""
+
+_LEAST_SIGMA = 1e-6
+_ROUNDS = 12
+
+
+# Ratios from paired readings, by block.
+#
+# Readings that alternate within tenths of a second share the machine's state. Pairs of one build share more, such as
+# memory layout: so each block of fresh builds gives one value, and the blocks are the sample.
 
 
 def block_ratio(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Median of b / a over the pairs (a, b) of one block; None without a pair of positive finite values."""
+    """Median of b / a over the pairs (a, b); None without a pair of positive finite values."""
     ratios = [b / a for a, b in pairs if 0 < a < math.inf and 0 < b < math.inf]
     return median(ratios) if ratios else None
 
 
 def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> RatioEstimate:
-    """The ratio behind independent ratios, one a block; ValueError for none, or one that is not positive and finite.
+    """Estimate a ratio from one of each block; ValueError for none, or one that is not positive and finite.
 
     Hodges-Lehmann's estimate for one sample, with the exact interval of Wilcoxon's signed-rank test (Hollander and
     Wolfe, 3.2 and 3.3), on logarithms: six blocks are the fewest that bound anything at 95 %.
@@ -58,9 +88,10 @@ def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Rat
 def jackknife(
     statistic: Callable[[Sequence[int]], float | None], blocks: int, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """A statistic of all blocks, and how far its interval reaches either way (Efron and Tibshirani 1993, chapter 11).
+    """Return a statistic of all blocks, and half its interval (Efron and Tibshirani 1993, chapter 11).
 
-    The interval is by Student's t. None where all blocks hold too little; infinity where too few do without one.
+    The interval is by Student's t. None where ``statistic`` has no value of all blocks; half is infinite where it lacks
+    a value without one of them, or blocks are too few.
     """
     from scipy.stats import t  # noqa: PLC0415 - half a second, for who compares only
 
@@ -98,40 +129,11 @@ def _signed_rank_counts(n: int) -> tuple[int, ...]:
     return tuple(counts)
 
 
-# The ratio of two subjects at the same speed of the machine's cores. Pure.
+# The ratio of two subjects at the same speed of the machine's cores.
 #
-# One robust regression explains the logarithm of each window's value (``Paced``) by its subject, the slowdown
-# of both cores and the rig: an analysis of covariance. Turns are in random order, so other disturbances meet
-# both subjects alike.
-
-PacedBlock = tuple[Sequence[Paced], Sequence[Paced]]
-"""Windows of a and of b in one block of fresh builds; values of 0 or infinity are left out."""
-
-_SHARED = FULL_SPEED - 1
-"""Slowed by so much a core has another user: between none and this nothing is seen, so this is a step."""
-
-_SLOWEST = 1.0
-"""What slows a core by more than a second user does is an interruption; it counts as this much."""
-
-_TOLD_APART = 0.1
-"""Share of the subject that the cores' speed does not explain. With less, one was read on slow cores, the other not."""
-
-_BISQUARE = 4.685
-"""Of Tukey's weights: 95 % of the efficiency of least squares where the errors are normal."""
-
-_SIGMA = 1.4826
-"""Standard deviation over the median of absolute deviations, of normal errors."""
-
-FEWEST_ON_A_RIG = 3
-"""Blocks of either subject on every rig, from which on rigs are told apart: with fewer, what a rig does and what one
-build happened to do are the same thing."""
-
-AT_ITS_BEST = 0.85
-"""Quantile of windows. Seventy comparisons of a DUT with itself differed by 0.75 % at 0.5, by 0.51 % at 0.75, by
-0.32 % at 0.85, and by 0.36 % at 0.9."""
-
-_LEAST_SIGMA = 1e-6
-_ROUNDS = 12
+# One robust regression explains the logarithm of each window's value (``Paced``) by its subject, the slowdown of both
+# cores and the rig: an analysis of covariance. Turns are in random order, so other disturbances meet both subjects
+# alike.
 
 
 def separable_rigs(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
@@ -150,8 +152,8 @@ def separable_rigs(blocks: Sequence[PacedBlock]) -> tuple[int, ...]:
 def speed_ratio(blocks: Sequence[PacedBlock], rigs: Sequence[int] = (), best: float = AT_ITS_BEST) -> float | None:
     """B / a at the same speed of the cores, both at their best; of the middle, where the best is not known.
 
-    ``rigs``: whose own share is taken out. ``best``: quantile: AT_ITS_BEST of a rate, 1 less that of a time. None
-    for too few windows of either, or where the cores' speed was another with each.
+    ``rigs``: as of ``separable_rigs``. ``best``: quantile: AT_ITS_BEST of a rate, 1 - AT_ITS_BEST of a time. None for
+    too few windows of either, or where either was read at another speed of the cores.
     """
     found = _log_ratios(blocks, rigs, best)
     return None if found is None else math.exp(found.at_best)
@@ -162,8 +164,8 @@ def speed_estimate(
 ) -> RatioEstimate | None:
     """``speed_ratio`` with its interval, by leaving out one block after another; None where there is no ratio.
 
-    Where its interval and that of the middle do not meet, something of its own slows one subject for a part of the
-    time: then the middle gives the ratio.
+    Where its interval and that of the middle do not overlap, one subject itself is slower for a part of the time: then
+    the middle gives the ratio.
     """
     rigs = separable_rigs(blocks)
     fitted = cache(lambda chosen: _log_ratios([blocks[at] for at in chosen], rigs, best))
@@ -173,7 +175,13 @@ def speed_estimate(
             found = fitted(tuple(chosen))
             return None if found is None else part(found)
 
-        return _as_ratio(jackknife(of_blocks, len(blocks), confidence), confidence)
+        estimate = jackknife(of_blocks, len(blocks), confidence)
+        if estimate is None:
+            return None
+        log, reach = estimate
+        if math.isinf(reach):
+            return RatioEstimate(math.exp(log), 0.0, math.inf, 0.0)
+        return RatioEstimate(math.exp(log), math.exp(log - reach), math.exp(log + reach), confidence)
 
     at_best, middle = interval(lambda found: found.at_best), interval(lambda found: found.middle)
     if at_best is None or middle is None:
@@ -182,18 +190,8 @@ def speed_estimate(
     return middle if contradicted else at_best
 
 
-def _as_ratio(found: tuple[float, float] | None, confidence: float) -> RatioEstimate | None:
-    """From a logarithm and how far its interval reaches."""
-    if found is None:
-        return None
-    log, reach = found
-    if math.isinf(reach):
-        return RatioEstimate(math.exp(log), 0.0, math.inf, 0.0)
-    return RatioEstimate(math.exp(log), math.exp(log - reach), math.exp(log + reach), confidence)
-
-
 def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> tuple[float, ...]:
-    """Of each block that has windows of both, with what the speed of the cores does taken from all blocks."""
+    """Ratio of each block that has windows of both. The effect of the cores' speed is estimated from all blocks."""
     rigs = separable_rigs(blocks)
     fitted = _fit(_both(blocks, rigs))
     if fitted is None:
@@ -206,7 +204,7 @@ def ratios_by_block(blocks: Sequence[PacedBlock], best: float = AT_ITS_BEST) -> 
 class _LogRatios:
     """Logarithms of b / a at the same speed: of their best windows, as far as they are known, and of the middle.
 
-    Much of what the machine does no witness sees, such as a neighbour that takes the memory's bandwidth. It only ever
+    No witness sees much of what the machine does, such as a neighbour that takes the memory's bandwidth. It only ever
     makes windows slower, for a tenth of a second or a block. So subjects are compared at an upper quantile of their
     windows.
 
@@ -237,7 +235,7 @@ def _best_is_known(blocks: Sequence[PacedBlock]) -> bool:
 
 
 def _at_best(both: tuple[Vector, Vector], fitted: Vector, best: float) -> float:
-    """The quantiles' difference, once what the speed of the cores explains is taken away."""
+    """Difference of the quantiles, after subtracting the effect of the cores' speed."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
     of_a, of_b = (float(np.quantile(side[:, -1] - side[:, 1:-1] @ fitted[1:], best)) for side in both)
@@ -245,13 +243,12 @@ def _at_best(both: tuple[Vector, Vector], fitted: Vector, best: float) -> float:
 
 
 def _both(blocks: Sequence[PacedBlock], rigs: Sequence[int]) -> tuple[Vector, Vector]:
-    """The tables of a and of b."""
     of_a, of_b = ([paced for block in blocks for paced in block[subject]] for subject in (0, 1))
     return _table(of_a, 0, rigs), _table(of_b, 1, rigs)
 
 
 def _fit(both: tuple[Vector, Vector]) -> Vector | None:
-    """Coefficients of the columns of ``_table``, the first one of being b; None where there is no ``speed_ratio``.
+    """Coefficients of the columns of ``_table``, the first that of subject b; None where there is no ``speed_ratio``.
 
     A shared host slows the cores of generator and DUT by up to a half, for milliseconds to seconds.
     """
@@ -264,13 +261,13 @@ def _fit(both: tuple[Vector, Vector]) -> Vector | None:
     explaining, values = table[:, :-1], table[:, -1]
     subject, speed = explaining[:, 0], explaining[:, 1:]
     unexplained = subject - speed @ _least_squares(speed, subject, np.ones(len(subject)))
-    if float(np.var(unexplained)) < _TOLD_APART * float(np.var(subject)):
+    if float(np.var(unexplained)) < _LEAST_UNEXPLAINED * float(np.var(subject)):
         return None
     return _robust(explaining, values)
 
 
 def _table(windows: Sequence[Paced], subject: int, rigs: Sequence[int]) -> Vector:
-    """A row a window: the subject, 1, what both cores' speed may do, the rig, and the logarithm of the value."""
+    """A row a window: the subject, 1, terms of both cores' slowdown, the rig, and the logarithm of the value."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
     usable = [each for each in windows if 0 < each.value < math.inf]
@@ -299,7 +296,7 @@ def _robust(explaining: Vector, values: Vector) -> Vector:
 
 
 def _least_squares(explaining: Vector, values: Vector, weights: Vector) -> Vector:
-    """The shortest solution of the normal equations: a machine whose cores are never slowed has columns of nothing."""
+    """The shortest solution of the normal equations: where cores are never slowed, columns are all 0."""
     import numpy as np  # noqa: PLC0415 - it takes long to load, for who compares only
 
     weighted = explaining * weights[:, None]

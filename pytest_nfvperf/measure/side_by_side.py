@@ -1,4 +1,4 @@
-"""Several topologies deployed side by side, of which one works at a time."""
+"""Several topologies deployed side by side, one active at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 
-# What a study deploys its subjects with: one after the other, or side by side.
+BLOCKS_OF_A_START = 2
+"""Where DUTs differ. A start differs from the next by about a percent, which would pass for a difference of sides: in
+simulations of equal sides one in six comparisons found one where all blocks were of one start."""
 
 
 class SubjectRigs(Protocol):
@@ -24,11 +26,11 @@ class SubjectRigs(Protocol):
         ...
 
     def run(self, subject: int) -> LiveTopology:
-        """Let this one work, alone; it is built at its first call in a block."""
+        """Let only this one work; its first call in a block builds it."""
         ...
 
     def rig_of(self, subject: int) -> int | None:
-        """Which rig carries it in this block; None where a rig begins anew too often to know it again."""
+        """The rig that carries it in this block; None where rigs restart every few blocks."""
         ...
 
 
@@ -36,30 +38,25 @@ class SubjectDeployer(Protocol):
     """Deploys the subjects of a study."""
 
     def check(self, topology: Topology, dut: Dut) -> None:
-        """Whatever ends the test where a subject cannot be measured here; called for all before the first reading."""
+        """Raise where a subject cannot be measured here; called for all before the first reading."""
         ...
 
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        """Build it anew. ``quiet``: leave its configuration out of the evidence, which has it already."""
+        """Build it. ``quiet``: leave its configuration out of the evidence, which has it already."""
         ...
 
     def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SubjectRigs] | None:
-        """All of them at once; None where that cannot be."""
+        """Deploy all at once; None where that is impossible."""
         ...
 
 
-# Deploys the subjects of a comparison side by side, so that readings can alternate between them.
-#
-# Each has a DUT and a generator of its own on the same CPUs; while one is measured the others' DUTs are frozen
-# (SIGSTOP), and cost nothing. A change takes milliseconds, so two readings see the same state of the machine.
-
-BLOCKS_OF_A_START = 2
-"""Where DUTs differ. A start differs from the next by about a percent, which would pass for a difference of sides: in
-simulations of equal sides one in six comparisons told one where all blocks were of one start."""
-
-
 class SideBySide:
-    """The run's own rig and those beside it; one works at a time. ``deploy``: builds a topology anew on a rig."""
+    """The run's own rig and companions; one works at a time, so that readings can alternate between subjects.
+
+    Each has a DUT and a generator of its own on the same CPUs. While one is measured the others' DUTs are frozen
+    (SIGSTOP), and cost nothing. A change takes milliseconds, so two readings see the same state of the machine.
+    ``deploy``: builds a topology on a rig.
+    """
 
     def __init__(self, own: Rig, deploy: Callable[[Rig, Topology, Dut], LiveTopology]) -> None:
         self._rigs = [own]
@@ -70,9 +67,9 @@ class SideBySide:
 
     @staticmethod
     def possible(own: Rig, subjects: Sequence[DeployedOn]) -> bool:
-        """True where that many DUTs can be there at once, and all of them stand still when frozen.
+        """True where that many DUTs can run at once, and freezing stops all of them.
 
-        The kernel's OVS does not, and a third party's may not; VNFs that are processes poll on.
+        Freezing does not stop the kernel's OVS, nor perhaps a third party's; VNFs that are processes poll on.
         """
         freeze = all(
             dut.kind != "system" and ":" not in (dut.kind or "") and own.loops_vnfs(topology)
@@ -82,17 +79,17 @@ class SideBySide:
         return freeze and duts <= 1 + own.room_for_companions()
 
     def begin_block(self, subjects: Sequence[DeployedOn], number: int) -> None:
-        """Remove what the last block deployed; from now on ``run`` builds anew.
+        """Remove what the last block deployed; each subject's next ``run`` builds it again.
 
-        Subjects change rigs from block to block where they want the same DUT, and every BLOCKS_OF_A_START where they do
-        not, because the DUTs are started anew then. So the peculiarities of a rig or a start, such as memory layout,
-        meet all subjects alike.
+        Subjects change rigs from block to block where they have the same DUT, else every BLOCKS_OF_A_START, because a
+        change then restarts the DUTs. So the peculiarities of a rig or a start, such as memory layout, affect all
+        subjects alike.
         """
         for count in range(len(self._rigs), len(subjects)):
-            beside = self._rigs[0].beside(str(count))
-            if beside is None:
+            companion = self._rigs[0].beside(str(count))
+            if companion is None:
                 raise TestbedError("this testbed has no room for a second DUT")
-            self._rigs.append(beside)
+            self._rigs.append(companion)
         for rig in self._rigs:
             self._wake(rig)
             rig.remove_topology()
@@ -102,7 +99,7 @@ class SideBySide:
         self._lives = [None] * len(subjects)
 
     def run(self, subject: int) -> LiveTopology:
-        """Let this one work, alone; it is built at its first call in a block. TestbedError where it died."""
+        """As of SubjectRigs. TestbedError where it died."""
         rig = self._rigs[self._order[subject]]
         self._wake(rig)
         live = self._lives[subject]
@@ -116,7 +113,6 @@ class SideBySide:
         return live
 
     def rig_of(self, subject: int) -> int | None:
-        """Which rig carries it in this block; None where DUTs differ, and so are started anew every few blocks."""
         return self._order[subject] if self._one_dut else None
 
     @property
@@ -124,7 +120,7 @@ class SideBySide:
         return len({dut for _, dut in self._subjects}) == 1
 
     def close(self) -> None:
-        """Close the rigs beside the run's own, and let that one go on. TestbedError once all the others are closed."""
+        """Close the companions, and resume the run's own rig. TestbedError, after all are closed."""
         for rig in self._rigs:
             rig.thaw()
         errors: list[TestbedError] = []
