@@ -1,6 +1,6 @@
-"""Arguments of measurements: a live topology, a traffic, a load; and whether the one can carry the other.
+"""Arguments of measurements: a live topology, a traffic, a load; and whether the topology can carry the traffic.
 
-Checked before anything is sent or built: a fault here is the test author's, not the DUT's or the rig's.
+They are checked before anything is sent or built: a fault here is the test author's, not the DUT's or the rig's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TAKE_FIXTURE = "take a fixture that deploys one, as in `def test_it(phy2phy, se
 
 
 def _instead_of_live(given: Any) -> str:
-    """What an author meant who gave something else where the live topology belongs."""
+    """Hint for an author who passed something else as the live topology."""
     if isinstance(given, Topology):
         return f"that is a topology as data; write deploy(...) around it, or {_TAKE_FIXTURE}"
     if isinstance(given, Traffic):
@@ -48,7 +48,7 @@ LIVE = Allowed(
     lambda value: isinstance(value, LiveTopology) or (hasattr(value, "topology") and hasattr(value, "runner")),
     _instead_of_live,
 )
-"""Another one than ours is known by its shape."""
+"""A third party's is recognised by its attributes."""
 TRAFFIC = one(Traffic, "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
 TOPOLOGY = one(Topology, "a topology, such as phy2phy() or what compose(...) returned", _instead_of_topology)
 DUT = one(Dut, "a Dut, such as Dut('netdev')")
@@ -62,14 +62,14 @@ LABEL = Allowed("the name of a label, such as 'bridges'", NAME.accepts)
 
 
 def check_live(call: str, live: LiveTopology, traffic: Traffic) -> None:
-    """Refuse a live topology that another one replaced, and a traffic that it cannot carry; ArgumentError."""
+    """Raise ArgumentError for a live topology that another one replaced, or a traffic that it cannot carry."""
     if isinstance(live, LiveTopology):
         live.refuse_replaced()
     check_sendable(call, live.topology, traffic)
 
 
 def check_sendable(call: str, topology: Topology, traffic: Traffic) -> None:
-    """Refuse a traffic that a topology cannot carry: ArgumentError for no direction, or a port whose MTU is too small.
+    """Raise ArgumentError for a topology without a direction, or with a port whose MTU is too small for the traffic.
 
     ``call``: as the author wrote it, for the message.
     """

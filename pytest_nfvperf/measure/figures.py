@@ -1,4 +1,4 @@
-"""What a study compares, its subjects, and what it can measure of them: the shape of a figure."""
+"""Subjects of a study, and figures: what a study can measure of them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
 
-def _as_text(value: object) -> str:
-    return f"write {str(value)!r}, a text" if isinstance(value, (int, float)) else ""
-
-
 @checked(
-    value=Allowed("a text, such as '4'", NAME.accepts, _as_text),
+    value=Allowed(
+        "a text, such as '4'",
+        NAME.accepts,
+        lambda value: f"write {str(value)!r}, a text" if isinstance(value, (int, float)) else "",
+    ),
     topology=TOPOLOGY,
     dut=DUT,
     traffic=optional(TRAFFIC),
 )
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One of those compared: its value of the label that they differ in, and its place.
+    """One of those compared.
 
-    ``traffic``: what it is sent; None: what the study sends.
+    Attributes:
+        value: of the label that subjects differ in.
+        topology, dut: where it is measured.
+        traffic: what is sent to it; None: the study's traffic.
     """
 
     value: str
@@ -39,7 +42,7 @@ class Subject:
 
 
 class Figure(Protocol):
-    """What a study measures of each subject."""
+    """A measurement of each subject of a study."""
 
     @property
     def name(self) -> str:
@@ -53,7 +56,7 @@ class Figure(Protocol):
 
     @property
     def reading_s(self) -> float:
-        """How long a reading usually takes, beside building its topology."""
+        """How long a reading usually takes, without building its topology."""
         ...
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
@@ -61,7 +64,7 @@ class Figure(Protocol):
         ...
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        """What is really measured there."""
+        """Labels of what is measured there."""
         ...
 
     def facts(self) -> dict[str, Any]:
@@ -71,7 +74,7 @@ class Figure(Protocol):
 
 @runtime_checkable
 class ConcludingFigure(Figure, Protocol):
-    """A figure that has something to add once all subjects were measured."""
+    """A figure that concludes once all subjects were measured."""
 
     def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
         """``per``: the label that they differ in; ``outcomes``: the baseline's first."""
@@ -80,7 +83,7 @@ class ConcludingFigure(Figure, Protocol):
 
 @runtime_checkable
 class ShortFigure(Figure, Protocol):
-    """A figure whose readings are so short that those of several subjects can be taken in turns."""
+    """A figure whose readings are short enough to alternate between subjects."""
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
         """Make a topology ready for turns, once after it was built."""
@@ -102,28 +105,28 @@ class SendingFigure(Figure, Protocol):
 
 @runtime_checkable
 class GrowingFigure(ShortFigure, Protocol):
-    """A figure whose frames can become larger, for all subjects: before the first turn, or to begin anew."""
+    """A figure whose frames can become larger, for all subjects: before the first turn, or to start over."""
 
     @property
     def grows(self) -> bool:
-        """True while nothing was read, and there are larger frames."""
+        """True while nothing was read and there are larger frames."""
         ...
 
     @property
     def has_larger(self) -> bool:
-        """True where there are larger frames, whether something was read or not."""
+        """True where there are larger frames, even after readings."""
         ...
 
     @property
     def outpaced(self) -> bool:
-        """True where the topology that began last is faster than the rig."""
+        """True where the last topology to ``begin`` is faster than the rig."""
         ...
 
     def grow(self) -> None:
-        """Send larger frames from now on, as if nothing had been read."""
+        """Send larger frames from now on, and forget earlier readings."""
         ...
 
 
 def measured_frames(traffic: Traffic) -> dict[str, Any]:
-    """What all subjects of a comparison share that send these frames, as an Outcome's."""
+    """Fields of the Outcome that depend on the traffic only."""
     return {"mean_frame_size": traffic.mean_frame_size, "directions": 2 if traffic.bidirectional else 1}

@@ -1,7 +1,7 @@
 """Instructions a packet, in virtual time: what a DUT spends on a frame, whatever the host does meanwhile.
 
 A reading sends frames in bursts, each forwarded before the next begins; the median over bursts ignores OVS's timers.
-Counted are the instructions of ovs-vswitchd's main thread, of its PMD threads in rounds with frames (DPDK), or of
+It counts the instructions of ovs-vswitchd's main thread and of its PMD threads in rounds with frames (DPDK), or of
 sending (kernel).
 """
 
@@ -42,7 +42,7 @@ _RESIDUAL_S = 0.2
 class CountedInstructions:
     """Reads the instructions a packet of one traffic, on any topology with generator ports.
 
-    Of ovs-vswitchd's main thread the kernel's work on its system calls counts, the sender's does not; several nodes are
+    The kernel's work on system calls counts for ovs-vswitchd's main thread, not for the sender. Several nodes are
     summed. The kernel's forwarding is part of sending.
     """
 
@@ -70,10 +70,13 @@ class CountedInstructions:
         return measured_frames(self.traffic)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """One reading.
+        """As of a Figure.
 
-        UnavailableError where time is not virtual; DutFailure for lost frames: those that cost something are not those
-        sent. InvalidTrialsError for frames that nobody sent; ValueError for a frame above a port's MTU.
+        Raises:
+            UnavailableError: time is not virtual.
+            DutFailure: frames were lost, so that the number sent is not the number forwarded.
+            InvalidTrialsError: frames were not sent.
+            ValueError: a frame exceeds a port's MTU.
         """
         generator = live.deployment.generator
         _ = live.runner  # says what is wrong with a topology that has no generator port
@@ -96,12 +99,12 @@ class CountedInstructions:
         if trial.result.lost:
             raise DutFailure(
                 f"{trial.result.lost} of {trial.result.offered} frames were lost in bursts of {bursts[0].frames} that "
-                "waited for one another: instructions are told of frames that are forwarded"
+                "waited for one another: instructions are counted of forwarded frames"
             )
         return Reading({INSTRUCTIONS_PER_PACKET: per_packet(bursts, generator.instruction_ns)}, trial.id)
 
     def _spec(self, live: LiveTopology, frames: int) -> TrialSpec:
-        """So many frames each way. Load and duration say no more than their product: virtual time has no rates."""
+        """So many frames in each direction: load times duration. Virtual time has no rates."""
         both = live.topology.directions
         return TrialSpec(
             traffic=self.traffic,
@@ -115,7 +118,7 @@ class CountedInstructions:
 
 
 def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
-    """The median over bursts of the most frequent length, in instructions a frame; the last bursts may be shorter.
+    """Median over bursts of full length, in instructions a frame; the last bursts may be shorter.
 
     ``instruction_ns``: virtual time of one instruction, ns. ValueError where no frame was sent.
     """
@@ -126,14 +129,14 @@ def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
 
 
 def forwarding(live: LiveTopology) -> Callable[[], int] | None:
-    """What tells how long the DUT's own threads have run, one of each node; None where it has none."""
-    known = [one for one in live.deployment.collectors if isinstance(one, KnowsForwardingThread)]
-    running = [one for one in known if one.forwarding_ns() is not None]
-    return (lambda: sum(one.forwarding_ns() or 0 for one in running)) if running else None
+    """A clock of the time that the DUT's own threads have run, one of each node; None where it has none."""
+    known = [each for each in live.deployment.collectors if isinstance(each, KnowsForwardingThread)]
+    running = [each for each in known if each.forwarding_ns() is not None]
+    return (lambda: sum(each.forwarding_ns() or 0 for each in running)) if running else None
 
 
 def check_time(what: str, *, virtual: bool) -> None:
-    """UnavailableError where a metric, or "a search", cannot be measured in this kind of time; says what to do."""
+    """Raise UnavailableError where a metric, or "a search", cannot be measured in this kind of time."""
     why = why_not_in(VIRTUAL if virtual else WALL, what)
     if why:
         raise UnavailableError(why)
