@@ -1,4 +1,4 @@
-"""What a command line asks to be compared, and how strictly."""
+"""The sides and the margin of a comparison, as the command line names them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_MARGIN = 0.5
 def read_comparison_settings(
     sides: Sequence[str], settings: Sequence[str] = (), margin: str | None = None
 ) -> ComparisonSettings:
-    """Read the sides (see ``parse_sides``) and the margin, such as "2 %"; None for the default margin."""
+    """Read the sides (see ``parse_sides``) and the margin, such as "2 %"; None gives the default margin."""
     return ComparisonSettings(parse_sides(sides, settings), read_margin(margin))
 
 

@@ -1,4 +1,4 @@
-"""A run that compares sides: what a test comes to once its body has ended."""
+"""A run that compares sides: a test's result once its body has ended."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from pytest_nfvperf.session.run import NfvSession
 
 @contextmanager
 def judged(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[None]:
-    """Around a phase of a test: after its body, the comparison decides.
+    """Surround a phase of a test: after its body, the comparison decides.
 
-    What the test itself checks afterwards is no part of a comparison: it asks for figures that were not measured.
+    What the test itself checks afterwards is no part of the comparison: it needs figures that were not measured. Such a
+    failure becomes a note.
 
     Args:
         item: the test.
         phase: "setup" or "call".
-        session: has the comparison, or none: then nothing happens here.
+        session: without a comparison nothing happens here.
 
     Raises:
         as ``Comparison.judge``; what the test raised where it compared nothing.
@@ -39,6 +40,8 @@ def judged(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[None]
     except Exception as error:
         if not comparison.made:
             raise
-        text = f"the test ended by {type(error).__name__}: {error}; it checks what a comparison has not"
+        text = (
+            f"the test ended by {type(error).__name__}: {error}; it checks figures that a comparison does not measure"
+        )
         session.recorder.emit(AttachmentData("note on the comparison", text=text))
     comparison.judge()

@@ -1,8 +1,8 @@
-"""A run that compares sides: what its tests measure, what is recorded of it, and what a test comes to.
+"""A run that compares sides: what its tests measure, what it records, and each test's result.
 
 Tests' own SLAs are not judged. Instead each side of each comparison has a verdict: FAIL where it is slower or does not
-work, INCONCLUSIVE where nobody can tell, PASS where it is the same or faster. So exit status, reports, JUnit and Allure
-follow as they do from an SLA.
+work, INCONCLUSIVE where the readings decide nothing, PASS where it is the same or faster. Exit status, reports, JUnit
+and Allure follow as they do from an SLA.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TRIES = 2
 """Tests in which a side may break before it is left out of the run."""
 
 BUDGETS = 1.5
-"""Of the time that the profile gives to a comparison inside a test: here a test is nothing else."""
+"""Of the time that the profile gives to a comparison inside a test: here the test is only the comparison."""
 
 _JUDGEMENTS = {
     Word.SLOWER: Judgement.FAIL,
@@ -62,23 +62,23 @@ _JUDGEMENTS = {
 
 
 class SidesBrokenError(NfvperfError):
-    """Sides of a comparison did not start or died; the others were measured. The testbed itself is whole."""
+    """Sides of a comparison did not start or died; the others were measured. The testbed itself works."""
 
 
 class Comparison:
-    """What a run's tests compare.
+    """The comparisons of a run.
 
     Args:
         comparing: the sides.
         options: of this run.
         profile: of this run.
         estimate_s: how long a search takes.
-        deploy: builds a subject anew, for searches, which build nothing by themselves.
-        streams: makes what runs streams, for them.
-        close_rig: takes down the run's own rig: the next deployment starts it anew.
+        deploy: builds a subject for searches, which build nothing by themselves.
+        streams: makes the runner of streams for searches.
+        close_rig: takes down the run's own rig; the next deployment starts it again.
 
     Attributes:
-        made: the running test's comparisons so far; whoever calls a test calls ``begin_test`` before.
+        made: the running test's comparisons so far, since ``begin_test``.
     """
 
     def __init__(
@@ -99,12 +99,11 @@ class Comparison:
         self._broken: dict[str, list[LostSide]] = {}
 
     def begin_test(self) -> None:
-        """Forget what the last test compared."""
         self.made.clear()
         self._verdicts.clear()
 
     def on_baseline(self, dut: Dut) -> Dut:
-        """What a test deploys by itself is built on the baseline, where its comparison begins.
+        """The DUT of what a test itself deploys, with the baseline's version.
 
         Raises:
             UnavailableError: the test names a version of its own.
@@ -116,7 +115,6 @@ class Comparison:
         return dut if dut.kind == "linux-bridge" else replace(dut, version=self.comparing.baseline.name)
 
     def search(self, labels: Mapping[str, str], limits_of: LimitsOf, context: Context) -> Search:
-        """Measurements of one test."""
         sides = self._sides(labels, self._deploy, limits_of, self._streams, context)
         virtual = self._options.virtual_time
         return ComparedSearch(self._profile, labels, limits_of, self._estimate_s, sides, virtual=virtual)
@@ -129,9 +127,8 @@ class Comparison:
         streams: Callable[[], StreamRunner],
         context: Context,
     ) -> Study:
-        """Comparisons of one test."""
         sides = self._sides(labels, deploy, limits_of, streams, context)
-        decided: Decided = lambda _: True  # noqa: E731 - each of its subjects is decided by itself
+        decided: Decided = lambda _: True  # noqa: E731 - SideComparison decides for each subject
         return ComparedStudy(self._profile, labels, deploy, limits_of, streams, decided, context, sides=sides)
 
     def _sides(
@@ -158,14 +155,13 @@ class Comparison:
         return SideComparison(self.comparing, make, deploy.check, take, self._reset, lost, blocks)
 
     def _reset(self) -> None:
-        """Take down the run's own rig: the next deployment starts it anew."""
         with suppress(TestbedError):
             self._close_rig()
 
     def _take(
         self, recorder: Recorder, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, LostSide]
     ) -> None:
-        """Put a comparison into the evidence, with a verdict a side, or an error where it broke."""
+        """Record a comparison, with a verdict for each side, or an error where it broke."""
         self.made.append(data)
         recorder.emit(data)
         for side in data.sides:
@@ -186,12 +182,12 @@ class Comparison:
         recorder.emit(ErrorData(type(lost.error).__name__, message, dict(evidence)))
 
     def judge(self) -> None:
-        """What the test comes to, after it ended by itself. A plan has no figures to judge.
+        """Raise the test's result after its body has passed. A plan has no figures to judge.
 
         Raises:
             UnavailableError: it compared nothing: the test is skipped.
             SidesBrokenError: a side did not start or died.
-            SlaFailure: a side is slower or does not work, or nobody can tell; the message lists all sides.
+            SlaFailure: a side is slower or does not work, or the readings decide nothing; the message lists all sides.
         """
         if not self.made:
             raise UnavailableError(
@@ -199,8 +195,8 @@ class Comparison:
             )
         if self._options.plan:
             return
-        troubles = [side for data in self.made for side in data.sides]
-        broken = [side for side in troubles if side.state in {SideState.BROKEN, SideState.UNAVAILABLE}]
+        sides = [side for data in self.made for side in data.sides]
+        broken = [side for side in sides if side.state in {SideState.BROKEN, SideState.UNAVAILABLE}]
         text = "\n".join(line for data in self.made for line in comparison_lines(data))
         if broken:
             names = ", ".join(dict.fromkeys(f"{side.side!r} is {side.state}: {side.reason}" for side in broken))
@@ -224,6 +220,7 @@ def side_verdict(side: SideFigures, baseline: str, labels: tuple[tuple[str, str]
         wanted = f"{side.side} works as {baseline} does"
         return Verdict(judgement, wanted, "", None, "ratio", None, None, reason, RULE, subject=labels)
     beyond = "below" if metric.better == HIGHER else "above"
+    pairs, blocks = how_many(metric.pairs, "pair"), how_many(metric.blocks, "block")
     return Verdict(
         judgement=_JUDGEMENTS[metric.word],
         requirement=f"{metric.metric} of {side.side} not {beyond} {baseline}'s",
@@ -234,30 +231,20 @@ def side_verdict(side: SideFigures, baseline: str, labels: tuple[tuple[str, str]
         margin=_margin(metric),
         reason=f"{metric.word}: {metric.reason}",
         rule=RULE,
-        confidence=_rests_on(metric),
+        confidence=f"{pairs} in {blocks} of fresh builds" if metric.blocks else "",
         subject=labels,
     )
 
 
 def _margin(metric: MetricComparison) -> float | None:
-    """None too where the ratio is only "at least" or "at most", which does not decide."""
+    """None also where the ratio is only a bound, which does not decide."""
     is_bound = metric.word is Word.CANNOT_TELL and (metric.low is None or metric.high is None)
     if metric.ratio is None or is_bound:
         return None
     return metric.ratio - 1 if metric.better == HIGHER else 1 - metric.ratio
 
 
-def _rests_on(metric: MetricComparison) -> str:
-    """``27 pairs in 8 blocks of fresh builds``."""
-    return (
-        f"{how_many(metric.pairs, 'pair')} in {how_many(metric.blocks, 'block')} of fresh builds"
-        if metric.blocks
-        else ""
-    )
-
-
 def comparison_lines(data: ComparisonData) -> list[str]:
-    """A line for each side: its word, and why."""
     lines = []
     for side in data.sides:
         metric = side.deciding
