@@ -34,12 +34,12 @@ FEWEST_BLOCKS = 8
 """Blocks of turns with a pair for every subject, at the first look. Seven bound a ratio at the confidence of a look."""
 
 LATER_TURNS = 2
-"""Where a first look decides too little, the machine spreads readings, and not builds: on a host that shared its cores
-all the time, two turns of one block differed by more than two blocks did. A turn takes 0.1 s, a build 0.5."""
+"""Where the first look is inconclusive, the machine causes most of the spread, not the builds: on a host that shared
+its cores all the time, two turns of one block differed by more than two blocks did. A turn takes 0.1 s, a build 0.5."""
 
 LATEST_LOOK = 0.75
-"""Of the budget: where the first look would come later, it could save little time. Then the data is looked at once, in
-the end, and the interval needs 95 % only: with nine blocks it is a quarter narrower than that of four looks."""
+"""Of the budget: a first look that comes later could save little time. Then the only look is at the end, and the
+interval needs 95 % only: with nine blocks it is a quarter narrower than that of four looks."""
 
 FEWEST_PAIRED = 4
 """Blocks of turns with a pair for each subject, without which there is no figure."""

@@ -1,4 +1,4 @@
-"""What a comparison found, as fields of each subject's Outcome: samples, ratios, slopes and notes. Pure."""
+"""Fields of each subject's Outcome from the readings of a comparison: samples, ratios, slopes and notes."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ Units = Mapping[str, str]
 """Base unit of each metric."""
 
 FEWEST_UNDISTURBED = 5
-"""Readings of a subject, in rounds: so many of two subjects bound a ratio at the confidence of a look."""
+"""Readings of a subject: in rounds, this many of two subjects bound a ratio at the confidence of a look."""
 
 MOST_LIMITED = 0.25
-"""Share of a subject's readings in turns that may be bounds only: a median does not feel so few."""
+"""Share of a subject's readings in turns that may be bounds only: so few do not move a median."""
 
 _DISTURBED = "the machine disturbed most readings from end to end"
 
@@ -55,9 +55,14 @@ _DISTURBED = "the machine disturbed most readings from end to end"
 def comparison_fields(per: str, values: Sequence[str], units: Units, found: BlockReadings) -> list[dict[str, Any]]:
     """Make the fields of each subject's Outcome.
 
-    Where a subject has too few undisturbed readings, whole trials of all are compared: readings alternate, so
-    disturbances meet all alike, and ratios stand. A rate itself is then a lower bound. ``per``: the label that the
-    subjects differ in; ``values``: of each subject, the baseline's first.
+    Where a subject has too few undisturbed readings, whole trials of all subjects are compared: readings alternate, so
+    disturbances affect all alike, and ratios stay valid. A rate itself is then a lower bound.
+
+    Args:
+        per: the label that the subjects differ in.
+        values: of that label, one a subject, the baseline's first.
+        units: base unit of each metric.
+        found: the readings.
     """
     numbers = range(len(values))
     read = [found.readings(number) for number in numbers]
@@ -92,7 +97,7 @@ def rig_is_the_limit(metric: str, blocks: Sequence[Sequence[Reading]]) -> bool:
 
 
 def _is_mostly_disturbed(metric: str, blocks: Sequence[Sequence[Reading]]) -> bool:
-    """Too few readings have undisturbed windows, and more have a value of the whole trial."""
+    """True where too few readings have undisturbed windows, and more have a value of the whole trial."""
     readings = [reading for block in blocks for reading in block]
     undisturbed = sum(metric in reading.values for reading in readings)
     return undisturbed < min(FEWEST_UNDISTURBED, sum(metric in reading.whole for reading in readings))
@@ -114,7 +119,7 @@ def _missing(samples: Sequence[Samples], blocks: Sequence[Sequence[Reading]]) ->
 
 
 def _samples(metric: str, unit: str, blocks: Sequence[Sequence[Reading]], *, paired: bool) -> Samples | None:
-    """One value a block: its reading in the middle, or the worst one of whole-or-not metrics; None without any."""
+    """One value a block, of its median reading, or of its worst reading of TO_THE_LAST; None without any."""
     with_it = [[reading for reading in block if metric in reading.values] for block in blocks]
     chosen = [_typical(metric, block) for block in with_it if block]
     if not chosen:
@@ -145,9 +150,9 @@ def _limited(reasons: Sequence[str], most: float = MOST_LIMITED) -> str:
     return given[0] if len(given) > most * len(reasons) else ""
 
 
-# Ratios. Rounds are independent readings of either subject, so their ratio is that of Mann and Whitney: five rounds
-# bound it. Turns are pairs: where windows know how slow the cores were, a regression compares them at the same speed;
-# else one ratio a block makes that of Wilcoxon, which six blocks are the fewest to bound.
+# Ratios. Rounds are independent readings of either subject: their ratio has the interval of Mann and Whitney, and four
+# rounds are the fewest that bound it at 95 %. Turns are pairs. Where windows have the cores' slowdown, a regression
+# compares them at the same speed; elsewhere the ratios of blocks have the interval of Wilcoxon, which needs six blocks.
 
 
 def _relatives(
@@ -170,7 +175,7 @@ def _paired_relative(
     """The ratio of a subject to both builds of its baseline; None where no block has one.
 
     Where the baseline differs from a second build of itself beyond the interval, the ratio's interval is widened by
-    that factor: what equal subjects show says nothing of unequal ones.
+    that factor: a difference that equal subjects show cannot be attributed.
     """
     noise_pairs = found.noise_pairs
     estimate = _estimate(own.metric, pairs, found.confidence, noise_pairs)
@@ -204,7 +209,7 @@ def _estimate(metric: str, pairs: Pairs, confidence: float, noise_pairs: Pairs =
 
 
 def _ratios_for_pictures(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> tuple[float, ...]:
-    """Of each block: at the same speed where readings know it, else the median of its pairs."""
+    """Of each block: at the same speed where readings have the cores' speed, else the median of its pairs."""
     paced = _paced(metric, pairs, noise_pairs)
     return tuple(block_ratios(metric, pairs)) if paced is None else ratios_by_block(paced, _best(metric))
 
@@ -217,10 +222,10 @@ def block_ratios(metric: str, pairs: Pairs) -> list[float]:
 
 
 def _paced(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> list[PacedBlock] | None:
-    """Windows of baseline and subject, of every block in order; None where readings do not know the cores' speed.
+    """Windows of baseline and subject, of every block in order; None where readings lack the cores' speed.
 
-    ``noise_pairs``: of the baseline with a second build of itself, whose windows are the baseline's, too: two builds of
-    it in each block make the ratio more exact.
+    ``noise_pairs``: of the baseline with its second build, whose windows are added to the baseline's: two builds in
+    each block make the ratio more exact.
     """
     if not any(metric in a.paced and metric in b.paced for block in pairs for a, b in block):
         return None
@@ -236,7 +241,7 @@ def _paced(metric: str, pairs: Pairs, noise_pairs: Pairs = ()) -> list[PacedBloc
 
 
 def _best(metric: str) -> float:
-    """The quantile at which a subject is at its best: whatever the machine takes makes rates smaller, times longer."""
+    """Quantile of a subject's best windows: disturbances only make rates smaller and times longer."""
     return AT_ITS_BEST if metric in LOWER_BOUNDS else 1 - AT_ITS_BEST
 
 
@@ -267,7 +272,7 @@ def _slopes(
 
 
 def _paired_slope(series: _Series, per: str, found: BlockReadings) -> Slope | None:
-    """The change for each one more, from the ratios of each block: what the machine did meanwhile is out of them."""
+    """The change for each one more, from the ratios of each block, which cancel what the machine did meanwhile."""
     (first, _, baseline), *others = series
     metric = baseline.metric
     paced = [(count, _paced(metric, found.pairs(number), found.noise_pairs)) for count, number, _ in others]

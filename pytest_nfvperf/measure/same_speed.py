@@ -10,7 +10,7 @@ from functools import cache
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate
+from pytest_nfvperf.model.statistics import CONFIDENCE, RatioEstimate, interval_rank
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import FULL_SPEED, Paced
 
@@ -79,7 +79,7 @@ def paired_ratio(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Rat
     logs = sorted(math.log(ratio) for ratio in ratios)
     averages = sorted((a + b) / 2 for at, a in enumerate(logs) for b in logs[at:])
     middle = math.exp(median(averages))
-    rank, level = _interval_rank(len(logs), confidence)
+    rank, level = interval_rank(_signed_rank_counts(len(logs)), confidence)
     if rank == 0:
         return RatioEstimate(middle, 0.0, math.inf, level)
     return RatioEstimate(middle, math.exp(averages[rank - 1]), math.exp(averages[-rank]), level)
@@ -105,18 +105,6 @@ def jackknife(
     mean = fmean(known)
     error = math.sqrt((blocks - 1) / blocks * sum((value - mean) ** 2 for value in known))
     return whole, float(t.ppf((1 + confidence) / 2, blocks - 1)) * error
-
-
-def _interval_rank(n: int, confidence: float) -> tuple[int, float]:
-    """Rank of the interval's ends among the averages of pairs, and its real level; rank 0 if none reaches it."""
-    rank, level, tail = 0, 0.0, 0
-    for at, count in enumerate(_signed_rank_counts(n)):
-        tail += count
-        reached = 1 - 2 * tail / 2**n
-        if reached < confidence:
-            break
-        rank, level = at + 1, reached
-    return rank, level
 
 
 @cache

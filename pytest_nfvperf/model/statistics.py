@@ -215,23 +215,25 @@ def ratio_estimate(a: Sequence[float], b: Sequence[float], confidence: float = C
     if not a or not b:
         raise ValueError("a ratio needs at least one value a side")
     ratios = sorted(y / x for x in a for y in b)
-    rank, level = _interval_rank(len(a), len(b), confidence)
+    rank, level = interval_rank(_mann_whitney_counts(len(a), len(b)), confidence)
     if rank == 0:
         return RatioEstimate(median(ratios), 0.0, math.inf, level)
     return RatioEstimate(median(ratios), ratios[rank - 1], ratios[-rank], level)
 
 
-def _interval_rank(n: int, m: int, confidence: float) -> tuple[int, float]:
-    """Rank of the interval's ends among the n*m ratios, and its real level; rank 0 if none reaches it."""
-    counts = _mann_whitney_counts(n, m)
-    total = math.comb(n + m, n)
+def interval_rank(counts: Sequence[int], confidence: float) -> tuple[int, float]:
+    """Rank of an exact interval's ends, counted from either end, and its real level; rank 0 if none reaches it.
+
+    ``counts``: number of equally likely arrangements for each value of the test's statistic, from 0 on.
+    """
+    total = sum(counts)
     tail, rank, level = 0, 0, 0.0
-    for u, count in enumerate(counts):
+    for value, count in enumerate(counts):
         tail += count
         reached = 1 - 2 * tail / total
         if reached < confidence:
             break
-        rank, level = u + 1, reached
+        rank, level = value + 1, reached
     return rank, level
 
 
@@ -266,11 +268,17 @@ def trend_p_value(y: Sequence[float]) -> float:
     n = len(y)
     if n <= 10 and max(ties) == 1:
         return _exact_kendall_p(score, n)
-    variance = (n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
+    variance = _kendall_variance(ties)
     if variance <= 0 or score == 0:
         return 1.0
     z = (abs(score) - 1) / math.sqrt(variance)
     return min(1.0, 2 * (1 - NormalDist().cdf(z)))
+
+
+def _kendall_variance(ties: Sequence[int]) -> float:
+    """Variance of Kendall's score of values without a trend. ``ties``: how often each value occurs."""
+    n = sum(ties)
+    return (n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
 
 
 def _exact_kendall_p(score: int, n: int) -> float:
@@ -334,9 +342,8 @@ def slope_estimate(x: Sequence[float], y: Sequence[float], confidence: float = C
     if not pairs:
         raise ValueError("a slope needs at least two different x")
     slopes = sorted((y[j] - y[i]) / (x[j] - x[i]) for i, j in pairs)
-    n, ties = len(x), [list(x).count(value) for value in set(x)]
-    variance = (n * (n - 1) * (2 * n + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
-    reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
+    ties = [list(x).count(value) for value in set(x)]
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(_kendall_variance(ties))
     rank = max(0, math.floor((len(slopes) - reach) / 2))
     return SlopeEstimate(median(slopes), slopes[rank], slopes[-1 - rank])
 
