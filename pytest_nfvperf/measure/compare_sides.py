@@ -147,18 +147,19 @@ class SideComparison:
         lost: dict[str, LostSide] = dict(self.lost_before)
         duts = {side.name: replace(dut, version=side.name) for side in self.comparing.sides}
         self._check(topology, duts, lost)
-        while True:
+        while True:  # each pass either ends, or has one side less
             subjects = [Subject(name, topology, of) for name, of in duts.items() if name not in lost]
             if len(subjects) < 2:
                 raise self._record_all_lost(labels, lost)
             try:
                 return self._measured(subjects, figure, labels, lost)
-            except SideLostError as trouble:
-                if trouble.side == self.comparing.baseline.name:
-                    raise trouble.error from trouble
-                if trouble.state is SideState.BROKEN:
+            except SideLostError as failure:
+                if failure.side == self.comparing.baseline.name:
+                    raise failure.error from failure
+                if failure.state is SideState.BROKEN:
                     self.reset()
-                lost[trouble.side] = LostSide(trouble.state, str(trouble.error).strip().splitlines()[0], trouble.error)
+                reason = str(failure.error).strip().splitlines()[0]
+                lost[failure.side] = LostSide(failure.state, reason, failure.error)
 
     def _measured(
         self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, LostSide]
@@ -194,16 +195,19 @@ class SideComparison:
 
     def _has_all(self, outcome: Outcome) -> bool:
         """True when it has the requested number of blocks; in rounds each reading is one."""
-        read = [ratio.pairing.blocks for ratio in outcome.relatives if ratio.pairing]
-        in_rounds = [len(samples.values) for samples in outcome.samples]
-        return self.blocks is not None and max(read or in_rounds) >= self.blocks
+        of_turns = [ratio.pairing.blocks for ratio in outcome.relatives if ratio.pairing]
+        of_rounds = [len(samples.values) for samples in outcome.samples]
+        return self.blocks is not None and max(of_turns or of_rounds) >= self.blocks
 
     def _record_measured(
         self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, LostSide]
     ) -> Outcome:
+        """Record the comparison; returns the baseline's outcome."""
         baseline, by_side = outcomes[0], {outcome.label[SIDE]: outcome for outcome in outcomes}
-        main = _main_metric(figure)
-        _refuse_dead(baseline, main, self.comparing.baseline.name)
+        if _is_dead(baseline, main := _main_metric(figure)):
+            raise DutFailure(
+                f"{main} of the baseline {self.comparing.baseline.name!r} is 0: nothing can be compared with it"
+            )
         sides = [
             SideFigures(side.name, lost[side.name].state, lost[side.name].reason)
             if side.name in lost
@@ -258,11 +262,6 @@ def _main_metric(figure: Figure) -> str:
 def _is_dead(outcome: Outcome, metric: str) -> bool:
     samples = outcome.sampled(metric)
     return samples is not None and samples.median <= 0
-
-
-def _refuse_dead(baseline: Outcome, metric: str, name: str) -> None:
-    if _is_dead(baseline, metric):
-        raise DutFailure(f"{metric} of the baseline {name!r} is 0: nothing can be compared with it")
 
 
 def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:

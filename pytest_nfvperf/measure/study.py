@@ -148,8 +148,8 @@ class Study:
             per: the label that they differ in, such as "bridges".
             subjects: the baseline first.
             traffic: what is sent.
-            larger: frame sizes in bytes to send instead, the first that does, where the generator and not a subject
-                is the limit. ValueError where a subject has a traffic of its own.
+            larger: larger frame sizes in bytes, tried in this order where the generator and not a subject is the
+                limit. ValueError where a subject has a traffic of its own.
         """
         if larger and any(subject.traffic is not None for subject in subjects):
             raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
@@ -167,7 +167,7 @@ class Study:
             per: the label that the subjects differ in, such as "mirror".
             subjects: the baseline first, without mirrors.
             traffic: what is sent.
-            load: at which completeness is read; at maximum offered load it is, too.
+            load: at which completeness is read, in addition to maximum offered load.
         """
         return self.compare(per, subjects, MirrorCost(traffic, self.profile, self._limits_of, load, self._find_ndr))
 
@@ -243,8 +243,8 @@ class Study:
     ) -> tuple[Outcome, ...]:
         """How long a restart of OVS interrupts two namespaces; arguments and ``ends`` as of ``tcp_throughput``.
 
-        ``killed``: by SIGKILL, as when it crashes; else it is asked to exit. DutFailure where they do not reach each
-        other again, UnavailableError where the DUT is not ours to restart.
+        ``killed``: by SIGKILL, as in a crash; else by an orderly exit. DutFailure where the namespaces do not
+        reach each other again, UnavailableError where we may not restart the DUT.
         """
         return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
 
