@@ -166,7 +166,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.summary_table import run_table  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.texts import test_lines  # noqa: PLC0415
     from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
-    from pytest_nfvperf.model.evidence.machine_did import machine_did  # noqa: PLC0415
+    from pytest_nfvperf.model.evidence.rig_condition import machine_did  # noqa: PLC0415
 
     try:
         run = read_run(arguments.run)

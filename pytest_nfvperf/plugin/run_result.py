@@ -35,8 +35,8 @@ from pytest_nfvperf.model.evidence.conclusion import (
     counted,
     one_line,
 )
-from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestData, TestEndData
+from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.plugin.output import EndParts, Terminal, other_results, parts_of
 from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host

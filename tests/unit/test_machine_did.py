@@ -12,8 +12,8 @@ from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.markdown import escaped, markdown
 from pytest_nfvperf.model.evidence.comparison import unlike
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, TestFacts, conclude_run
-from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
+from pytest_nfvperf.model.evidence.rig_condition import Grade, machine_did
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands, Placed, observed_bands
 from pytest_nfvperf.model.traffic.windows import Disturbance, SelectedWindows, State

@@ -21,7 +21,6 @@ from pytest_nfvperf.model.evidence.conclusion import (
     TestFacts,
     conclude_run,
 )
-from pytest_nfvperf.model.evidence.machine_did import MachineLog
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
     STEPS,
@@ -40,6 +39,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
+from pytest_nfvperf.model.evidence.rig_condition import MachineLog
 from pytest_nfvperf.model.measure.compare import ComparisonData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import SMOKE

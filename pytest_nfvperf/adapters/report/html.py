@@ -47,8 +47,8 @@ from pytest_nfvperf.model.evidence.conclusion import (
     TestConclusion,
     subject_badge,
 )
-from pytest_nfvperf.model.evidence.machine_did import machine_did
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
+from pytest_nfvperf.model.evidence.rig_condition import machine_did
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import latency_origin

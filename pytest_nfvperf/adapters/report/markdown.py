@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.report.run_facts import versions_text
 from pytest_nfvperf.adapters.report.texts import figures_text, test_name
 from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
-from pytest_nfvperf.model.evidence.machine_did import Grade, machine_did
+from pytest_nfvperf.model.evidence.rig_condition import Grade, machine_did
 
 MOST_BYTES = 1_000_000
 """GitHub shows no summary of a step that is longer than 1 MiB."""

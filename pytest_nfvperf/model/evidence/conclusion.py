@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Self
 
 from pytest_nfvperf.model.display import cut
-from pytest_nfvperf.model.evidence.machine_did import Grade
 from pytest_nfvperf.model.evidence.records import Cause
+from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 LONGEST_REASON = 300
@@ -310,7 +310,7 @@ class RunFacts:
         smoke: of profile smoke, which accepts nothing.
         compared: of a run that compares: how often each word was said of a side; None of one that does not.
         running: somebody still writes its evidence.
-        rig: how quiet the rig was, as ``machine_did.Grade`` says it; "" where nobody looked.
+        rig: how quiet the rig was, a word of ``Grade``; "" where nobody looked.
     """
 
     tests: tuple[TestFacts, ...]

@@ -1,4 +1,4 @@
-"""What the machine did to a run, in one line: where its CPUs were, and how much of the trials it left undisturbed."""
+"""The condition of the rig during a run, in one line: where its CPUs were, and how many windows were undisturbed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import State, disturbances
 
 QUIET_SHARE = 0.9
-"""Of the trials that must be near, and of the windows that must be undisturbed, on a quiet rig."""
+"""On a quiet rig at least this share of trials ran on near CPUs, and of windows was undisturbed."""
+
+MOST_NAMED = 2
+"""Kinds of disturbances that are named."""
 
 
 class Grade(StrEnum):
-    """How far a run can be trusted that passed, or failed, on this rig: a word beside its verdict."""
+    """How far a run on this rig can be trusted, whether it passed or failed. Reports show it beside the verdict."""
 
     QUIET = "quiet"
     DISTURBED = "disturbed"
     UNTRUSTED = "too disturbed to trust"
-
-
-MOST_NAMED = 2
-"""Disturbances that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +33,11 @@ class MachineDid:
     """What the machine did to the trials of a run.
 
     Attributes:
-        bands: in which bands of CPU distance they were; None where nobody looked.
+        bands: in which bands of CPU distance they ran; None where nobody looked.
         windows: undisturbed windows of all trials.
         of: all their windows; 0 where the generator has none.
-        mostly: what took most time of the disturbances that the evidence lists, first; those between two states,
-            which have no cause of their own, are left out.
+        mostly: what disturbed them for the longest time, the longest first. Changes between two states have no cause
+            of their own and are left out.
     """
 
     bands: ObservedBands | None
@@ -48,7 +47,6 @@ class MachineDid:
 
     @property
     def grade(self) -> Grade:
-        """Quiet where next to nothing kept the DUT from what it can do; the words of the other two say the rest."""
         near = self.bands is None or self.bands.near_trials >= QUIET_SHARE * self.bands.trials
         if near and self.windows >= QUIET_SHARE * self.of:
             return Grade.QUIET
@@ -86,7 +84,7 @@ class MachineDid:
 
 
 class MachineLog:
-    """What the machine did to each trial, without the trials: they may be forgotten once they are added."""
+    """Collects what the machine did, trial by trial. It keeps no trial, so the caller may drop each after adding it."""
 
     def __init__(self) -> None:
         self._placed: list[Placed] = []
@@ -95,7 +93,6 @@ class MachineLog:
         self._times: defaultdict[State, float] = defaultdict(float)
 
     def add(self, trial: TrialData) -> None:
-        """Note where its CPUs were, how much of it was undisturbed, and what disturbed it for how long."""
         result = trial.result
         if result.placement is not None:
             self._placed.append(result.placement)
@@ -112,7 +109,7 @@ class MachineLog:
 
     @property
     def did(self) -> MachineDid | None:
-        """All of it; None where nobody looked at the machine, as of a lab's or a simulated run."""
+        """The sum of all trials; None where nobody looked at the machine, as in a lab's or a simulated run."""
         bands = observed_bands(self._placed)
         if bands is None and not self._looked:
             return None
@@ -121,7 +118,6 @@ class MachineLog:
 
 
 def machine_did(trials: Iterable[TrialData]) -> MachineDid | None:
-    """What the machine did to these trials; None where nobody looked at it, as of a lab's or a simulated run."""
     log = MachineLog()
     for trial in trials:
         log.add(trial)
