@@ -211,7 +211,7 @@ def test_a_load_that_is_borne_on_slower_cores_is_borne() -> None:
     assert result.judged_windows == result.running
     assert (result.own_loss_ratio, result.inconclusive) == (0.0, False)
     data = trial_data(result, wall_s=1.0, encode=None)
-    assert (data.running, data.own_lost) == (result.running, 0)
+    assert (data.running, data.judged.lost) == (result.running, 0)
     assert trial_line(data).endswith("in the 95% of it in which all CPUs ran; 75 more in the rest")
 
 
@@ -273,13 +273,13 @@ def test_the_report_shows_the_loss_that_the_search_is_judged_by() -> None:
     result = measurer.measure(1.0, 5e6, "fixed load").result
     data = trial_data(result, wall_s=1.0, encode=None)
     assert result.lost > 100_000
-    assert (data.own_lost, data.own_loss_ratio) == (0, 0.0)
+    assert (data.judged.lost, data.judged.loss_ratio) == (0, 0.0)
     assert trial_line(data).endswith(
         f"(0 %) in the undisturbed {data.undisturbed.windows / 200:.0%} of it; {result.lost:,} more in the rest"
     )
     shared = measurer_on(OnASharedHost(CAPACITY, shared=1.0)).attempt(1.0, 5e6, WARM_UP)
     mostly_shared = trial_data(shared.result, wall_s=1.0, encode=None)
-    assert mostly_shared.own_lost == mostly_shared.result.lost > 0
+    assert mostly_shared.judged.lost == mostly_shared.result.lost > 0
     assert "undisturbed" not in trial_line(mostly_shared)
 
 

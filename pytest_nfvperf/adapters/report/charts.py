@@ -72,7 +72,7 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
     points: dict[tuple[str, str, str], list[tuple[int, str, TrialData]]] = {}
     for number, (trial_id, trial) in enumerate(trials, 1):
         phase = next((name for name in _PHASES if name in trial.result.spec.purpose), "search")
-        loss = trial.own_loss_ratio
+        loss = trial.judged.loss_ratio
         if not trial.result.valid or loss is None:
             points.setdefault((_INVALID, MUTED, ""), []).append((number, trial_id, trial))
         else:
@@ -109,7 +109,7 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
 
 def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> ChartSeries:
     trials = [trial for _, _, trial in members]
-    levels = [] if name in {_INVALID, "no loss"} else [trial.own_loss_ratio or 0.0 for trial in trials]
+    levels = [] if name in {_INVALID, "no loss"} else [trial.judged.loss_ratio or 0.0 for trial in trials]
     return ChartSeries(
         name,
         [number for number, _, _ in members],
@@ -127,7 +127,7 @@ def _trial_hover(trial_id: str, trial: TrialData) -> str:
     what = f"{trial_id}, {result.spec.purpose}<br>{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
     if not result.valid:
         return f"{what}<br>disturbed by the rig: {'; '.join(map(str, result.invalid))}"
-    return f"{what}<br>{trial.own_lost:,} of {trial.own_offered:,} lost ({format_ratio(trial.own_loss_ratio)})"
+    return f"{what}<br>{trial.judged.lost:,} of {trial.judged.offered:,} lost ({format_ratio(trial.judged.loss_ratio)})"
 
 
 def _goal_rules(goal: GoalOutcome, colour: str) -> Iterator[ChartRule]:

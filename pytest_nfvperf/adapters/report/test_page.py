@@ -171,7 +171,7 @@ def _outcome_page(
         for kind, chart in outcome_charts(outcome, trials).items()
     }
     # Where frames go first: the valid trial with the lowest load that lost any and has a ledger.
-    lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.own_lost > 0 and t.ledger is not None]
+    lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.judged.lost > 0 and t.ledger is not None]
     lightest = min(lossy, key=lambda item: weakness(item[1].result.spec), default=None)
     path = None
     if lightest is not None and charts.pictures:
@@ -193,5 +193,5 @@ def _outcome_page(
 def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData]) -> GoalRow:
     figures = goal_figures(outcome, goal.goal.name)
     confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
-    proof = "" if confirmed is None else proven_loss(confirmed.own_lost, confirmed.own_offered)
+    proof = "" if confirmed is None else proven_loss(confirmed.judged.lost, confirmed.judged.offered)
     return GoalRow(goal, figures.mpps, figures.gbps, figures.line, figures.note, proof)

@@ -197,15 +197,15 @@ def trial_line(trial: TrialData) -> str:
     load = f"{format_load(result.spec.load_fps, trial.offered_load_fps)} for {format_seconds(result.due_s)}"
     if not result.valid:
         return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
-    lost = f"{format_count(trial.own_lost, '')} of {format_count(trial.own_offered, '')} lost"
-    return f"{result.spec.purpose}: {load}, {lost} ({format_ratio(trial.own_loss_ratio)}){disturbed_words(trial)}"
+    lost = f"{format_count(trial.judged.lost, '')} of {format_count(trial.judged.offered, '')} lost"
+    return f"{result.spec.purpose}: {load}, {lost} ({format_ratio(trial.judged.loss_ratio)}){disturbed_words(trial)}"
 
 
 def disturbed_words(trial: TrialData) -> str:
     """`` in the undisturbed 62 % of it; 702,113 more in the rest``; nothing where all of it counts."""
     if trial.judged_windows is None:
         return ""
-    share, more = trial.judged_windows.windows / trial.judged_windows.of, trial.result.lost - trial.own_lost
+    share, more = trial.judged_windows.windows / trial.judged_windows.of, trial.result.lost - trial.judged.lost
     which = (
         f"undisturbed {share:.0%} of it"
         if trial.judged_windows is trial.undisturbed

@@ -8,6 +8,7 @@ reader gets the same objects back.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
@@ -37,9 +38,24 @@ from pytest_nfvperf.model.traffic.windows import (
 SCHEMA_VERSION = 2
 """Of evidence and of ``comparison.json``. It rises when keys are renamed (RENAMED_KEYS), not when one is added."""
 
+STEPS = frozenset({"warm-up", "search", "loss curve", "back-to-back burst", "load for the soak"})
+"""Purposes of trials whose records are short: there are many of them, and nobody asked for their latency."""
+
+CONFIRMS = "confirmation of "
+"""Purposes that begin so have a result to show, but no latency: their trials get no exact histograms."""
+
+EncodeHistogram = Callable[[Histogram], str]
+"""HdrHistogram V2 as text: adapters/evidence/hdr.py."""
+
+_DURABLE, _MORE = "durable", "says more"
+_EVEN_IF_EMPTY = frozenset({"invalid", "ledger", "repeat_of", "hdr"})
+"""Fields of a trial that scripts look at: they are written even if they are empty."""
+_WITH_DEFAULTS = frozenset({"windows"})
+"""Fields of a trial that are written with their defaults, too."""
+
 
 class Cause(StrEnum):
-    """What ended a test, as far as it was no pass. UNKNOWN: evidence that is older than this word."""
+    """What ended a test that did not pass. UNKNOWN: evidence from before this field existed."""
 
     UNKNOWN = ""
     SLA = "sla"
@@ -55,20 +71,19 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """What was run, with what, on what. May be written again when more is known; the last one counts.
+    """What was run, with what, on what. It may be written again when more is known; the last one counts.
 
     Attributes:
         tool_version, python: versions of this project and of the interpreter.
-        argv: the command line.
         profile: quick, gate, full or soak.
         testbed: the testbed that was used, given or discovered.
         testbed_yaml: the same as a testbed file.
         fingerprint: what must be equal for two runs to be compared (How we measure, rule 9), by name.
         dut, generator: None before they are started.
         sla: the SLA files in use.
-        selected: node ids of all tests that the run is about, in order; None: written before this was known.
-        compare: the sides of a run that compares; None of one that does not.
-        resumes: evidence files of earlier processes, which this one goes on with: how they ended counts no more.
+        selected: node ids of all selected tests, in order; None: written before this was known.
+        compare: the sides, if the run compares.
+        resumes: evidence files of earlier processes that this one continues: how they ended no longer counts.
     """
 
     tool_version: str
@@ -94,10 +109,10 @@ class TestData:
         labels: suite, topology, frame_size, ...: as an Outcome's.
         parameters: pytest's parameters as text.
         description: the test's docstring (Steps, Verify).
-        sla: name of the rules in force, the same for rules that ask the same (``rules_name``); "": not recorded.
-        measured_in: evidence file of an earlier process that measured it: this one only judged that by its own SLA. ""
-            for a test that ran.
-        attempt: which one it is, of a test that another plugin repeats (pytest-rerunfailures): the last one decides.
+        sla: name of the rules in force, equal for rules that require the same (``rules_name``); "": not recorded.
+        measured_in: evidence file of an earlier process that measured the test. This process only judged it, by its
+            own SLA. "" for a test that ran.
+        attempt: from 2 on, another plugin repeated the test (pytest-rerunfailures). The last attempt decides.
     """
 
     __test__ = False
@@ -115,17 +130,17 @@ class TrialData:
     """One finished trial, valid or not. Made by ``trial_data``.
 
     Attributes:
-        result: counts, validity and health. Histograms keep the percentiles that people look at, or, of the steps of
-            a search, are left out.
+        result: counts, validity and health. Histograms keep common percentiles only; steps of a search have none.
+            Only saturating trials keep their windows.
         wall_s: seconds the trial took with settling and reading counters.
-        ledger: where frames went, None when no counters were read; of the steps of a search without hops and counters.
-        cost: what it cost, None when not measured.
+        ledger: where frames went; None if no counters were read. Steps of a search have no hops and counters in it.
+        cost: None if it was not measured.
         repeat_of: id of the invalid trial that this one repeats.
-        hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time); none
-            of the steps of a search and of its confirmations.
-        undisturbed: what was offered and lost while the machine disturbed nothing; None where nobody could tell.
-        running: the same while no CPU was taken away, where that is what speaks for the DUT; else None.
-        disturbances: what the machine did meanwhile, and when. Windows themselves are kept of saturating trials only.
+        hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time). Steps
+            of a search and its confirmations have none.
+        undisturbed: what was offered and lost while the machine disturbed nothing; None if nobody could tell.
+        running: the same while no CPU was taken away, if the trial is judged by that; else None.
+        disturbances: what the machine did meanwhile, and when.
     """
 
     result: TrialResult
@@ -140,39 +155,28 @@ class TrialData:
 
     @property
     def judged_windows(self) -> SelectedWindows | None:
-        """What was offered and lost in the windows that speak for the DUT; None where all of the trial does."""
+        """As TrialResult's, which needs windows that most records no longer have; None: the whole trial is judged."""
         return self.undisturbed if self.undisturbed is not None and self.undisturbed.enough else self.running
 
     @property
-    def own_lost(self) -> int:
-        """Frames that the DUT itself lost: in undisturbed windows, or in the whole trial."""
-        return (self.judged_windows or self.result).lost
-
-    @property
-    def own_offered(self) -> int:
-        return (self.judged_windows or self.result).offered
+    def judged(self) -> SelectedWindows | TrialResult:
+        """Its ``offered``, ``lost`` and ``loss_ratio`` are the DUT's own, by which a search judges the load."""
+        return self.judged_windows or self.result
 
     @property
     def offered_load_fps(self) -> float:
-        """The load that the DUT was asked to take in them, frames/s per direction."""
+        """The load that the DUT was asked to take in what is judged, frames/s per direction."""
         load_fps = self.result.spec.load_fps
         if self.judged_windows is not None:
             return load_fps * (1 - self.judged_windows.skipped_ratio)
         return load_fps * self.result.offered / self.result.intended if self.result.intended else 0.0
 
-    @property
-    def own_loss_ratio(self) -> float | None:
-        """The DUT's own loss ratio, which searches are judged by; None when nothing was offered."""
-        return (self.judged_windows or self.result).loss_ratio
-
 
 @dataclass(frozen=True, slots=True)
 class LedgerData:
-    """The whole ledger of a step of a search: of the one that bounds a result, at the end of its test.
+    """The whole ledger of the search step that bounds a result, written at the end of its test.
 
-    Attributes:
-        trial: id of its trial, whose own record has the losses only.
-        ledger: hop by hop, with the counters that moved.
+    ``trial``: id of that step, whose own record has the losses only.
     """
 
     trial: str
@@ -184,12 +188,10 @@ class TopologyData:
     """The test deployed a topology.
 
     Attributes:
-        topology: as data: bridges, ports, links, namespaces, flows.
         datapath: the kind that it was really built on: dpdk, netdev, system, linux-bridge.
         dut: which datapath the test asked for.
-        port_kinds: what its ports for generator and VNFs were, by name: vhost-user, veth, physical, ...
-        info: what the DUT is that it was built on: versions, installation, how that was built; None in evidence of
-            versions of this project that did not write it.
+        port_kinds: by name, what its ports for generator and VNFs were: vhost-user, veth, physical, ...
+        info: versions and installation of the DUT, and how that was built; None in old evidence.
     """
 
     topology: Topology
@@ -204,10 +206,9 @@ class StreamData:
     """A run of streams.
 
     Attributes:
-        result: counts, CPU of both ends, counters around it, validity.
         wall_s: from call to counts, s.
-        datapath_cores, cpu: CPUs that the datapath used, and all the machine's; None where nobody accounts for them.
-        repeat_of: id of the invalid run that this one repeats, or None.
+        datapath_cores, cpu: CPUs that the datapath used, and all the machine's; None if nobody accounts for them.
+        repeat_of: id of the invalid run that this one repeats.
     """
 
     result: StreamResult
@@ -219,13 +220,7 @@ class StreamData:
 
 @dataclass(frozen=True, slots=True)
 class RequestData:
-    """A run of requests and responses.
-
-    Attributes:
-        result: response times.
-        wall_s: from call to times, s.
-        cpu: who used the machine's CPUs; None where nobody accounts for them.
-    """
+    """A run of requests and responses. Fields as StreamData's."""
 
     result: RequestResult
     wall_s: float
@@ -234,13 +229,7 @@ class RequestData:
 
 @dataclass(frozen=True, slots=True)
 class ConnectData:
-    """A run of connects.
-
-    Attributes:
-        result: their rate and times.
-        wall_s: from call to times, s.
-        cpu: who used the machine's CPUs; None where nobody accounts for them.
-    """
+    """A run of connects. Fields as StreamData's."""
 
     result: ConnectResult
     wall_s: float
@@ -252,9 +241,9 @@ class SoakData:
     """A soak, however it ended.
 
     Attributes:
-        trial: id of its trial; empty when the testbed broke before there were counts.
+        trial: id of its trial; empty if the testbed broke before there were counts.
         samples: file of all samples, relative to the directory of the evidence.
-        rows: how many it holds.
+        rows: how many samples it holds.
         soak: the summary, as in the outcome.
         series: curves over time, thinned.
     """
@@ -272,9 +261,8 @@ class AttachmentData:
 
     Attributes:
         name: such as "OVS configuration".
-        media_type: such as "text/plain".
-        text: the content; None when it is a file.
-        path: the file, relative to the directory of the evidence; None when it is a text.
+        text: the content; None for a file.
+        path: the file, relative to the directory of the evidence; None for a text.
     """
 
     name: str
@@ -289,9 +277,9 @@ class ErrorData:
 
     Attributes:
         error: class name, such as "GeneratorError".
-        message: what was observed and what to do.
+        message: what was observed, and what to do.
         evidence: named texts that show it.
-        first_cause: id of the earlier error record that this one follows from, or None.
+        first_cause: id of the earlier error that caused this one.
     """
 
     error: str
@@ -307,7 +295,6 @@ class TestEndData:
     Attributes:
         status: pytest's word: passed, failed, error or skipped.
         reason: a skip's, or a failure's first line.
-        cause: what ended it, where that was no pass; see Cause.
         text: what pytest shows of the failure: the SLA's table, the assertion, the testbed error.
     """
 
@@ -325,9 +312,9 @@ class RunEndData:
     """The run ended by itself.
 
     Attributes:
-        exit_status: pytest's own; what the command ends with follows from all of the evidence.
+        exit_status: pytest's own. The command's exit status follows from all of the evidence.
         counts: tests by status.
-        reason: what ended it before its time, such as "1 error during collection"; "" for nothing.
+        reason: what ended it early, such as "1 error during collection"; else "".
     """
 
     exit_status: int
@@ -336,19 +323,15 @@ class RunEndData:
     reason: str = ""
 
 
-_DURABLE = "durable"
-_MORE = "says more"
-
-
 class RecordKind(StrEnum):
-    """What a record is about. A kind is declared here and nowhere else, in the order of docs/reference/evidence.md.
+    """What a record is about. Kinds are declared here only, in the order of docs/reference/evidence.md.
 
     Attributes:
         data: class of what it carries.
         meaning: its description in the schema.
-        collected_in: attribute of ``TestEvidence`` that has it by id; "" for what the reader places by itself.
-        durable: the file is synced after it: what took time to measure survives the machine going down, too.
-        says_more: it only says more of a test that has ended, or of the run.
+        collected_in: attribute of ``TestEvidence`` that collects it by id; "": the reader treats it by itself.
+        durable: the file is synced after it, so that measured data survive a crash of the machine.
+        says_more: it only adds to a test that has ended, or to the run.
     """
 
     data: type[Any]
@@ -391,7 +374,7 @@ class RenamedKey:
     """A key of ``data``, at any depth, that files of earlier versions have under another name.
 
     Attributes:
-        kinds: records in which every such key was renamed. Others may have a key of the old name: a test's parameter.
+        kinds: records in which the key was renamed. Others may keep a key of this name, such as a test's parameter.
         version: the first schema version with the new name.
     """
 
@@ -409,11 +392,11 @@ RENAMED_KEYS = (
     RenamedKey("ways", "directions", (RecordKind.STREAM,)),
     RenamedKey("way", "direction", (RecordKind.STREAM,)),
 )
-"""The table of docs/reference/evidence.md. An entry stays for as long as files with the old name can be read."""
+"""The table of docs/reference/evidence.md. An entry stays as long as files with the old name can be read."""
 
 
 def with_current_keys(kind: str, version: int, data: Any) -> Any:
-    """The data of a record that was written with this schema version, under the names of today."""
+    """Rename the keys of data that were written with an older schema version."""
     return _renamed(data, {key.old: key.new for key in RENAMED_KEYS if kind in key.kinds and version < key.version})
 
 
@@ -429,7 +412,8 @@ class Record:
 
     Attributes:
         id: unique in the run and readable, e.g. "trial-0012".
-        run: run id. test: pytest node id, or "" for records of the run itself.
+        run: run id.
+        test: pytest node id; "" for records of the run itself.
         time_ns: wall clock, ns since the epoch.
         data: plain JSON.
     """
@@ -454,20 +438,13 @@ class Record:
 
 
 def make_record(payload: object, *, id: str, run: str, test: str, time_ns: int) -> Record:  # noqa: A002
-    """The record that carries ``payload``; the kind follows from its type. Arguments as in Record."""
     kind = KINDS[type(payload)]
     data = _without_defaults(payload) if kind is RecordKind.TRIAL else plain(payload)
     return Record(kind, id, storable(run), storable(test), time_ns, data)
 
 
-_KEPT = frozenset({"invalid", "ledger", "repeat_of", "hdr"})
-"""Of a trial: what scripts look at is there even where it is empty."""
-_WHOLE = frozenset({"windows"})
-"""Of a trial: what is written with all that is in it."""
-
-
 def _without_defaults(value: Any) -> Any:
-    """As ``plain``, without the fields that have their default, which a reader puts in again."""
+    """As ``plain``, without fields that have their default: the reader adds them again."""
     if isinstance(value, (list, tuple)):
         return [_without_defaults(item) for item in value]
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
@@ -477,15 +454,15 @@ def _without_defaults(value: Any) -> Any:
         item, factory = getattr(value, each.name), each.default_factory
         default = each.default if factory is dataclasses.MISSING else factory()
         # 0 and 0.0 are equal, and differ in the file
-        if each.name in _KEPT or item != default or type(item) is not type(default):
-            written[each.name] = plain(item) if each.name in _WHOLE else _without_defaults(item)
+        if each.name in _EVEN_IF_EMPTY or item != default or type(item) is not type(default):
+            written[each.name] = plain(item) if each.name in _WITH_DEFAULTS else _without_defaults(item)
     return written
 
 
 def plain(value: Any) -> Any:
     """A model object as plain JSON: dataclasses to dicts, tuples to lists, enums to their values.
 
-    Texts are as a file can hold them: names of tests and paths may have surrogates, which no reader of JSON takes.
+    Texts are made storable: names of tests and paths may have surrogates, which no reader of JSON accepts.
     """
     if isinstance(value, str) and not isinstance(value, Enum):
         return storable(value)
@@ -505,21 +482,11 @@ class RecordIds:
 
     def __init__(self, worker: str = "") -> None:
         self._prefix = f"{worker}-" if worker else ""
-        self._last: dict[RecordKind, int] = {}
+        self._last = Counter[RecordKind]()
 
     def next(self, kind: RecordKind) -> str:
-        number = self._last.get(kind, 0) + 1
-        self._last[kind] = number
-        return f"{self._prefix}{kind}-{number:04}"
-
-
-EncodeHistogram = Callable[[Histogram], str]
-"""HdrHistogram V2 as text: adapters/evidence/hdr.py."""
-
-STEPS = frozenset({"warm-up", "search", "loss curve", "back-to-back burst", "load for the soak"})
-"""Purposes of trials of which there are many, and whose latency nobody asked for: their records are short."""
-CONFIRMS = "confirmation of "
-"""Begins the purposes of trials that have a result to show, but no latency: no exact histograms."""
+        self._last[kind] += 1
+        return f"{self._prefix}{kind}-{self._last[kind]:04}"
 
 
 def trial_data(
@@ -531,11 +498,9 @@ def trial_data(
     cost: Cost | None = None,
     repeat_of: str | None = None,
 ) -> TrialData:
-    """A trial as it goes to disk: exact histograms as text, of each the percentiles that people look at as numbers.
+    """A trial as it goes to disk. Steps of a search (``STEPS``) keep no histograms and arrivals, and the losses only.
 
-    Of a step of a search (``STEPS``) there are no histograms and arrivals, and of its ledger only what was lost where.
-
-    ``encode``: makes that text; None leaves it out. The others as in TrialData.
+    ``encode``: makes text of exact histograms; None leaves them out. The others as in TrialData.
     """
     purpose, is_step = result.spec.purpose, result.spec.purpose in STEPS
     exact: dict[str, str] = {}
@@ -556,7 +521,7 @@ def trial_data(
     data = TrialData(replace(result, counts=counts), round(wall_s, 6), ledger, cost, repeat_of, exact)
     if result.spec.saturating and not is_step:
         return data
-    # Windows are many, and a search is judged by what they come to: that is kept in their place.
+    # There are many windows, and a search is judged by their sums: keep those instead.
     undisturbed, most = result.undisturbed, LISTED_OF_STEPS if is_step else MOST_LISTED
     return replace(
         data,
@@ -574,7 +539,5 @@ def _summary(histogram: Histogram | None) -> Histogram | None:
 def _rounded(cost: Cost) -> Cost:
     """To six significant digits: no counter resolves more."""
     values = {each.name: getattr(cost, each.name) for each in dataclasses.fields(cost)}
-    rounded: dict[str, Any] = {
-        name: float(f"{value:.6g}") for name, value in values.items() if isinstance(value, float)
-    }
+    rounded: dict[str, Any] = {name: float(f"{it:.6g}") for name, it in values.items() if isinstance(it, float)}
     return replace(cost, **rounded)
