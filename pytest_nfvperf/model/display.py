@@ -26,7 +26,6 @@ def did_you_mean(written: str, known: Iterable[str], cutoff: float = NEAR) -> st
 
 
 def listed(known: Iterable[str]) -> str:
-    """``a, b, c``, for "one of ..."."""
     return ", ".join(known)
 
 
@@ -66,7 +65,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def cut(text: str, width: int) -> str:
-    """The text in at most so many columns: from the end of a word on, what does not fit is left out."""
+    """Shorten the text to ``width`` columns, at the end of a word if possible."""
     if len(text) <= width:
         return text
     room = max(0, width - 1)
@@ -76,7 +75,7 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_name(name: str, width: int) -> str:
-    """The name of a test in at most so many columns; its parameters stay, for they tell it from its neighbours."""
+    """Shorten a test's name to ``width`` columns. Its parameters stay: they tell it from its neighbours."""
     stem, bracket, parameters = name.partition("[")
     tail = bracket + parameters
     if len(name) <= width or not tail or len(tail) > width // 2:
@@ -142,7 +141,7 @@ _STAND_INS = str.maketrans(
 
 
 def storable(text: str) -> str:
-    """The same text where UTF-8 can hold it; a surrogate becomes its escape."""
+    """Escape surrogates, which UTF-8 cannot encode."""
     return _SURROGATES.sub(_escaped, text)
 
 
@@ -160,7 +159,7 @@ def visible(text: str, *, colors: bool = False) -> str:
 
 
 def encodable(text: str, encoding: str) -> str:
-    """The same text where this encoding has all of it; else with stand-ins (``>=``), or escapes."""
+    """Replace what this encoding lacks by stand-ins (``>=``) or escapes."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -201,7 +200,7 @@ def format_fps(frames_per_second: float | None, digits: int = _DIGITS) -> str:
 
 
 def format_load(asked_fps: float, offered_fps: float | None) -> str:
-    """A load in frames/s: ``40.0 Mpps``, with what was offered beside it where that reads differently."""
+    """A load in frames/s: ``40.0 Mpps``, with the load that was offered if that reads differently."""
     asked, offered = format_fps(asked_fps), format_fps(offered_fps)
     return asked if offered_fps is None or asked == offered else f"{asked} ({offered} offered)"
 
@@ -243,7 +242,7 @@ def format_count(count: float | None, unit: str = "frames", digits: int = _DIGIT
 
 
 def format_bytes(size: float | None, digits: int = _DIGITS) -> str:
-    """``4.00 MiB``, ``12.0 KiB``; below 0 where something shrank."""
+    """``4.00 MiB``, ``12.0 KiB``; negative if something shrank."""
     if size is None:
         return MISSING
     if abs(size) >= 1 << 20:
@@ -302,20 +301,20 @@ def format_against(value: float | None, other: float | None, unit: str) -> str:
 
 
 def format_elapsed(seconds: float) -> str:
-    """How long something took, as people say it: ``4.2 s``, ``32 s``, ``15 min``."""
+    """``4.2 s``, ``32 s``, ``15 min``."""
     if seconds >= 120:
         return format_seconds(seconds, 2 if seconds < 6000 else _DIGITS)
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def how_many(count: int, thing: str) -> str:
-    """``1 bridge``, ``2 bridges``, ``1,000 flows``. ``thing``: a word of which the plural ends in s, or in es."""
+    """``1 bridge``, ``2 bridges``, ``1,000 flows``. ``thing``: a word with the plural s or es."""
     ending = "" if count == 1 else "es" if thing.endswith("ch") else "s"
     return f"{count:,} {thing}{ending}"
 
 
 def how_many_labelled(value: str, thing: str) -> str:
-    """As ``how_many``, of a label's value, which can be a word: ``many flows``."""
+    """As ``how_many``; the value of a label can be a word: ``many flows``."""
     return how_many(int(value), thing) if value.isdigit() else f"{value} {thing}s"
 
 

@@ -187,7 +187,7 @@ def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigu
 
 
 def _samples(outcome: Outcome) -> list[Samples]:
-    """Readings of comparable metrics; for a search, what each repeat reported."""
+    """Readings of comparable metrics. For a search: what each repeat reported."""
     found = [samples for samples in outcome.samples if samples.metric in BETTER]
     for goal in outcome.goals:
         values = [fps for fps in goal.repeated_fps or (goal.reported_fps,) if fps]

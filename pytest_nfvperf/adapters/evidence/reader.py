@@ -92,7 +92,7 @@ class TestEvidence:
 
     @property
     def measured(self) -> bool:
-        """True if it sent something, or at least deployed something to send through."""
+        """True if it sent something, or deployed something to send through."""
         runs = self.trials or self.streams or self.requests or self.connects or self.reconnections or self.soaks
         return bool(runs or self.topologies)
 
@@ -137,7 +137,7 @@ class RunEvidence:
 
     @property
     def took_s(self) -> float:
-        """Duration: as its process measured it if it ended by itself, else by the wall clock."""
+        """Duration: measured by the process if it ended by itself, else by the wall clock."""
         measured_s = [end.seconds for end in self.ends.values() if end.seconds]
         if not self.resumed and len(measured_s) == len(self.runs) > 0:
             return max(measured_s)
@@ -165,7 +165,7 @@ class RunEvidence:
         return {key: value for test in self.tests.values() for key, value in test.errors.items()}
 
     def testbeds(self) -> dict[str, str]:
-        """Name of the testbed of each file, in a run that measured on several; else empty."""
+        """The testbed of each file, if the run measured on several; else empty."""
         measured = {one.file for one in self.tests.values() if one.measured}
         names = {file: run.testbed.name for file, run in self.runs.items() if file in measured}
         return names if len(set(names.values())) > 1 else {}
@@ -220,7 +220,7 @@ def read_run(
 
 
 def _repeated(test: TestEvidence) -> str:
-    """A reader who sees that a test passed must learn that it failed before."""
+    """Tell a reader who sees that a test passed that it failed before."""
     said = []
     for number, end in enumerate((one.end for one in test.earlier), 1):
         how = "did not end" if end is None else ", ".join(filter(None, (end.status, end.reason)))
@@ -279,7 +279,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines; the last one only if it is complete. An editor may have removed the final line feed."""
+    """Numbered lines. The last one counts only if it is complete; an editor may have removed the final line feed."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n") and not _is_whole(line):
@@ -364,7 +364,7 @@ def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, An
 
 
 def _sharing(trial: TrialData, parts: dict[Hashable, Any]) -> TrialData:
-    """Share what the trial has in common with earlier ones (traffic and directions), to save memory."""
+    """Share traffic and directions with earlier trials, to save memory."""
     result = trial.result
     spec = replace(
         result.spec,
@@ -376,7 +376,7 @@ def _sharing(trial: TrialData, parts: dict[Hashable, Any]) -> TrialData:
 
 
 def _forget_steps(evidence: RunEvidence, test: TestEvidence | None) -> None:
-    """Drop the trial before the last if it is a search step. The last one tells why a test was disturbed."""
+    """Drop the last trial but one if it is a search step. The last trial shows why a test was disturbed."""
     if test is None or len(test.trials) < 2:
         return
     before = list(test.trials)[-2]

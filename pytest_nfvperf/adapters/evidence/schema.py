@@ -51,7 +51,7 @@ def parse_line(text: bytes | str) -> Line:
 
 
 def _current(text: bytes | str) -> bytes | str:
-    """The line as this version would have written it; unchanged where it is no line of an earlier one."""
+    """The line as this version would write it. Only lines of earlier versions are changed."""
     if _IS_CURRENT.match(text if isinstance(text, str) else text[:40].decode(errors="replace")):
         return text  # almost every line: it is parsed once
     try:

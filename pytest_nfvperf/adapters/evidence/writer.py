@@ -181,7 +181,7 @@ class SamplesFile:
 
     @property
     def name(self) -> str:
-        """The file, relative to the directory of the evidence."""
+        """Relative to the directory of the evidence."""
         return self.path.name
 
     def add(self, row: Mapping[str, float]) -> None:

@@ -43,7 +43,7 @@ from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 
 
 def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, Chart | None]:
-    """The search, the latency by percentile and the loss by load of an outcome; None for what was not measured."""
+    """The charts "search", "latency" and "loss" of an outcome; None for what was not measured."""
     own = [(key, trials[key]) for key in outcome.trials if key in trials]
     measured = [point for point in outcome.latency if point.trial_id in trials and not point.disturbed]
     # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
@@ -68,7 +68,7 @@ _INVALID = "invalid: repeated"
 
 
 def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | None) -> Chart:
-    """Load against trial number: what each trial lost is its colour, why it was run its symbol."""
+    """Load against trial number. The colour shows what a trial lost, the symbol why it was run."""
     points: dict[tuple[str, str, str], list[tuple[int, str, TrialData]]] = {}
     for number, (trial_id, trial) in enumerate(trials, 1):
         phase = next((name for name in _PHASES if name in trial.result.spec.purpose), "search")
@@ -147,7 +147,7 @@ def _goal_rules(goal: GoalOutcome, colour: str) -> Iterator[ChartRule]:
 
 
 def _closeup(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[str, float, float] | None:
-    """2 % around the bounds that were found, in Mpps, where a trial was there."""
+    """2 % around the bounds that were found, in Mpps, if a trial was there."""
     bounds = [load / 1e6 for goal in goals for load in (goal.load_fps, goal.upper_fps) if load]
     if not bounds:
         return None
@@ -264,7 +264,7 @@ def _soak_curve(curve: SoakCurve, number: int, of: int, factor: float) -> ChartS
 
 
 def _left_out(soak: Soak, curves: Sequence[SoakCurve]) -> str:
-    """What is in the summary and in no curve: the end of a soak, where it is shorter than an interval."""
+    """Name the end of a soak that no curve shows because it is shorter than an interval."""
     longest = max(curves, key=lambda curve: len(curve.points))
     left_s = soak.elapsed_s - longest.points[-1][0]
     if len(longest.points) != soak.intervals - 1 or not 0 < left_s < soak.interval_s:
@@ -298,7 +298,7 @@ class Sweep:
 
 
 def find_sweeps(outcomes: Sequence[Outcome]) -> list[Sweep]:
-    """Groups that differ in one label only: over frame size first, then over every label that counts something."""
+    """Groups of searches that differ in one label only: frame size first, then every label that is a number."""
     searched = [outcome for outcome in outcomes if outcome.goals]
     names = dict.fromkeys(name for outcome in searched for name in outcome.label)
     counting = [name for name in names if all(o.label.get(name, "0").isdigit() for o in searched)]
@@ -323,7 +323,6 @@ def _along(axis: str, outcomes: Sequence[Outcome]) -> list[Sweep]:
 
 
 def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
-    """What the curve is about, and in what else it differs from its neighbours."""
     always = {"topology", "frame_size", "flows", "direction"}
     return title({name: value for name, value in labels.items() if name in always or name not in common})
 
@@ -360,7 +359,7 @@ class _Sweeping:
         return self.places.index(outcome.label[self.axis])
 
     def value(self, frame_size: float, frames_per_second: float) -> float:
-        """A rate in Gbit/s (layer 2, with FCS) or in Mpps."""
+        """In Gbit/s (layer 2, with FCS) or in Mpps."""
         return frames_per_second * (frame_size * 8 / 1e9 if self.in_bits else 1e-6)
 
 
@@ -392,7 +391,7 @@ def _sweep_series(
 
 
 def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> Iterator[ChartSeries]:
-    """A line through the numbers, such as frame sizes; mixes stand beside it, since nothing lies between them."""
+    """A line through numbers, such as frame sizes. Mixes have no line: nothing lies between them."""
     found = sorted(
         (
             (panel.at(outcome), outcome, goal, seen)
@@ -459,7 +458,7 @@ _BESIDE = {
 
 
 def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
-    """The ratio to the baseline with its interval, and what it cost; all are of one metric, over one label."""
+    """The ratio to the baseline with its interval, and the cost. All comparisons have one metric and one label."""
     per, main = comparisons[0].per, comparisons[0].main
     places = list(dict.fromkeys(outcome.label[per] for one in comparisons for outcome in one.outcomes))
     # Between two names there is nothing, and no line.
@@ -482,7 +481,7 @@ def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
 
 
 def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:
-    """``Ratio to bridges 1``; where each has a baseline of its own, ``Ratio to the baseline of each``."""
+    """``Ratio to bridges 1``; if baselines differ, ``Ratio to the baseline of each``."""
     per = comparisons[0].per
     baselines = {one.outcomes[0].label[per] for one in comparisons}
     return f"Ratio to {per} {baselines.pop()}" if len(baselines) == 1 else "Ratio to the baseline of each"

@@ -69,7 +69,7 @@ class ComparisonRow:
 
 
 def comparison_rows(compared: ComparedRun) -> list[ComparisonRow]:
-    """Every side of every comparison, in order; of one without figures what became of it."""
+    """One row for each metric of each side; a side without figures has one row that says why."""
     rows = []
     for data, test in _named(compared):
         for side in data.sides:
@@ -88,7 +88,7 @@ def _named(compared: ComparedRun) -> list[tuple[ComparisonData, str]]:
 
 
 def subject(label: dict[str, str], different: Collection[str]) -> str:
-    """``throughput/ndr_pdr phy2phy 64``: the test by its suite, what it measured, and what sets that apart."""
+    """``throughput/ndr_pdr phy2phy 64``: suite and test, what it measured, and what sets it apart."""
     known = [label[name] for name in ("topology", "frame_size") if name in label]
     return " ".join([f"{label.get('suite', MISSING)}/{test_name(label)}", *known, *distinctions(label, different)])
 
@@ -115,7 +115,7 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
 
 
 def comparison_text(compared: ComparedRun, *, width: int | None = None, color: bool = False) -> str:
-    """The table, and below it what was left out and why; None for ``width``: as wide as it needs."""
+    """The table, what was left out, and why. ``width``: columns; None: as wide as needed."""
     return rendered(_parts(compared), width=width, color=color)
 
 
@@ -134,7 +134,7 @@ def _parts(compared: ComparedRun) -> Iterator[RenderableType]:
 
 
 def noted(compared: ComparedRun) -> list[str]:
-    """What the reader must know of a test, such as a frame size that is not the test's own."""
+    """What a reader must know about a test, such as a frame size that is not its own."""
     return [f"{test}: {note}" for data, test in _named(compared) for note in data.notes]
 
 
@@ -179,7 +179,7 @@ _LEAST_REACH = 0.04
 
 
 def comparison_chart(compared: ComparedRun) -> Chart | None:
-    """Ratios of the metric that decides, a line each, the first test on top; None where there are none."""
+    """Ratios of the deciding metric, one line each, the first test on top; None if there are none."""
     lines = [
         (f"{test}, {side.side}", metric, metric.ratio)
         for data, test in _named(compared)
@@ -217,7 +217,7 @@ def comparison_chart(compared: ComparedRun) -> Chart | None:
 
 
 def comparison_page(compared: ComparedRun, chart: Markup | None) -> dict[str, Any]:
-    """What the page's section shows. ``styles``: the style sheet's class of each word; ``chart``: None for none."""
+    """Variables of the page's section. ``chart``: None for none."""
     return {
         "baseline": compared.comparing.baseline.name,
         "heading": heading(compared),

@@ -52,12 +52,12 @@ def worst(verdicts: Iterable[Verdict]) -> Judgement | None:
 
 
 def goal_seen(outcome: Outcome, name: str) -> Observation | None:
-    """What a search found, as the SLA judges it, frames/s per direction; None where it found nothing."""
+    """What a search found, as the SLA judges it, frames/s per direction; None if it found nothing."""
     return observation(outcome, name, "pps")
 
 
 def bounded_text(seen: Observation, show: Callable[[float], str]) -> str:
-    """``4.10``, ``≥ 4.10``, ``≤ 4.10``, ``~ 4.10``, or ``4.10 .. 4.43`` where the value is one end of an interval."""
+    """``4.10``, ``≥ 4.10``, ``≤ 4.10``, ``~ 4.10``; an interval as ``4.10 .. 4.43``."""
     if seen.bound is Bound.BETWEEN:
         return " .. ".join(map(show, seen.interval))
     return seen.bound.mark + show(seen.value)
@@ -74,7 +74,7 @@ class GoalFigures:
 
 
 def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
-    """The figures of goal ``name`` ("ndr"), per direction; dashes when it was not searched for."""
+    """The figures of goal ``name`` ("ndr"), per direction; dashes if it was not searched for."""
     goal = outcome.goal(name)
     if goal is None:
         return GoalFigures()
@@ -86,7 +86,6 @@ def goal_figures(outcome: Outcome, name: str) -> GoalFigures:
 
 
 def plateau_figures(outcome: Outcome) -> GoalFigures:
-    """The forwarding rate beside a search, per direction, with its interval; dashes where there is none."""
     seen = plateau_seen(outcome)
     if seen is None:
         return GoalFigures()
@@ -103,7 +102,7 @@ def _rate_figures(outcome: Outcome, seen: Observation, note: str) -> GoalFigures
 
 
 def plateau_seen(outcome: Outcome) -> Observation | None:
-    """The forwarding rate beside a search, as an SLA judges it, frames/s per direction; None where there is none."""
+    """The forwarding rate beside a search, as an SLA judges it, frames/s per direction; None if there is none."""
     return observation(outcome, "forwarding_rate", "pps") if outcome.plateaus else None
 
 
@@ -119,7 +118,7 @@ def goal_note(goal: GoalOutcome) -> str:
 
 
 def format_line_share(frames_per_second: float, line_rate_fps: float | None) -> str:
-    """Share of line rate, ``24.3 %``; a dash on ports that have none."""
+    """``24.3 %``; a dash for ports without a line rate."""
     return MISSING if line_rate_fps is None else f"{frames_per_second / line_rate_fps * 100:.1f} %"
 
 
@@ -135,7 +134,7 @@ def in_mpps(frames_per_second: float) -> str:
 
 
 def typical_latency(outcome: Outcome) -> LatencyPoint | None:
-    """The latency that a summary shows: at half of the PDR where measured, else the middle point."""
+    """The latency that a summary shows: at half of the PDR if measured, else the middle point."""
     half = [point for point in outcome.latency if point.at.startswith("50 %")]
     points = half or list(outcome.latency)
     return points[len(points) // 2] if points else None
@@ -173,7 +172,7 @@ def other_result(outcome: Outcome) -> str:
 
 
 def is_of_times(outcome: Outcome) -> bool:
-    """True for readings that are times alone, such as those of convergence: nothing is compared in them."""
+    """True if all readings are times, such as those of convergence: they are not compared."""
     return bool(outcome.samples) and all(samples.unit == "s" for samples in outcome.samples)
 
 
@@ -199,7 +198,7 @@ def _time(name: str, samples: Samples) -> str:
 
 
 def sampled_line(outcome: Outcome) -> str:
-    """``5.64 Mpps, 98.4 % (97.1 .. 99.6 %) of bridges 1, 231 cycles``: medians, and the ratio of the first metric."""
+    """``5.64 Mpps, 98.4 % (97.1 .. 99.6 %) of bridges 1, 231 cycles``: medians; the ratio is the first metric's."""
     main = outcome.samples[0]
     parts = [median_text(main)]
     ratio = outcome.relative(main.metric)
@@ -218,7 +217,7 @@ def sampled_line(outcome: Outcome) -> str:
 
 
 def _loss_line(points: Sequence[LossPoint]) -> str:
-    """``no loss at 4.00 Mpps, 12.1 % at 5.00 Mpps``; of a load that was not offered only that it was not."""
+    """``no loss at 4.00 Mpps, 12.1 % at 5.00 Mpps``, and the loads that could not be offered."""
     held = [point for point in points if not point.short]
     not_held = [f"not measured at {format_load(each.load_fps, each.offered_fps)}" for each in points if each.short]
     if not held:
@@ -234,7 +233,7 @@ def _loss_line(points: Sequence[LossPoint]) -> str:
 
 
 def soak_line(soak: Soak) -> str:
-    """``60.0 s at 4.00 Mpps: 0 lost of 480,000,000: ...``, and what is against it."""
+    """``60.0 s at 4.00 Mpps: 0 lost of 480,000,000: ...``, and what speaks against it."""
     ended = f"{format_seconds(soak.elapsed_s)} at {format_fps(soak.load_fps)}"
     if soak.interrupted:
         ended += f" ({soak.interrupted})"
@@ -268,7 +267,7 @@ def soak_facts(soak: Soak) -> list[tuple[str, str]]:
 
 
 def soak_events(soak: Soak) -> Iterator[str]:
-    """Everything that happened at a time, in order; then what is not listed for its number."""
+    """Everything that happened at a time, in order; then how many events are not listed."""
     events = list(_disturbed_events(soak.disturbed))
     events += [(one.start_s, f"{_span(one.start_s, one.end_s)}: {one.lost:,} frames lost") for one in soak.lossy]
     for gap in soak.gaps:
@@ -287,7 +286,7 @@ def soak_events(soak: Soak) -> Iterator[str]:
 
 
 def _disturbed_events(disturbed: Sequence[DisturbedInterval]) -> Iterator[tuple[float, str]]:
-    """Intervals that follow one another in one line, with each reason once: a rig is disturbed for minutes."""
+    """One line for intervals that follow one another, with each reason once: a rig is disturbed for minutes."""
     rows: list[list[DisturbedInterval]] = []
     for one in disturbed:
         if rows and one.start_s - rows[-1][-1].end_s < _ADJACENT_S:
@@ -301,7 +300,7 @@ def _disturbed_events(disturbed: Sequence[DisturbedInterval]) -> Iterator[tuple[
 
 
 def _reasons(row: Sequence[DisturbedInterval]) -> str:
-    """``25 such as "0% of it was undisturbed (CPUs far apart)", 1 such as ...``: those with other figures are alike."""
+    """``25 such as "0% of it was undisturbed (CPUs far apart)", 1 such as ...``; figures in them may differ."""
     alike: dict[str, list[str]] = {}
     for one in row:
         alike.setdefault(re.sub(r"\d[\d,.]*", "", one.reason), []).append(one.reason)

@@ -137,7 +137,7 @@ class SuitePage:
 
     @property
     def line(self) -> str:
-        """``234 trials, 5 of them invalid; took 3.40 min``; of streams, which are no trials, the time only."""
+        """``234 trials, 5 of them invalid; took 3.40 min``; streams are no trials and have the time only."""
         trials = [trial for page in self.tests for trial in page.evidence.trials.values()]
         invalid = sum(not trial.result.valid for trial in trials)
         took = sum(page.evidence.end.seconds for page in self.tests if page.evidence.end is not None)
@@ -161,7 +161,7 @@ def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolde
 def _compare_within(
     suite: SuitePage, published: Sequence[PublishedSeries], relations: Sequence[PublishedRelation], charts: ChartFolder
 ) -> None:
-    """Add what its tests show together: sweeps, studies, and what others published of the same."""
+    """Add what the tests of a suite show together: sweeps, studies, and what others published."""
     outcomes = [outcome for page in suite.tests for outcome in page.evidence.outcomes.values()]
     for number, sweep in enumerate(find_sweeps(outcomes), 1):
         labels = [outcome.label for one in sweep.series for outcome in one.outcomes]
@@ -220,7 +220,7 @@ def _head(run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePag
 
 
 def chips(run: RunEvidence, conclusion: RunConclusion) -> list[tuple[str, str, str]]:
-    """(style, number, what) for the head: tests by what became of them, then requirements."""
+    """(style, number, text) for the head: tests by result, then requirements."""
     counts = Counter(test.badge for test in conclusion.tests)
     shown = []
     for badge in dict.fromkeys((*_ALWAYS_COUNTED, *(test.badge for test in conclusion.tests))):
@@ -247,7 +247,6 @@ class Fault:
 
 
 def faults(conclusion: RunConclusion, pages: Sequence[TestPage]) -> list[Fault]:
-    """Everything that did not pass, with each reason, the gravest first."""
     of_test = {page.evidence.node_id: page for page in pages}
     wrong = [test for test in conclusion.tests if test.wrong or test.tolerated]
     return [fault for test in wrong if test.node_id in of_test for fault in _faults_of(test, of_test[test.node_id])]
@@ -339,7 +338,7 @@ class TopologyPage:
 
 
 def _topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[TopologyPage]:
-    """Each topology drawn once, in the order in which they were first deployed, with the tests that deployed it."""
+    """Draw each topology once, in the order of deployment, and list the tests that deployed it."""
     pages: list[TopologyPage] = []
     for test in tests:
         for deployed in test.evidence.topologies.values():

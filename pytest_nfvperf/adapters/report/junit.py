@@ -54,7 +54,7 @@ def module_of(path: str) -> str:
 
 
 def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list[tuple[str, str]]:
-    """(name, value) pairs: labels, frames/s per direction, latency in ns, verdicts; what was not measured is absent."""
+    """(name, value) pairs: labels, frames/s per direction, latency in ns, verdicts. Unmeasured ones are absent."""
     pairs: list[tuple[str, object]] = [(f"label.{name}", value) for name, value in outcome.labels]
     pairs.append(("algorithm", outcome.algorithm))
     for goal in outcome.goals:
@@ -79,7 +79,7 @@ def fate_properties(became: TestConclusion) -> list[tuple[str, str]]:
 
 
 def _bounded(name: str, seen: Observation | None) -> list[tuple[str, object]]:
-    """The value, which bound of the truth it is, and its interval where that has two ends."""
+    """The value, what kind of bound it is, and its interval if that has two ends."""
     if seen is None:
         return []
     metric = name.rsplit(".", 1)[0]
@@ -123,7 +123,7 @@ def tell_junit(path: Path, conclusion: RunConclusion) -> None:
 
 
 def _keep_last_attempts(suite: ET.Element) -> None:
-    """Of a test that another plugin repeated pytest writes a testcase for each attempt; the last one decides."""
+    """Pytest writes a testcase for each attempt of a test that another plugin repeated. Keep the last one."""
     cases = list(suite.iter("testcase"))
     last = {_name(case): place for place, case in enumerate(cases) if _property(case, ATTEMPT)}
     for place, case in enumerate(cases):
@@ -132,7 +132,7 @@ def _keep_last_attempts(suite: ET.Element) -> None:
 
 
 def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConclusion) -> None:
-    """Of a test whose process died nobody wrote the result: xdist tells of the crash alone."""
+    """Add the result of a test whose process died: xdist reports the crash only."""
     if any(_name(other) == _name(case) and _property(other, RESULT) for other in cases):
         return
     for test in conclusion.tests:
@@ -142,7 +142,7 @@ def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConcl
 
 
 def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
-    """One testcase; of a test whose teardown failed, too, pytest writes two, and the second has the result."""
+    """Make the testcase a failure or an error. If the teardown failed too, pytest writes two; the second has the result."""
     found = _property(case, RESULT) or next(
         (value for other in cases if _name(other) == _name(case) and (value := _property(other, RESULT))), None
     )

@@ -49,7 +49,7 @@ class LedgerBox:
 
 
 def _short(name: str) -> str:
-    """Bridges on a long chain are its first and last."""
+    """A long chain of bridges is shortened to its first and last."""
     parts = name.split(" + ")
     if len(name) > _LONGEST and len(parts) > 2:
         name = f"{parts[0]} … {parts[-1]}"
@@ -57,7 +57,7 @@ def _short(name: str) -> str:
 
 
 def clear_hops(hops: Sequence[Hop], most: int = MOST_BOXES) -> tuple[LedgerBox, ...]:
-    """Boxes for hops: where there are too many, runs of hops without loss become one box, the longest first."""
+    """Boxes for hops. If there are too many, runs of hops without loss become one box, the longest run first."""
     boxes = [LedgerBox((hop,)) for hop in hops]
     while len(boxes) > most:
         start, length = _longest_run(boxes)
@@ -140,7 +140,7 @@ def _title(path: FramePath, entered: str = "offered") -> str:
 def _row(
     title: str, hops: Sequence[Hop], seconds: float, foreign: Sequence[tuple[int, int]] = (), *, joined: bool = True
 ) -> _Row:
-    """``foreign``: of each hop the frames of others that it counts; none where nobody looked for them."""
+    """``foreign``: for each hop the frames of others that it counts; empty if nobody looked for them."""
     boxes = clear_hops(hops)
     others = {id(hop): found for hop, found in zip(hops, foreign, strict=False)}
     texts = [
@@ -204,7 +204,7 @@ def _draw(axes: Axes, row: _Row, top: float) -> None:
 
 
 def _draw_lines(axes: Axes, row: _Row, middle: float) -> None:
-    """Frames from box to box. Boxes are not opaque (the paper may be dark), so the lines end at their edges."""
+    """Lines from box to box. They end at the edges, since boxes are not opaque (the paper may be dark)."""
     offered = max(row.boxes[0].hops[0].entered, 1)
     count = len(row.boxes)
     reach = _box_width(count) / 2 + 0.02
@@ -231,7 +231,7 @@ def _draw_box(axes: Axes, box: LedgerBox, x: float, y: float, width: float, colo
 
 
 def _draw_losses(axes: Axes, row: _Row, bottom: float) -> None:
-    """The rightmost loss highest: an arrow that goes down further left passes nobody's text."""
+    """The rightmost loss is highest, so that no arrow passes another's text."""
     y = bottom - _COUNT_IN
     for text in reversed(row.texts):
         x = _centre(text.box, len(row.boxes)) - 0.4 * _box_width(len(row.boxes))

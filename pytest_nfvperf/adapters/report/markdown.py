@@ -76,7 +76,7 @@ def _row(run: RunEvidence, test: TestConclusion) -> str:
 
 
 def _fitting(rows: Sequence[str], room: int) -> Iterable[str]:
-    """As many as there is room for; who looks for the others is told where they are."""
+    """As many rows as there is room for, then where to find the others."""
     if not rows:
         return
     yield _HEAD

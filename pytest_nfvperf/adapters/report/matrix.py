@@ -83,7 +83,7 @@ class Matrix:
 
 
 def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> Matrix:
-    """Outcomes that are rates, in several runs; each run comes with the figures published for its suites."""
+    """Outcomes that are rates, of several runs. Each run comes with the figures published for its suites."""
     rows: dict[tuple[str, ...], MatrixRow] = {}
     named = []
     for run, published in runs:
@@ -163,7 +163,7 @@ def _cell(
 
 
 def _rates(outcome: Outcome) -> list[_Rate]:
-    """What searches found, and the median of forwarding rates that were read repeatedly."""
+    """What searches found, and medians of repeated forwarding rates."""
     found = []
     for goal in filter(None, map(outcome.goal, _GOALS)):
         name, seen = goal.goal.name, goal_seen(outcome, goal.goal.name)
@@ -178,7 +178,7 @@ def _rates(outcome: Outcome) -> list[_Rate]:
 
 
 def _published(outcome: Outcome, rates: Sequence[_Rate], published: Sequence[PublishedSeries]) -> Iterable[Published]:
-    """Those of the same goal and frame size, whose selectors are all about this subject."""
+    """Published figures of the same goal and frame size whose selectors match this subject."""
     for series in published:
         size = outcome.label.get("frame_size", "")
         value = series.frames_per_second().get(int(size)) if size.isdigit() else None

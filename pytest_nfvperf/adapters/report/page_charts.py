@@ -67,7 +67,7 @@ class ChartFolder:
                 self._directory = None
 
     def add(self, chart: Chart, name: str, title: str) -> Markup:
-        """An interactive chart with its picture. ``name`` becomes the file's, ``title`` is for screen readers."""
+        """An interactive chart with its picture. ``name``: of the file. ``title``: for screen readers."""
         still = self.draw(lambda: picture(chart), name, title) if self.pictures else Markup("")
         # report.js draws from data-chart. ``htmlsafe_json_dumps`` leaves no quote that would end the attribute.
         data = htmlsafe_json_dumps(live(chart), separators=(",", ":"))
@@ -104,7 +104,7 @@ def live(chart: Chart) -> dict[str, Any]:
 
 
 def _live_panel(panel: Panel) -> dict[str, Any]:
-    """Rules with a name are traces, to be hidden like others; closeups and shifts are for pictures alone."""
+    """Named rules become traces, so that a reader can hide them. Closeups and shifts are for pictures only."""
     ends = panel.x.reach or (0, len(panel.x.places) - 1)
     levels = [
         ChartSeries(rule.name, ends, (rule.at, rule.at), rule.colour, line=rule.line, width=rule.width)
@@ -167,7 +167,6 @@ def _trace(series: ChartSeries, axis: Axis) -> dict[str, Any]:
 
 
 def _shape(kind: str, one: ChartBand | ChartRule, start: float, end: float, look: dict[str, Any]) -> dict[str, Any]:
-    """What goes right across a panel, from ``start`` to ``end`` of its axis."""
     along, across = ("x", "y") if one.axis == "x" else ("y", "x")
     place = {f"{along}ref": along, f"{along}0": start, f"{along}1": end}
     return {"type": kind, **place, f"{across}ref": "paper", f"{across}0": 0, f"{across}1": 1, **look}
@@ -184,10 +183,10 @@ def script() -> Markup:
 
 
 def packed(text: str) -> Markup:
-    """A text for ``unpacked`` of the page's script; the same text gives the same letters."""
+    """Packed for ``unpacked`` of the page's script. The same text always gives the same result."""
     return Markup(base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode())  # noqa: S704
 
 
 def ids_in(html: str) -> str:
-    """The ids that links lead to in a part of the page, with spaces between."""
+    """The link targets in a part of the page, joined by spaces."""
     return " ".join(_ID.findall(html))

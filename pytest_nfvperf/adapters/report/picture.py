@@ -64,7 +64,7 @@ _STYLE: Any = {
 
 
 def picture(chart: Chart) -> Figure:
-    """The chart in a figure: two panels side by side, or one as wide as both."""
+    """Two panels side by side, or one as wide as both."""
     shown = [each for panel in chart.panels for each in _with_closeup(panel)]
     columns = min(len(shown), 2)
     rows = math.ceil(len(shown) / columns)
@@ -146,7 +146,7 @@ def _draw_series(axes: Axes, series: ChartSeries, *, clip: bool) -> None:
 
 
 def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
-    """What matplotlib does not find by itself; the last ones need to know what was drawn."""
+    """What matplotlib does not find by itself. Limits come last: they depend on what was drawn."""
     lines = axes.xaxis if which == "x" else axes.yaxis
     if axis.log:
         axes.set(**{f"{which}scale": "log"})
@@ -168,7 +168,6 @@ def _set_axis(axes: Axes, which: str, axis: Axis) -> None:
 
 
 def _draw_scale(figure: Figure, panel: Axes, scale: Scale, colours: ScalarMappable) -> None:
-    """What the colours mean, at the right of the last panel."""
     place = panel.get_position()
     axes = figure.add_axes((place.x1 + 0.015, place.y0, 0.012, place.height))
     bar = figure.colorbar(colours, cax=axes)
@@ -200,7 +199,6 @@ def new_figure(width_in: float, height_in: float) -> Figure:
 
 
 def dress(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
-    """Titles with units, light grid, no box."""
     axes.patch.set_alpha(0)
     axes.set_title(title, loc="left", color=INK, fontsize=10.5, fontweight="bold")
     axes.set_xlabel(x, color=INK, fontsize=9)
@@ -257,7 +255,7 @@ def finish(
 
 
 def to_svg(figure: Figure, title: str) -> str:
-    """The figure as an ``<svg>`` element to embed in a page; ``title`` is read out by screen readers."""
+    """An ``<svg>`` element for a page; ``title`` is for screen readers."""
     out = io.StringIO()
     _take_literally(figure)
     FigureCanvasSVG(figure)
@@ -278,7 +276,7 @@ def to_svg(figure: Figure, title: str) -> str:
 
 
 def _take_literally(figure: Figure) -> None:
-    """Texts are names of users: no formulas between dollars, and no characters that no SVG may hold."""
+    """Users' names are no formulas between dollars, and no SVG may hold control characters."""
     for text in figure.findobj(Text):
         if not text.get_text().startswith(_POWER_OF_TEN):
             text.set_parse_math(False)

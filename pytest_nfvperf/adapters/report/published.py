@@ -34,11 +34,10 @@ class PublishedSeries:
             raise ValueError(f"published series {self.name!r}: unit must be pps or bps, not {self.unit!r}")
 
     def belongs_to(self, labels: Mapping[str, str]) -> bool:
-        """True when the series is to be shown beside outcomes with these labels."""
         return all(labels.get(name) == value for name, value in self.where)
 
     def frames_per_second(self) -> dict[int, float]:
-        """Frames/s per direction by frame size."""
+        """By frame size, per direction."""
         return {size: value if self.unit == "pps" else value / (size * 8) for size, value in self.points}
 
 
@@ -74,7 +73,7 @@ class PublishedRelation:
 
 
 def subjects_of(relations: Sequence[PublishedRelation]) -> list[str]:
-    """What each is about: the labels in which the subjects differ; empty where nothing was measured."""
+    """The labels in which the subjects differ, for each relation; empty if nothing was measured."""
     measured = [dict(one.labels) for one in relations if one.labels]
     shown = differing(measured) - {"test"}
     return [title({name: value for name, value in one.labels if name in shown}) for one in relations]

@@ -16,7 +16,7 @@ _OF_OVS = ("dpdk", "netdev", "system")
 
 
 def dut_facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
-    """The testbed's own DUT, and each that a test asked for, with its installation and how that was built."""
+    """The testbed's own DUT and each that a test asked for, with installation and build."""
     facts = [("DUT", "not started" if data.dut is None else dut_text(data.dut))]
     own = None if data.dut is None else (data.dut.kind, data.dut.installation)
     others: dict[tuple[str, str], DatapathInfo] = {}
@@ -44,7 +44,7 @@ def versions_text(info: DatapathInfo) -> str:
 
 
 def measured_on(run: RunEvidence) -> dict[str, list[str]]:
-    """For each testbed the files of those who measured on it; in the order of the tests."""
+    """For each testbed the evidence files of the processes that measured on it, in the order of the tests."""
     files = dict.fromkeys(test.file for test in run.tests.values() if test.measured)
     found: dict[str, list[str]] = {}
     for file in files:
@@ -95,14 +95,14 @@ def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:
 
 
 def flattened(value: object, prefix: str = "") -> list[tuple[str, str]]:
-    """A nested fingerprint as (dotted name, text)."""
+    """A nested fingerprint as (dotted name, text) pairs."""
     if not isinstance(value, dict):
         return [(prefix, str(value))]
     return [pair for key, item in value.items() for pair in flattened(item, f"{prefix}.{key}" if prefix else str(key))]
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """As it was typed: where the program is installed says nothing, and ``python -m pytest`` runs a file of its own."""
+    """As typed. The path of the program says nothing, and ``python -m pytest`` runs a file of its own."""
     if not argv:
         return ""
     program = Path(argv[0])

@@ -96,13 +96,13 @@ class StudyOutcomes:
 
 
 def subject_notes(comparison: StudyOutcomes) -> list[str]:
-    """What a reader must know of its subjects, each once, with the subjects that it is about unless it is about all."""
+    """Notes on its subjects, each once, with the subjects it concerns unless it concerns all."""
     told = unique_notes(comparison.outcomes, comparison.per)
     return [f"{comparison.per} {values}: {note}" if values else note for note, values in told]
 
 
 def notes_below(comparisons: Sequence[StudyOutcomes]) -> list[str]:
-    """What a reader must know of several comparisons, each once. Instructions do not mind who shares a CPU."""
+    """Notes on several comparisons, each once. Counted instructions do not depend on who shares a CPU."""
     by_the_clock = [labels for labels in map(dict, (one.labels for one in comparisons)) if labels.get(TIME) != VIRTUAL]
     shared = {labels.get(LABEL) for labels in by_the_clock}
     ratios = [outcome.relative(one.main) for one in comparisons for outcome in one.outcomes]
@@ -118,7 +118,6 @@ def notes_below(comparisons: Sequence[StudyOutcomes]) -> list[str]:
 
 
 def _has_userspace_veth(comparison: StudyOutcomes) -> bool:
-    """True when its veth ends are af_packet ports."""
     label = dict(comparison.labels)
     is_of_veth = label.get("link") == "veth" or comparison.main == "tcp_throughput"
     return label.get("datapath") in USERSPACE and is_of_veth
@@ -157,7 +156,7 @@ _Subject = tuple[str, str | None, bool, Labels]
 
 
 def _subjects(outcome: Outcome, per: str, value: str | None) -> tuple[_Subject, _Subject]:
-    """What an outcome is with another value of a label: by all others, and by those that it does not bring along."""
+    """Keys of an outcome if ``per`` had this value: by all other labels, and without those it brings along."""
     return (per, value, True, _others(outcome, per)), (per, value, False, _others(outcome, per, *_BROUGHT_ALONG))
 
 
@@ -166,7 +165,7 @@ def _others(outcome: Outcome, *names: str) -> Labels:
 
 
 def median_text(samples: Samples) -> str:
-    """``5.64 Mpps``, with ``≥`` or ``≤`` where it is a bound; of a metric that one reading decides the worst one."""
+    """``5.64 Mpps``, with ``≥`` or ``≤`` if it is a bound. If one reading decides the metric, the worst one."""
     if samples.by_worst:
         return f"{worst_share_text(samples)} (worst)"
     return samples.bound.mark + format_value(samples.median, samples.unit)
@@ -201,7 +200,7 @@ def is_open(ratio: Relative | None) -> bool:
 
 
 def open_mark(ratio: Relative) -> str:
-    """``≥`` or ``≤`` where its interval has one end only, OPEN where it has none; else ""."""
+    """``≥`` or ``≤`` if its interval has one end only, OPEN if it has none; else ""."""
     if is_open(ratio):
         return OPEN
     if ratio.high is None:
@@ -210,43 +209,42 @@ def open_mark(ratio: Relative) -> str:
 
 
 def whiskers(ratio: Relative) -> tuple[float, float]:
-    """How far its interval reaches below and above it, in per cent of the baseline; 0 where it has no end."""
+    """How far its interval reaches below and above, in per cent of the baseline; 0 if it has no end there."""
     mark = open_mark(ratio)
     below = 0.0 if mark in {OPEN, "≤"} else ratio.ratio - ratio.low
     return below * 100, ((ratio.high or ratio.ratio) - ratio.ratio) * 100
 
 
 def has_open(outcome: Outcome) -> bool:
-    """True when one of its ratios has no interval that a reader could use."""
     return any(is_open(ratio) for ratio in outcome.relatives)
 
 
 def percent(ratio: float) -> str:
-    """Three digits or so: no study resolves more."""
+    """One decimal: no study resolves more."""
     return f"{ratio * 100:.1f} %"
 
 
 def completeness_text(outcome: Outcome) -> str:
-    """``100.000 %`` where every copy came in every reading, and never where one was missing."""
+    """``100.000 %`` only if every copy arrived in every reading."""
     samples = outcome.sampled("mirror_completeness")
     return MISSING if samples is None else worst_share_text(samples)
 
 
 def worst_share_text(samples: Samples) -> str:
-    """``99.370 %``: as many digits as it takes to differ from 100 %."""
+    """``99.370 %``: as many digits as show that it is not 100 %."""
     worst = samples.figure
     return f"{worst:.3%}" if worst == 1.0 or round(worst, 5) != 1.0 else f"{worst:.6%}"
 
 
 def cores_text(outcome: Outcome) -> str:
-    """``0.06 + 0.15 + 0.82``: sender, receiver and datapath; a dash where there were no streams."""
+    """``0.06 + 0.15 + 0.82``: sender, receiver and datapath; a dash without streams."""
     found = [outcome.sampled(f"{side}_cores") for side in ("sender", "receiver", "datapath")]
     shown = [f"{samples.median:.2f}" for samples in found if samples is not None]
     return " + ".join(shown) or MISSING
 
 
 def subject_name(outcome: Outcome) -> str:
-    """What sets it apart in its study: ``bridges 4``; the baseline by the labels that a chain has."""
+    """``bridges 4``: what sets it apart in its study."""
     if outcome.relatives:
         names = [name for name, _ in outcome.relatives[0].baseline]
         return ", ".join(f"{name} {outcome.label[name]}" for name in names)
@@ -262,7 +260,7 @@ def metric_name(metric: str) -> str:
 
 
 def slope_text(slope: Slope) -> str:
-    """``-0.29 % (-0.65 .. -0.02 %), +0.26 ns`` for each one more."""
+    """``-0.29 % (-0.65 .. -0.02 %), +0.26 ns`` for each added one."""
     share, low, high = (f"{value * 100:+.2f}" for value in (slope.share, slope.share_low, slope.share_high))
     if slope.unit not in {"ns", "cycles"}:
         return f"{share} % ({low} .. {high} %)"
@@ -272,7 +270,7 @@ def slope_text(slope: Slope) -> str:
 
 
 def slope_line(comparison: StudyOutcomes) -> str:
-    """Slopes of the main metric and of the time and cycles a packet, in one line; empty without."""
+    """Slopes of the main metric and of time and cycles per packet, in one line; "" without."""
     wanted = {comparison.main, "packet_time", "cycles_per_packet"}
     parts = [
         f"{metric_name(slope.metric)} {slope_text(slope)}" for slope in comparison.slopes if slope.metric in wanted

@@ -15,7 +15,7 @@ _FIRST = ("test", "topology", "frame_size", "flows", "direction")
 
 
 def title(labels: Mapping[str, str]) -> str:
-    """``ndr_pdr · phy2phy · 64 B · 1,000 flows``; what a whole run has in common is left out."""
+    """``ndr_pdr · phy2phy · 64 B · 1,000 flows``, without what a whole run has in common."""
     parts = [_part(name, labels[name]) for name in _FIRST if name in labels and not _common(name, labels[name])]
     parts += [_part(name, value) for name, value in labels.items() if name not in _FIRST and name not in _OF_THE_RUN]
     return " · ".join(part for part in parts if part)
@@ -30,7 +30,7 @@ test_name.__test__ = False  # type: ignore[attr-defined]
 
 
 def differing(subjects: Sequence[Mapping[str, str]]) -> frozenset[str]:
-    """Names of labels in which subjects differ; one that only some of them have is among them."""
+    """Names of labels in which subjects differ, or that only some of them have."""
     values: dict[str, set[str]] = {}
     carriers = Counter[str]()
     for labels in subjects:

@@ -58,7 +58,7 @@ BADGE_STYLES = {
 
 
 def run_table(run: RunEvidence, conclusion: RunConclusion, *, width: int | None = None, color: bool = False) -> str:
-    """The table as text, "" where nothing was measured; ``width`` in columns, None: as wide as it needs."""
+    """The table as text; "" if nothing was measured. ``width``: columns; None: as wide as needed."""
     compared = compared_run(run, conclusion)
     if compared is not None:
         return comparison_text(compared, width=width, color=color)
@@ -76,7 +76,7 @@ class SummaryRow:
 
 
 def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> list[SummaryRow]:
-    """A row for each outcome, in the order they were measured; ``conclusion``: of this run, where it is known."""
+    """A row for each outcome, in the order of measurement. ``conclusion``: of this run, if known."""
     conclusion = conclusion or conclude(run)
     rows = []
     for test in run.tests.values():
@@ -90,7 +90,7 @@ def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> l
 
 
 def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color: bool = False) -> str:
-    """The table as text with ANSI colours or without, at most ``width`` columns wide; None: as wide as it needs."""
+    """The table, with ANSI colours or without. ``width``: columns; None: as wide as needed."""
     searches = [row for row in rows if row.outcome.goals]
     # A study of one subject compares nothing, and is a line like any other.
     samples = [row.outcome for row in rows if row.outcome.samples and not is_of_times(row.outcome)]

@@ -44,7 +44,7 @@ def style() -> Markup:
 
 
 def _shown(value: object) -> object:
-    """What an expression of a template came to; our own markup has been through here before."""
+    """Show control characters in what a template prints. Our own markup was treated before."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

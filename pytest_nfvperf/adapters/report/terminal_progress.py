@@ -54,7 +54,7 @@ class TerminalProgress:
         self.begin("")
 
     def begin(self, subject: str) -> None:
-        """A test begins; ``subject`` names it in the line, such as "phy2phy 64 B"."""
+        """``subject``: names the test in the line, such as "phy2phy 64 B"."""
         self._subject = subject
         self._trial = 0
         self._running = ""
@@ -69,7 +69,7 @@ class TerminalProgress:
         self._show(_joined(self._running, self._last, left))
 
     def soaking(self, line: str) -> None:
-        """Show where a soak is; once an interval, which costs a write."""
+        """Costs a write each interval."""
         self._show(_joined(self._subject, line))
 
     def trial_finished(self, loss_ratio: float | None, valid: bool) -> None:
@@ -99,7 +99,6 @@ def progress_for(
     column: Callable[[], int] = lambda: 0,
     uncaptured: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> SilentProgress | TerminalProgress:
-    """Progress for this stream: silent unless it is a terminal."""
     with uncaptured():  # under pytest's capture the same stream is a file
         terminal = stream.isatty()
     return TerminalProgress(stream, column=column, uncaptured=uncaptured) if terminal else SilentProgress()

@@ -33,7 +33,7 @@ def fitted(make: Callable[..., Table], optional: Sequence[str], width: int | Non
 
 
 def least_width(table: Table) -> int:
-    """How many columns of a terminal it takes where no word is cut, and nothing that must stay on its line."""
+    """Columns of a terminal that it needs without cutting a word, or a cell that must not wrap."""
     padding = table.padding[1] + table.padding[3]
     columns = len(table.columns)
     edges = columns + 1 if table.show_edge else columns - 1

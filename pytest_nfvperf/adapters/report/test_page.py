@@ -88,13 +88,13 @@ class TestPage:
         return self.became.wrong or self.became.tolerated
 
     def subject(self, verdict: Verdict) -> str:
-        """What a verdict is about, where the test has several subjects: ``bridges=9``; else ""."""
+        """``bridges=9``: what a verdict is about, if the test has several subjects; else ""."""
         subjects = [dict(one.subject) for one in self.evidence.verdicts.values()]
         return " ".join(distinctions(dict(verdict.subject), differing(subjects)))
 
     @property
     def accounts(self) -> list[tuple[str, CpuAccount]]:
-        """Who used the machine's CPUs in each run of streams, requests and connects; those where somebody accounted."""
+        """Who used the machine's CPUs in each run of streams, requests and connects, if somebody accounted."""
         runs: list[tuple[str, StreamData | RequestData | ConnectData]] = [
             *self.evidence.streams.items(),
             *self.evidence.requests.items(),
@@ -104,7 +104,7 @@ class TestPage:
 
     @property
     def text(self) -> str:
-        """What pytest shows of a failure, where verdicts and errors do not say it already; else ""."""
+        """What pytest shows of a failure that verdicts and errors do not explain; else ""."""
         end = self.evidence.end
         return end.text if end is not None and end.cause in _TEXT_SAYS_MORE else ""
 
@@ -112,7 +112,7 @@ class TestPage:
 def test_page(
     test: TestEvidence, became: TestConclusion, run: RunEvidence, anchor: str, charts: ChartFolder, listed: set[str]
 ) -> TestPage:
-    """The page data of one test; ``listed`` collects the trials that have a row."""
+    """``listed`` collects the trials that have a row on the page."""
     labels = dict(test.data.labels)
     name = f"{labels.get('suite', '')} {test.node_id.split('::')[-1]}".strip()
     outcomes = tuple(

@@ -85,7 +85,7 @@ def write_missing_results(directory: Path, run: RunEvidence, conclusion: RunConc
 
 
 def storable_texts(item: Any) -> Any:
-    """A result of Allure, or a text, whose texts are such that a file can hold them; results are changed in place."""
+    """Escape what no file can hold in a text, or in all texts of an Allure result, which is changed in place."""
     if isinstance(item, str):
         return storable(item)
     if isinstance(item, list):
@@ -96,7 +96,7 @@ def storable_texts(item: Any) -> Any:
 
 
 def _has_none(became: TestConclusion, run: RunEvidence) -> bool:
-    """True where no process wrote one. Of an unfinished test its own process did, when it was interrupted."""
+    """True if no process wrote a result. If an unfinished test was interrupted, its own process did."""
     if became.fate in {Fate.NOT_RUN, Fate.UNFINISHED}:
         return became.fate is Fate.NOT_RUN
     _, _, name = split_node_id(became.node_id)
@@ -104,7 +104,7 @@ def _has_none(became: TestConclusion, run: RunEvidence) -> bool:
 
 
 def _result_of(became: TestConclusion, data: TestData | None) -> TestResult:
-    """As allure-pytest names it, so that Allure finds the same test in other runs. ``data``: None if it never began."""
+    """Named as by allure-pytest, so that Allure finds the test in other runs. ``data``: None if it never began."""
     path, classes, name = split_node_id(became.node_id)
     module = module_of(path)
     full_name = f"{'.'.join([module, *classes])}#{name.partition('[')[0]}"
@@ -130,7 +130,7 @@ def _result_of(became: TestConclusion, data: TestData | None) -> TestResult:
 
 
 def _labels(became: TestConclusion, module: str, classes: list[str], own: dict[str, str]) -> list[Label]:
-    """Where the test stands in the report, and its result. ``own``: the labels that SLA selectors know it by."""
+    """``own``: the labels by which SLA selectors know the test."""
     package, _, file = module.rpartition(".")
     labels = {
         RESULT: str(became.fate),
@@ -177,7 +177,7 @@ def environment(run: RunData) -> dict[str, str]:
 
 
 def executor(environ: Mapping[str, str]) -> dict[str, str]:
-    """Who ran it: the CI job named by its environment variables, or a person's machine."""
+    """The CI job, named by its environment variables, or a person's machine."""
     if "GITHUB_RUN_ID" in environ:
         url = f"{environ.get('GITHUB_SERVER_URL', '')}/{environ.get('GITHUB_REPOSITORY', '')}"
         run = environ["GITHUB_RUN_ID"]

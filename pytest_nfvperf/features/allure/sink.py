@@ -144,7 +144,7 @@ class AllureSink:
             _picture("comparison", comparison_chart(compared))
 
     def _study(self, outcome: Outcome) -> None:
-        """The readings of a subject, and after the last one the picture of them all."""
+        """Attach the readings of a subject; after the last subject, the picture of all."""
         if not outcome.samples:
             return
         self._sampled.append(outcome)
@@ -154,7 +154,7 @@ class AllureSink:
             _picture("ratio to the baseline", study_chart(found[:MOST_CURVES]) if found else None)
 
     def _topology(self, deployed: TopologyData) -> None:
-        """Picture and text. Tests in a row share a topology, and drawing it takes longer than all else here."""
+        """Attach picture and text. Keep the picture for the next test: drawing it takes longer than all else."""
         if self._drawn is None or self._drawn[0] != deployed:
             self._drawn = (deployed, to_png(topology_chart(deployed)))
         title = deployed_title(deployed)
@@ -174,7 +174,6 @@ class AllureSink:
 
 
 def _label(data: TestData) -> None:
-    """Suite and topology as Allure's suite and feature; other labels as parameters."""
     labels = dict(data.labels)
     if "suite" in labels:
         _dynamic.suite(labels["suite"])
@@ -186,7 +185,7 @@ def _label(data: TestData) -> None:
 
 
 def _result_step(title: str, invalid: Sequence[InvalidReason]) -> None:
-    """A trial or a stream. An invalid one is shown as skipped: it counts for nothing."""
+    """An invalid trial or stream is shown as skipped: it counts for nothing."""
     if not invalid:
         with allure.step(title):
             return
@@ -268,7 +267,7 @@ class AllureResults:
         return ShownSink(AllureSink(self._directory, run_dir), self._parts, "steps for Allure are missing")
 
     def interrupted(self, became: TestConclusion) -> None:
-        """Allure goes by the set-up of a test that does not end, and would call it passed."""
+        """Allure judges an unfinished test by its set-up, and would call it passed."""
         with self._parts.isolated(_MISSING):
             from pytest_nfvperf.features.allure.results import tell_allure  # noqa: PLC0415 - see above
 

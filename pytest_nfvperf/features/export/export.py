@@ -66,7 +66,6 @@ class Table:
 
 
 def _testbed_of(run: RunEvidence) -> str | None:
-    """None where the run record is missing."""
     return run.run.testbed.name if run.run is not None else None
 
 
@@ -85,7 +84,6 @@ _COMMON = (
 
 
 def _of(name: str, kind: Kind, meaning: str, cell: Callable[[Any], Cell]) -> Column:
-    """A column of the item itself."""
     return Column(name, kind, meaning, lambda row: cell(row.found))
 
 
@@ -108,8 +106,6 @@ def _part(name: str, kind: Kind, meaning: str, of: str, attribute: str) -> Colum
 
 
 def _goal(name: str, title: str) -> tuple[Column, Column]:
-    """The figure of a goal, and what it says of the true one."""
-
     def value(outcome: Outcome) -> float | None:
         seen = observation(outcome, name, "pps")
         return None if seen is None else seen.value
@@ -228,7 +224,7 @@ def _figures(run: RunEvidence) -> Iterator[ExportRow]:
 
 
 def _verdicts(run: RunEvidence) -> Iterator[ExportRow]:
-    """The labels are the subject's where the test has several, else the test's."""
+    """Labels of the subject if the test has several, else of the test."""
     for test in run.tests.values():
         for key, verdict in test.verdicts.items():
             yield ExportRow(run, test, key, dict(verdict.subject) or dict(test.data.labels), verdict)
@@ -265,7 +261,6 @@ def export(runs: Sequence[RunEvidence], directory: Path, *, parquet: bool = Fals
 
 
 def _csv(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
-    """Empty where not measured."""
     path = directory / f"{table.name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -278,7 +273,7 @@ def _csv(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
 
 
 def _parquet(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
-    """A row group a run: no more than one run's rows are in memory."""
+    """One row group a run, so that only one run's rows are in memory."""
     try:
         import pyarrow as arrow  # noqa: PLC0415 - an extra
         from pyarrow import parquet  # noqa: PLC0415
@@ -401,7 +396,7 @@ class _Runs:
         self._runs = runs
 
     def collect(self) -> Iterator[Any]:
-        """A family a metric. OpenMetrics wants the samples of one series together, oldest first, one at a time."""
+        """One family a metric. OpenMetrics wants the samples of a series together, oldest first."""
         from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
 
         for metric in METRICS:

@@ -54,7 +54,7 @@ def steps(series: FigureSeries, smallest: float = SMALLEST) -> list[Step]:
 
 
 def _proposed(logs: Sequence[float]) -> list[int]:
-    """Places of more steps than there are: the tests choose among them."""
+    """More places than there are steps: the tests choose among them."""
     import numpy as np  # noqa: PLC0415 - it takes long to load
 
     try:
@@ -69,7 +69,7 @@ def _proposed(logs: Sequence[float]) -> list[int]:
 
 
 def _tested(logs: Sequence[float], bounds: Sequence[str], places: Sequence[int], smallest: float) -> list[Step]:
-    """Each place by what lies between it and its neighbours."""
+    """Test each place against its neighbours."""
     edges = [0, *places, len(logs)]
     looked_at = len(logs) - 2 * LEAST_AFTER + 1
     tested = []
@@ -100,7 +100,7 @@ def _supported(logs: Sequence[float], bounds: Sequence[str], own: float, other: 
 
 
 def _chance(before: Sequence[float], after: Sequence[float]) -> float:
-    """Probability that both sides are of one level: the smaller of Student's t and Mann and Whitney's."""
+    """Probability that both sides have one level: the smaller of Student's t and Mann-Whitney's."""
     from scipy import stats  # noqa: PLC0415 - it takes long to load
 
     n, m = len(before), len(after)

@@ -87,7 +87,7 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
 
 
 def baseline_of(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
-    """The figures of a file of a history, for a run with this fingerprint; ConfigError where it cannot be read."""
+    """The figures in a history's file, for a run with this fingerprint. ConfigError: it cannot be read."""
     entry = read_entry(path)
     return Baseline(
         f"the baseline {path.name}", entry.when, entry.observed(), differences(entry.fingerprint, fingerprint)
@@ -95,7 +95,7 @@ def baseline_of(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
 
 
 def _check_clock(run: RunEvidence) -> None:
-    """A history is in the order of its runs' time: one at a wrong place would make changes out of nothing."""
+    """A history is ordered by time: a run at a wrong place would look like a change."""
     began = datetime.fromtimestamp(run.started_ns / 1e9, UTC)
     if _FIRST_RELEASE <= began <= datetime.now(UTC) + _CLOCKS_DIFFER:
         return
@@ -108,7 +108,7 @@ def _check_clock(run: RunEvidence) -> None:
 
 
 def _machine(run: RunEvidence) -> RunData | None:
-    """The record of the process that measured; the first where several did, on machines alike."""
+    """The record of the process that measured: the first one, if several did on equal machines."""
     files = {test.file for test in run.tests.values() if test.measured or test.outcomes}
     found = [data for file, data in run.runs.items() if file in files]
     if not found:
@@ -129,7 +129,7 @@ def _machine(run: RunEvidence) -> RunData | None:
 
 
 def better_of(metric: str) -> str | None:
-    """HIGHER or LOWER, as the SLA language limits it; None for a metric of somebody's own."""
+    """HIGHER or LOWER, as the SLA language limits it; None for a user's own metric."""
     known = METRICS.get(metric)
     return None if known is None else HIGHER if known.example.startswith(">") else LOWER
 
@@ -214,7 +214,7 @@ def _add_own(
 
 
 def _with_status(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """A mistake ends with the status of a usage error: 1 says that a figure got worse."""
+    """End a mistake with the status of a usage error: 1 means that a figure got worse."""
     try:
         return command(arguments)
     except ConfigError as error:

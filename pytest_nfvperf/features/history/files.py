@@ -126,7 +126,7 @@ def add_acknowledgement(directory: Path, acknowledged: Acknowledgement) -> Path:
 
 
 def _text(value: object) -> str:
-    """The same value gives the same text, a line a field: git shows and merges it."""
+    """One line a field, and always the same text for the same value: git shows and merges it."""
     data = {"schema": SCHEMA, **_adapters()[type(value)].dump_python(value, mode="json", exclude_defaults=True)}
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 

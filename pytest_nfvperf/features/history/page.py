@@ -65,7 +65,7 @@ class HistoryRow:
 
 
 def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
-    """A row a series; the direction is that of the gravest change that counts, else of the last."""
+    """The direction is that of the gravest change that counts, else of the last one."""
     return [
         HistoryRow(
             name=each.series.name,
@@ -103,7 +103,7 @@ def short_text(change: HistoryChange) -> str:
 
 
 def change_line(series: FigureSeries, change: HistoryChange) -> str:
-    """A change in a sentence: of what, when, from what level to what level, and with which versions."""
+    """What changed when, from what level to what level, and with which versions."""
     step = change.step
     before, after = series.points[step.at - 1].run, series.points[step.at].run
     levels = " to ".join(format_value(level, series.unit) for level in (step.before, step.after))
@@ -123,13 +123,13 @@ def change_line(series: FigureSeries, change: HistoryChange) -> str:
 
 
 def machine_line(machine: MachinePeriod) -> str:
-    """Which runs are on it, and in what it differs from the machine before."""
+    """Which runs are on it, and how it differs from the machine before."""
     differs = f"; it is not machine {machine.number - 1}: {'; '.join(machine.differs)}" if machine.differs else ""
     return f"machine {machine.number}: testbed {machine.testbed}, first run {machine.first.run}{differs}"
 
 
 def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color: bool = False) -> str:
-    """The table; None for ``width``: as wide as it needs."""
+    """``width``: columns; None: as wide as needed."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for title in ("test", "metric", "machine"):
         table.add_column(title)
@@ -199,7 +199,7 @@ def render_history(
 
 
 def history_chart(watched: Watched) -> Chart:
-    """Runs at equal distances with their intervals, dates below some of them, the levels, and the changes."""
+    """Runs at equal distances with their intervals, some dates, the levels, and the changes."""
     points, changes = watched.series.points, watched.changes
     series = []
     for bound, symbol in _BOUNDS:

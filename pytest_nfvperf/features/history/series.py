@@ -103,7 +103,6 @@ class HistoryEntry:
     fingerprint: dict[str, Any] = field(default_factory=dict)
 
     def observed(self) -> dict[Subject, list[Observation]]:
-        """The figures by their subject, for a baseline."""
         return {
             frozenset(one.labels.items()): [figure.observation() for figure in one.figures] for one in self.measured
         }
@@ -127,7 +126,7 @@ class Acknowledgement:
 
 
 def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[SubjectFigures, ...]:
-    """The figures of a run, in an order that does not depend on the tests'; infinite ones are left out."""
+    """The finite figures of a run, in an order that does not depend on that of the tests."""
     subjects = []
     for labels, observations in sorted((sorted(subject), seen) for subject, seen in found.items()):
         figures = []
@@ -177,11 +176,11 @@ class FigureSeries:
 
     @property
     def what(self) -> str:
-        """The metric with its load: ``latency_p99 at 50 % of pdr``."""
+        """``latency_p99 at 50 % of pdr``."""
         return f"{self.metric} at {self.at}" if self.at else self.metric
 
     def is_about(self, test: str, metric: str = "") -> bool:
-        """True where ``test`` is part of the name, and ``metric`` is the metric or empty."""
+        """``test``: part of the name. ``metric``: empty for every metric."""
         return (test in self.name or test in self.full_name) and metric in ("", self.metric)
 
 
@@ -230,7 +229,7 @@ def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
 
 
 def _figures(entry: HistoryEntry) -> Iterator[tuple[tuple[tuple[str, str], ...], HistoryFigure]]:
-    """Each figure once: a rate in frames is not told again in bits."""
+    """Each figure once: a rate in frames is not repeated in bits."""
     for one in entry.measured:
         units = {(figure.metric, figure.unit) for figure in one.figures}
         for figure in one.figures:
@@ -293,7 +292,7 @@ class HistoryChange:
 
     @property
     def counts(self) -> bool:
-        """True for a change for the worse that is still there, and that nobody acknowledged."""
+        """True for a change for the worse that persists and that nobody acknowledged."""
         return self.direction is ChangeMeaning.WORSE and not self.recovered and self.acknowledged is None
 
 
@@ -307,7 +306,7 @@ class Watched:
 
 
 def why_not(series: FigureSeries) -> str:
-    """Why nothing can be said of a series, or an empty text."""
+    """Why nothing can be said of a series; else ""."""
     if any(value <= 0 for value in series.values):
         return "a value of 0 or below has no ratio"
     if len(series.points) < LEAST_RUNS:
@@ -349,7 +348,7 @@ def changes(
 def _acknowledged(
     series: FigureSeries, steps: Sequence[Step], acknowledged: Sequence[Acknowledgement]
 ) -> dict[int, Acknowledgement]:
-    """By the place of the step: an acknowledgement is about the one nearest to it, and about no other."""
+    """By the place of the step. An acknowledgement covers the nearest step only."""
     places = {point.run.run: place for place, point in enumerate(series.points)}
     found = {}
     for each in acknowledged:

@@ -38,7 +38,7 @@ PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_
 
 
 def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
-    """In what the machines of two fingerprints differ: (fact, then, now), for a person; empty for machines alike."""
+    """(fact, then, now) for each fact in which two machines differ, by their fingerprints; empty for equal ones."""
     found = [(name, then.get(name), now.get(name)) for name in MACHINE_FACTS]
     found.append((TIME, then.get(TIME, WALL), now.get(TIME, WALL)))
     earlier, later = _ports(then), _ports(now)
@@ -47,7 +47,7 @@ def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, 
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """The same as text: ``cpu_model: A then, B now``."""
+    """``cpu_model: A then, B now``, a text for each fact of ``unlike``."""
     return tuple(f"{name}: {was} then, {is_now} now" for name, was, is_now in unlike(then, now))
 
 
@@ -115,17 +115,17 @@ class ComparedRun:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Deciding words and troubles of sides, the gravest first, with how often."""
+        """How often each deciding word and each trouble of a side occurs, the gravest first."""
         return counted(test.data for test in self.tests)
 
     @property
     def paired(self) -> bool:
-        """False for two runs of their own: nothing alternated."""
+        """False for two separate runs: nothing alternated."""
         return all(test.data.how is not How.RUNS for test in self.tests)
 
 
 def words(comparisons: Iterable[ComparisonData]) -> list[str]:
-    """What decides of each side of each comparison: its word, or its state where it was not measured."""
+    """For each side of each comparison its deciding word, or its state if it was not measured."""
     found: list[str] = []
     for comparison in comparisons:
         for side in comparison.sides:
@@ -137,7 +137,6 @@ def words(comparisons: Iterable[ComparisonData]) -> list[str]:
 
 
 def counted(comparisons: Iterable[ComparisonData]) -> dict[str, int]:
-    """How often each word, in the order of gravity."""
     seen = Counter(words(comparisons))
     order = [*map(str, (SideState.BROKEN, SideState.UNAVAILABLE, SideState.FAILED)), *map(str, GRAVITY)]
     return {word: seen[word] for word in order if seen[word]}
@@ -146,7 +145,7 @@ def counted(comparisons: Iterable[ComparisonData]) -> dict[str, int]:
 def side_differences(
     comparing: ComparisonSettings, duts: Sequence[tuple[str, DatapathInfo]]
 ) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
-    """In what the sides differ: versions, where they are from, how they were built, and settings; "-" for nothing."""
+    """How the sides differ: versions, origin, build and settings; "-" for an absent one."""
     facts = {side.name: dict(side.settings) for side in comparing.sides}
     for name, info in duts:
         versions = (("OVS", info.version), ("DPDK", info.dpdk_version or "-"), ("datapath", info.kind))

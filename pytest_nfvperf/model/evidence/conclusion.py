@@ -150,7 +150,7 @@ def _fate(facts: TestFacts) -> Fate:
 
 
 def _judged(facts: TestFacts) -> Fate:
-    """Of a test that ended by itself on a testbed that held."""
+    """For a test that ended by itself on a working testbed."""
     judgements = {verdict.judgement for verdict in facts.verdicts}
     if Judgement.FAIL in judgements:
         return Fate.FAILED
@@ -199,7 +199,7 @@ def _in_full(verdicts: Sequence[Verdict]) -> str:
 
 
 def one_line(text: str) -> str:
-    """The first line that says something, at most LONGEST_REASON characters of it."""
+    """The first line that is not blank, at most LONGEST_REASON characters of it."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= LONGEST_REASON else cut(line, LONGEST_REASON - 3).rstrip("… ") + " ..."
 
@@ -347,12 +347,12 @@ class RunConclusion:
         object.__setattr__(self, "_by_id", {test.node_id: test for test in self.tests})
 
     def test(self, node_id: str) -> TestConclusion:
-        """What became of this test; KeyError for one that was not selected."""
+        """KeyError: it was not selected."""
         return self._by_id[node_id]
 
     @property
     def without_reason(self) -> str:
-        """The last line where pytest itself writes the reason right below it."""
+        """The last line if pytest itself writes the reason right below it."""
         return replace(self, reason="").last_line
 
     @property
@@ -391,7 +391,7 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
 
 
 def _comparison(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> RunConclusion:
-    """What became of a run that compares: one that compared nothing says nothing of any side."""
+    """For a run that compares. If it compared nothing, it says nothing about any side."""
     if fate in {RunFate.ACCEPTED, RunFate.PASSED}:
         fate = RunFate.PASSED if facts.compared else RunFate.INCONCLUSIVE
     said = ", ".join(f"{count} {word}" for word, count in (facts.compared or {}).items())
@@ -448,13 +448,13 @@ def _all(count: int, what: str) -> str:
 
 
 def counted(tests: Iterable[TestConclusion]) -> list[str]:
-    """``["1 failed", "2 inconclusive", "9 passed"]``: the gravest first."""
+    """``["1 failed", "2 inconclusive", "9 passed"]``, the gravest first."""
     counts = Counter(test.fate for test in tests)
     return [f"{counts[fate]} {fate.one if counts[fate] == 1 else fate.several}" for fate in Fate if counts[fate]]
 
 
 def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
-    """What ended the run; else the first test of those that decided it."""
+    """What ended the run; else the first of the tests that decided it."""
     own = one_line(facts.reason)
     if own and fate is _PYTESTS.get(facts.exit_status or 0):
         return _without_stop(own)
@@ -467,7 +467,7 @@ def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion])
 
 
 def _without_stop(text: str) -> str:
-    """The sentence goes on, or its end was cut off and says so."""
+    """The sentence goes on. A text that was cut off keeps its "..."."""
     return text if text.endswith("...") else text.rstrip(".")
 
 

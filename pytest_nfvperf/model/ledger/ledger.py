@@ -87,12 +87,12 @@ class Hop:
 
     @property
     def missing(self) -> int:
-        """Entered and did not leave; negative when more left than entered, such as copies."""
+        """Frames that entered and did not leave; negative if more left than entered, such as copies."""
         return self.entered - self.left
 
     @property
     def unexplained(self) -> int:
-        """Missing without a reason; negative when more was counted as lost than is missing. Never clamped."""
+        """Missing without a reason; negative if more losses were counted than frames are missing. Never clamped."""
         return self.missing - sum(loss.frames for loss in self.losses)
 
 
@@ -124,17 +124,16 @@ class FramePath:
 
     @property
     def received(self) -> int:
-        """Distinct frames that came back."""
+        """Distinct frames."""
         return self.hops[-1].left
 
     @property
     def lost(self) -> int:
-        """Offered and not received."""
         return self.offered - self.received
 
     @property
     def unexplained(self) -> int:
-        """Of all hops. A surplus at one hop makes up for a lack at another, as frames do."""
+        """Over all hops. A surplus at one hop makes up for a lack at another, as frames do."""
         return sum(hop.unexplained for hop in self.hops)
 
     @property
@@ -164,7 +163,7 @@ class FramePath:
 
     @property
     def unaccounted(self) -> int:
-        """Frames of the trial that were lost for no reason that anybody counted."""
+        """Frames of the trial that were lost without a counted reason."""
         return sum(max(0, hop.unexplained) - ended for hop, (_, ended) in zip(self.hops, self.foreign, strict=True))
 
 
@@ -206,17 +205,16 @@ class Ledger:
 
     @property
     def lost(self) -> int:
-        """Offered and not received."""
         return self.offered - self.received
 
     @property
     def foreign(self) -> int:
-        """Frames in the counters that are none of the trial's: of others, or drops that were counted twice."""
+        """Counted frames that are not the trial's: frames of others, or drops that were counted twice."""
         return sum(path.foreign_joined for path in self.paths) if self.paths else max(0, -self.unexplained)
 
     @property
     def unaccounted(self) -> int:
-        """Frames of the trial that were lost for no reason that anybody counted."""
+        """Frames of the trial that were lost without a counted reason."""
         return sum(path.unaccounted for path in self.paths) if self.paths else max(0, self.unexplained)
 
     @property
@@ -250,7 +248,6 @@ def ledger_of(
     beside: Sequence[Hop] = (),
     notes: Sequence[str] = (),
 ) -> Ledger:
-    """The ledger of a trial whose every direction has its path."""
     lines = tuple(
         LedgerLine(hop.name, loss.reason, loss.frames) for path in paths for hop in path.hops for loss in hop.losses
     )
@@ -260,7 +257,7 @@ def ledger_of(
 
 
 def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelta, ...]:
-    """Differences of the counters present in both snapshots, by name."""
+    """Differences of the counters that both snapshots have, by name."""
     old, new = before.as_dict(), after.as_dict()
     return tuple(
         CounterDelta(name, new[name] - old[name], new[name] < old[name]) for name in sorted(old.keys() & new.keys())
@@ -295,7 +292,7 @@ def ledger_text(ledger: Ledger) -> str:
 
 
 def weakness(spec: TrialSpec) -> tuple[int, bool]:
-    """The order in which trials that lost frames are worth a look: the lowest load first, no warm-up before others."""
+    """Sort key for trials that lost frames: the lowest load first, warm-ups last."""
     return spec.load_fps, spec.purpose == "warm-up"
 
 
@@ -322,7 +319,7 @@ def _hop_rows(hops: Sequence[Hop], foreign: Sequence[tuple[int, int]] = ()) -> l
 
 
 def hop_losses(hop: Hop, others: tuple[int, int]) -> list[str]:
-    """What was lost in a hop, a line a reason; what stays unexplained; and what is of others, as FramePath.foreign."""
+    """One line for each reason, for the unexplained rest, and for frames of others (``others`` as FramePath.foreign)."""
     joined, ended = others
     said = [
         f"{loss.frames:,} lost: {loss.reason}" + (f" ({loss.detail})" if loss.detail else "") for loss in hop.losses
@@ -355,7 +352,7 @@ _OF_MACHINE = "softnet"
 
 
 def on_node(snapshot: CounterSnapshot, node: str, ports: Collection[str]) -> CounterSnapshot:
-    """A snapshot that one node's source gave, with the node in the names of what is not a port's."""
+    """Add the node to the source, and to the names of counters that are not a port's."""
     common = {*ports, _OF_MACHINE}
     named = (
         (name if name.partition(".")[0] in common else f"{node}.{name}", value) for name, value in snapshot.counters
@@ -364,7 +361,7 @@ def on_node(snapshot: CounterSnapshot, node: str, ports: Collection[str]) -> Cou
 
 
 def off_node(snapshot: CounterSnapshot, node: str) -> CounterSnapshot:
-    """The reverse of ``on_node``: as the node's own source gave it."""
+    """The reverse of ``on_node``."""
     named = ((name.removeprefix(f"{node}."), value) for name, value in snapshot.counters)
     return CounterSnapshot(kind_of(snapshot.source), snapshot.time_ns, tuple(sorted(named)))
 
@@ -375,13 +372,12 @@ def kind_of(source: str) -> str:
 
 
 def nodes_of(snapshots: Sequence[CounterSnapshot]) -> list[str]:
-    """The nodes whose sources are among these."""
     names = (snapshot.source.rpartition(".")[0] for snapshot in snapshots)
     return list(dict.fromkeys(name for name in names if name))
 
 
 def of_node(moved: Mapping[str, int], node: str, nodes: Sequence[str]) -> dict[str, int]:
-    """What one node's counters did, by the names that they have without nodes; ports' counters are all there."""
+    """Changes of one node's counters, without the node in their names; all ports' counters are among them."""
     prefixes = tuple(f"{each}." for each in nodes)
     common = {name: delta for name, delta in moved.items() if not name.startswith(prefixes)}
     own = {name: delta for name, delta in moved.items() if name.startswith(f"{node}.")}
@@ -389,7 +385,7 @@ def of_node(moved: Mapping[str, int], node: str, nodes: Sequence[str]) -> dict[s
 
 
 def sums(changes: Sequence[CounterDelta], nodes: Sequence[str]) -> list[CounterDelta]:
-    """What the nodes' own counters did together, by the names that they have without nodes."""
+    """Changes of the nodes' own counters, added up over the nodes."""
     total = Counter[str]()
     for change in changes:
         node, _, name = change.name.partition(".")
@@ -399,7 +395,7 @@ def sums(changes: Sequence[CounterDelta], nodes: Sequence[str]) -> list[CounterD
 
 
 def as_one(snapshots: Sequence[CounterSnapshot], kinds: Collection[str]) -> CounterSnapshot:
-    """The snapshots of these kinds as that of one DUT: what nodes count by themselves is added up."""
+    """One snapshot of these kinds, as if of one DUT: counters that each node has are added up."""
     chosen = [snapshot for snapshot in snapshots if kind_of(snapshot.source) in kinds]
     total = Counter[str]()
     for snapshot in chosen:

@@ -61,7 +61,7 @@ def judge(
 
 
 def worst(verdicts: Sequence[Verdict]) -> Judgement:
-    """The worst judgement: FAIL, then INCONCLUSIVE, then PASS. Without verdicts it is INCONCLUSIVE, never a pass."""
+    """FAIL, then INCONCLUSIVE, then PASS. Without verdicts it is INCONCLUSIVE, never a pass."""
     judgements = {verdict.judgement for verdict in verdicts}
     if Judgement.FAIL in judgements:
         return Judgement.FAIL
@@ -150,7 +150,7 @@ def _judge_one(
 
 
 def _judge_baseline(rule: Rule, metric: str, limit: Limit, found: Observation, others: _Others) -> Verdict:
-    """Compare with the same figure of an earlier run. The runs share no pairs, so their intervals are divided."""
+    """Compare with an earlier run. The runs share no pairs, so their intervals are divided."""
     if others.baseline is None:
         return _inconclusive(rule, metric, limit, NOT_GIVEN, found)
     then = others.baseline.figures(others.labels)
@@ -223,7 +223,7 @@ def _ratio_confidence(ratio: Relative, found: Observation) -> str:
 
 
 def _noise_floor(ratio: Relative) -> str:
-    """The baseline compared with itself, and the readings dropped; empty for rounds of rebuilt readings."""
+    """The baseline compared with itself, and the readings dropped; "" without pairs."""
     pairing = ratio.pairing
     if pairing is None:
         return ""
@@ -239,7 +239,7 @@ def _noise_floor(ratio: Relative) -> str:
 
 
 def _find(metric: str, limit: Limit, observed: Sequence[Observation]) -> Observation | str:
-    """The one observation the limit is about, or why there is none."""
+    """The one observation that the limit is about, or why there is none."""
     named = [seen for seen in observed if seen.metric == metric]
     if not named:
         measured = ", ".join(sorted({seen.metric for seen in observed})) or "nothing"

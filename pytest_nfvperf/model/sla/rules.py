@@ -64,7 +64,7 @@ class Rule:
     reference: str = ""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True when every selector is met by the labels. An unknown label does not match."""
+        """True if the labels meet every selector. An unknown label does not match."""
         return all(_accepts(accepted, labels.get(name)) for name, accepted in self.where)
 
 
@@ -84,7 +84,7 @@ class Sla:
 
 
 def unmatched_rules(sla: Sla, all_labels: Sequence[Mapping[str, str]]) -> tuple[Rule, ...]:
-    """Rules that select none of the subjects: nobody would notice that they are never judged."""
+    """Rules that select no subject: nobody would notice that they are never judged."""
     return tuple(rule for rule in sla.rules if not any(rule.matches(labels) for labels in all_labels))
 
 
@@ -115,13 +115,13 @@ def load_in_fps(load_fps: float) -> str:
 
 
 def normal_load_name(name: str, load_fps: float) -> str:
-    """The normal form of a measured load's name: a goal's share stays one, all else is the load itself."""
+    """A goal's share keeps its name; any other load is named by its rate."""
     match = _OF_GOAL.fullmatch(" ".join(name.split()))
     return share_of_goal(float(match["percent"]) / 100, match["goal"]) if match else load_in_fps(load_fps)
 
 
 def same_load(one: str | None, other: str | None) -> bool:
-    """True when both name the same load. Loads in frames/s may differ by 0.1 %, a rounding's worth."""
+    """True if both name the same load. Rates may differ by 0.1 %, for rounding."""
     if one == other:
         return True
     first, second = _OF_FPS.fullmatch(one or ""), _OF_FPS.fullmatch(other or "")
@@ -143,18 +143,17 @@ _CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
 
 
 def budget_of(at: str | None) -> int | None:
-    """The number of ``2 cores``; None for what is no budget of cores."""
+    """2 for ``2 cores``; None if it is no budget of cores."""
     match = _CORES.fullmatch(" ".join((at or "").split()))
     return int(match["number"]) if match else None
 
 
 def budget_text(cores: int) -> str:
-    """``2 cores``."""
     return "1 core" if cores == 1 else f"{cores} cores"
 
 
 def within(seen: Observation, budget: int) -> Observation | str:
-    """The figure as a bound of what the datapath does on so many cores; or why that cannot be said."""
+    """The figure as a bound of what the datapath does on ``budget`` cores, or why it is none."""
     if not seen.cores:
         return f"how many cores the datapath had is not known, and the SLA is about {budget_text(budget)}"
     if seen.cores == budget:
@@ -205,7 +204,7 @@ class Foreseen:
 
 
 def why_never(metric: str, limit: Limit, foreseen: Foreseen) -> str | None:
-    """Why a requirement can never be judged, and what to write instead; None where it can be, or nobody knows."""
+    """Why a requirement can never be judged, and what to write instead; None if it can, or nobody knows."""
     if limit.unit == "line_ratio" and foreseen.line_rate is False:
         return no_line_rate(metric)
     if foreseen.searches_only and _NOT_OF_SEARCHES.fullmatch(metric):
@@ -226,7 +225,6 @@ def why_never(metric: str, limit: Limit, foreseen: Foreseen) -> str | None:
 
 
 def no_line_rate(metric: str) -> str:
-    """Why a share of line rate cannot be judged where no link has one, and what to write."""
     return (
         f"{metric} is required as a share of line rate, and no port that the frames cross has one: write a rate, such "
         "as '>= 4 Mpps', or line_rate of the ports in the testbed file"
@@ -234,7 +232,7 @@ def no_line_rate(metric: str) -> str:
 
 
 def _unmeasured_share(metric: str, at: str, goal: str, shares: Sequence[float], profile: str) -> str | None:
-    """Why a metric is not measured at a share of a search's load; None where it is."""
+    """Why a metric is not measured at a share of a search's load; None if it is."""
     if metric.startswith("latency_"):
         measured = [share_of_goal(share, "pdr") for share in shares]
         return None if at in measured else _measured_at(metric, at, measured, f"profile {profile}")
@@ -286,7 +284,7 @@ class Groups:
 
 
 def join_related(tests: Sequence[Selected], groups: Groups) -> None:
-    """Join the tests that a rule compares, by their places in ``tests``."""
+    """Join the tests that a rule compares. ``groups`` numbers them by their places in ``tests``."""
     for place, test in enumerate(tests):
         for wanted, certain in _other_sides(test):
             for other, candidate in enumerate(tests):
@@ -308,7 +306,7 @@ def other_sides_first(tests: Sequence[Selected]) -> list[int]:
 
 
 def _put(place: int, needs: Sequence[Sequence[int]], order: dict[int, None], under_way: frozenset[int]) -> None:
-    """Put a test behind all that it needs. Of tests that need one another, nobody can be first."""
+    """Put a test behind all that it needs. Among tests that need one another, none can be first."""
     for other in needs[place]:
         if other not in order and other not in under_way:
             _put(other, needs, order, under_way | {place})
@@ -328,7 +326,7 @@ def _tests_before(tests: Sequence[Selected], place: int) -> Iterator[int]:
 
 
 def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:
-    """Labels of the subjects that a test is compared with, and whether the rule is about it for certain."""
+    """Labels of the subjects that a test is compared with, and whether its rule certainly applies."""
     for labels in test.subjects:
         for rule in test.rules:
             relations = [dict(limit.relative_to) for _, limit in rule.require if limit.relative_to]

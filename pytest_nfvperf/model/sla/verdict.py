@@ -70,7 +70,7 @@ class Observation:
 
     @property
     def bound(self) -> Bound:
-        """What the value says of the true one: judge, tables, JUnit, matrix, history and export all ask here."""
+        """How the value relates to the true one. Judge, tables, JUnit, matrix, history and export all ask here."""
         return bound_of(self.value, lower=self.lower_bound, upper=self.upper_bound, low=self.low, high=self.high)
 
 
@@ -99,7 +99,7 @@ class Verdict:
 
     @property
     def times_limit(self) -> float | None:
-        """How many times the limit was observed; None where either is not known, or the limit is none to divide by."""
+        """Observed / limit; None if either is not known, or the limit is 0."""
         return self.observed / self.limit if self.limit and self.observed is not None else None
 
     def is_about(self, labels: tuple[tuple[str, str], ...]) -> bool:
@@ -118,7 +118,7 @@ Subject = frozenset[tuple[str, str]]
 
 
 def subject_of(labels: Mapping[str, str]) -> Subject:
-    """What must be equal for a subject and its baseline."""
+    """What a subject and its baseline must have in common."""
     return frozenset((name, value) for name, value in labels.items() if name not in FREE_LABELS)
 
 
@@ -147,7 +147,7 @@ class Baseline:
 
 
 def _nearest(labels: Mapping[str, str], known: Mapping[Subject, object]) -> str:
-    """In what the most similar subject differs, for a person who renamed a test or changed a profile."""
+    """How the most similar subject differs, for a person who renamed a test or changed a profile."""
     own = subject_of(labels)
     if not known:
         return "it measured nothing"
@@ -246,7 +246,7 @@ def _fit(text: str, width: int) -> str:
 
 
 def _notes(verdict: Verdict) -> list[str]:
-    """What the columns cannot hold; a pass needs no explanation beyond its confidence."""
+    """What the columns cannot hold. A pass needs no explanation but its confidence."""
     notes = [] if verdict.judgement is Judgement.PASS else [f"reason: {verdict.reason}"]
     notes += [f"rests on: {verdict.confidence}"] if verdict.confidence else []
     notes += [] if verdict.judgement is Judgement.PASS else [f"rule: {verdict.rule}"]
