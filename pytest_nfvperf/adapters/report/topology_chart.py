@@ -34,13 +34,37 @@ from pytest_nfvperf.model.topology.links import Link, LinkEnd, link_ends
 from pytest_nfvperf.model.topology.ports import Behind, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
-_MOST_LINES = 6
+LETTER = 0.078
+"""Width of a letter of a box's text, in inches, as all measures here."""
+LINE = 0.165
+"""Height of a line of text."""
+BRIDGE_HEIGHT = 0.86
+MARGIN = 0.2
+DUT_LABEL = 0.95
+"""Kept free at the right of the bridges, for the name of their datapath."""
+_BETWEEN_NODES, _BETWEEN_ROWS, _TO_HOST = 0.16, 0.42, 0.22
+_SPREAD = 0.16
+"""Between links that join the same bridges."""
+_HEAD, _FOOT = 0.4, 0.3
+
+MOST_BRIDGES = 9
+_MOST_NODES, _MOST_LINES = 6, 6
+_KEPT = 3
+"""Bridges that are drawn at each end if there are too many."""
 _COPIES_WIDTH = 22
+"""Letters in a line about copies."""
+
+BEHIND = "behind"
+"""The kind of a wire between a port and the host that shares it."""
+
+End = tuple[str, str]
+"""A port, as (bridge, port)."""
+Point = tuple[float, float]
+_Style = Literal["-", "--"] | tuple[int, tuple[int, ...]]
+"""Of a line: solid, dashed, or (offset, lengths) in points."""
 
 
 class Sort(StrEnum):
-    """Who it is."""
-
     GENERATOR = "generator"
     MONITOR = "monitor"
     VNF = "VNF"
@@ -65,7 +89,10 @@ class DrawnNode:
 
 
 def nodes_of(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
-    nodes = [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology), *_tunnels(topology)]
+    nodes = [*_generator(topology, kinds), *_vnfs(topology, kinds), *_namespaces(topology)]
+    for tunnel in topology.tunnels:
+        lines = (tunnel.port, f"{tunnel.kind} {tunnel.key}", f"to {tunnel.remote}", f"MTU {tunnel.mtu}")
+        nodes.append(DrawnNode(Sort.TUNNEL, lines, ((tunnel.bridge, tunnel.port),), (str(tunnel.kind),)))
     copies = {mirror.output: f"copies: {mirror_words(mirror)}" for mirror in topology.mirrors}
     put_on = [[line for _, port in node.ends for line in wrap(copies.get(port, ""), _COPIES_WIDTH)] for node in nodes]
     return [replace(node, lines=(*node.lines, *lines)) for node, lines in zip(nodes, put_on, strict=True)]
@@ -77,19 +104,14 @@ def _generator(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
         if port.role is PortRole.FORWARDER:
             continue
         sort = Sort.MONITOR if port.role is PortRole.MONITOR else Sort.GENERATOR
-        lines = (port.name, str(sort), *extras(port))
-        ends = ((port.bridge, port.name),)
-        nodes.append(DrawnNode(sort, lines, ends, (kind_of(port, kinds),), behind=_behind(topology, port)))
+        behind: DrawnNode | None = None
+        for one in topology.behind:  # at most one host shares the port
+            if one.port == port.name:
+                host = next(namespace for namespace in topology.namespaces if namespace.name == one.namespace)
+                behind = DrawnNode(Sort.NAMESPACE, (host.name, str(Sort.NAMESPACE), *_details(host, [one])), (), ())
+        lines, ends = (port.name, str(sort), *extras(port)), ((port.bridge, port.name),)
+        nodes.append(DrawnNode(sort, lines, ends, (kind_of(port, kinds),), behind=behind))
     return nodes
-
-
-def _behind(topology: Topology, port: Port) -> DrawnNode | None:
-    """The host that shares an endpoint's port: there is one at most."""
-    for one in topology.behind:
-        if one.port == port.name:
-            host = next(namespace for namespace in topology.namespaces if namespace.name == one.namespace)
-            return DrawnNode(Sort.NAMESPACE, (host.name, str(Sort.NAMESPACE), *_details(host, [one])), (), ())
-    return None
 
 
 def _vnfs(topology: Topology, kinds: Kinds) -> list[DrawnNode]:
@@ -128,49 +150,7 @@ def _details(namespace: Namespace, nics: Sequence[Nic | Behind]) -> list[str]:
     return said if len(said) <= _MOST_LINES else [*said[: _MOST_LINES - 1], f"… {len(said) - _MOST_LINES + 1} more"]
 
 
-def _tunnels(topology: Topology) -> list[DrawnNode]:
-    return [
-        DrawnNode(
-            Sort.TUNNEL,
-            (tunnel.port, f"{tunnel.kind} {tunnel.key}", f"to {tunnel.remote}", f"MTU {tunnel.mtu}"),
-            ((tunnel.bridge, tunnel.port),),
-            (str(tunnel.kind),),
-        )
-        for tunnel in topology.tunnels
-    ]
-
-
-End = tuple[str, str]
-"""A port, as (bridge, port)."""
-
-Point = tuple[float, float]
-
-LETTER = 0.078
-"""Width of a letter of a box's text."""
-
-LINE = 0.165
-"""Height of a line of text."""
-
-BRIDGE_HEIGHT = 0.86
-MARGIN = 0.2
-DUT_LABEL = 0.95
-"""Kept free at the right of the bridges, for the name of their datapath."""
-
-MOST_BRIDGES = 9
-_MOST_NODES = 6
-_KEPT = 3
-_BETWEEN_NODES = 0.16
-_BETWEEN_ROWS = 0.42
-_SPREAD = 0.16
-_TO_HOST = 0.22
-
-BEHIND = "behind"
-"""The kind of a wire between a port and the host that shares it."""
-
-
 class Shape(StrEnum):
-    """What a box is."""
-
     BRIDGE = "bridge"
     NODE = "node"
     GHOST = "ghost"
@@ -247,22 +227,16 @@ class _Placing:
         self._roomy = len(self._columns) <= 5
         self._made = Layout()
         for node in nodes_of(topology, kinds):
-            self._assign(node)
+            on = list(dict.fromkeys(bridge for bridge, _ in node.ends if bridge in self._by_name))
+            if len(on) > 1 or not node.ends:  # above all bridges
+                self._spanning.append(node)
+            elif on:
+                column = self._by_name[on[0]]
+                (column.below if node.sort in {Sort.GENERATOR, Sort.TUNNEL} else column.above).append(node)
         for column in self._columns:
             column.above, column.below = _few(column.above), _few(column.below)
         # Kept free beside the nodes of a bridge, for wires to nodes on several bridges.
         self._aside = 0.2 if self._spanning else 0.0
-
-    def _assign(self, node: DrawnNode) -> None:
-        """To the column of its bridge; what joins several bridges goes above them all."""
-        columns = list(dict.fromkeys(end[0] for end in node.ends if end[0] in self._by_name))
-        if len(columns) > 1:
-            self._spanning.append(node)
-        elif columns:
-            column = self._by_name[columns[0]]
-            (column.below if node.sort in {Sort.GENERATOR, Sort.TUNNEL} else column.above).append(node)
-        elif not node.ends:
-            self._spanning.append(node)
 
     def layout(self) -> Layout:
         gap = 0.62 if self._roomy else 0.34
@@ -322,12 +296,12 @@ class _Placing:
             width, height = node_width(node), node_height(node)
             y = centre(height)
             self._made.boxes.append(_node_box(node, x + width / 2, y))
-            near = y - height / 2 if y > edge else y + height / 2
+            facing = y - height / 2 if y > edge else y + height / 2
             step = width / (len(node.ends) + 1)
             for number, (bridge, port) in enumerate(node.ends, 1):
                 at = x + step * number
                 self._anchors[bridge, port] = (at, edge)
-                self._made.wires.append(Wire(node.kinds[number - 1], (at, near), (at, edge)))
+                self._made.wires.append(Wire(node.kinds[number - 1], (at, facing), (at, edge)))
             if node.behind is not None:
                 middle, top = x + width / 2, y - height / 2 - _TO_HOST
                 self._made.boxes.append(_node_box(node.behind, middle, top - node_height(node.behind) / 2))
@@ -347,20 +321,16 @@ class _Placing:
             upper = max(upper, y + height / 2)
             self._made.boxes.append(_node_box(node, x, y))
             self._made.width = max(self._made.width, taken + MARGIN)
-            self._wire_spanning(node, (x, row), top)
+            # A wire goes to the nearest corner of each bridge, past what is above it.
+            count = len(node.ends)
+            for number, (bridge, port) in enumerate(node.ends):
+                column = self._by_name.get(bridge)
+                if column is not None:
+                    side = 1 if x >= column.x else -1
+                    self._anchors[bridge, port] = (column.x + side * (column.width / 2 - 0.07), top)
+                    start = (x + (number - (count - 1) / 2) * min(0.3, width / (count + 1)), row)
+                    self._made.wires.append(Wire(node.kinds[number], start, self._anchors[bridge, port]))
         return upper
-
-    def _wire_spanning(self, node: DrawnNode, foot: Point, top: float) -> None:
-        """To the corner of each bridge that is nearest, past what is above it."""
-        count = len(node.ends)
-        for number, (bridge, port) in enumerate(node.ends):
-            column = self._by_name.get(bridge)
-            if column is None:
-                continue
-            side = 1 if foot[0] >= column.x else -1
-            self._anchors[bridge, port] = (column.x + side * (column.width / 2 - 0.07), top)
-            start = (foot[0] + (number - (count - 1) / 2) * min(0.3, node_width(node) / (count + 1)), foot[1])
-            self._made.wires.append(Wire(node.kinds[number], start, self._anchors[bridge, port]))
 
     def _place_wires(self) -> None:
         """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
@@ -372,22 +342,22 @@ class _Placing:
         ghost = next((column.name for column in self._columns if column.is_ghost), None)
         for kind, link in links:
             for end in link_ends(link):
-                near, far = (name if name in order else ghost for name in (end.bridge, end.far_bridge))
-                if near is not None and far is not None and order[near] < order[far]:
-                    between.setdefault((near, far), []).append((kind, end))
-        for (near, far), ends in between.items():
-            self._wire_between(self._by_name[near], self._by_name[far], ends, order[far] - order[near])
+                left, right = (name if name in order else ghost for name in (end.bridge, end.far_bridge))
+                if left is not None and right is not None and order[left] < order[right]:
+                    between.setdefault((left, right), []).append((kind, end))
+        for (left, right), ends in between.items():
+            self._wire_between(self._by_name[left], self._by_name[right], ends, order[right] - order[left])
 
-    def _wire_between(self, near: _Column, far: _Column, ends: Sequence[tuple[str, LinkEnd]], apart: int) -> None:
+    def _wire_between(self, left: _Column, right: _Column, ends: Sequence[tuple[str, LinkEnd]], apart: int) -> None:
         middle = self._made.dut[1] + self._made.dut[3] / 2
-        ends = ends if not (near.is_ghost or far.is_ghost) else ends[:1]
+        ends = ends if not (left.is_ghost or right.is_ghost) else ends[:1]
         for number, (kind, end) in enumerate(ends):
             y = middle + (number - (len(ends) - 1) / 2) * _SPREAD
-            a, b = (near.x + near.width / 2, y), (far.x - far.width / 2, y)
+            a, b = (left.x + left.width / 2, y), (right.x - right.width / 2, y)
             sag = 0.0
             if apart > 1:
                 foot = self._made.dut[1] + 0.13
-                a, b = (near.x + near.width / 2 - 0.07, foot), (far.x - far.width / 2 + 0.07, foot)
+                a, b = (left.x + left.width / 2 - 0.07, foot), (right.x - right.width / 2 + 0.07, foot)
                 sag = 0.3 + 0.05 * apart
             self._anchors[end.bridge, end.port], self._anchors[end.far_bridge, end.far_port] = a, b
             self._made.wires.append(Wire(kind, a, b, sag, kind if apart == 1 and self._roomy else ""))
@@ -441,12 +411,6 @@ def _node_box(node: DrawnNode, x: float, y: float) -> Box:
     return Box(shape, node.sort, node.lines, x, y, node_width(node), node_height(node))
 
 
-_HEAD = 0.4
-_FOOT = 0.3
-
-_Style = Literal["-", "--"] | tuple[int, tuple[int, ...]]
-"""Of a line: solid, dashed, or (offset, lengths) in points."""
-
 _WIRES: dict[str, tuple[str, _Style]] = {
     "vhost-user": (BLUE, "-"),
     "physical": (INK, "-"),
@@ -489,9 +453,16 @@ def topology_chart(deployed: TopologyData) -> Figure:
     axes.set_xlim(-left, width - left)
     axes.set_ylim(-_FOOT, layout.height + _HEAD)
     axes.set_axis_off()
-    # What is in front last.
-    _draw_title(axes, deployed, layout)
-    _draw_frame(axes, deployed, layout)
+    top, (left, right) = layout.height + _HEAD - 0.08, axes.get_xlim()
+    axes.text(left + 0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
+    directions = describe_directions(deployed.topology)
+    if directions:
+        axes.text(right - 0.05, top, directions, color=INK, fontsize=8.5, va="top", ha="right")
+    x, y, dut_width, dut_height = layout.dut
+    axes.add_patch(_rounded(layout.dut, 0.08, edge=MUTED, dashes=(0, (3, 3))))
+    name = f"DUT\n{deployed.datapath}\ndatapath"
+    axes.text(x + dut_width + 0.08, y + dut_height / 2, name, color=MUTED, fontsize=8, va="center", linespacing=1.3)
+    # What is in front comes last.
     for box in layout.boxes:
         _draw_box(axes, box)
     for flow in layout.flows:
@@ -500,23 +471,14 @@ def topology_chart(deployed: TopologyData) -> Figure:
         _draw_wire(axes, wire)
     for box in layout.boxes:
         _draw_text(axes, box)
-    _draw_legend(axes, layout)
+    kinds = dict.fromkeys(wire.kind for wire in layout.wires)
+    lines = [(*_WIRES.get(kind, (INK, "-")), 2.0, _NAMES.get(kind, kind)) for kind in kinds]
+    lines += [(INK, "-", 1.0, "OpenFlow flow")] if layout.flows else []
+    handles = [Line2D([], [], color=c, linestyle=style, linewidth=w, label=name) for c, style, w, name in lines]
+    if handles:
+        look: Any = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "borderaxespad": 0.0}
+        axes.legend(handles=handles, loc="lower center", ncols=len(handles), **look)
     return figure
-
-
-def _draw_title(axes: Axes, deployed: TopologyData, layout: Layout) -> None:
-    top, (left, right) = layout.height + _HEAD - 0.08, axes.get_xlim()
-    axes.text(left + 0.05, top, deployed.topology.name, color=INK, fontsize=10.5, fontweight="bold", va="top")
-    said = describe_directions(deployed.topology)
-    if said:
-        axes.text(right - 0.05, top, said, color=INK, fontsize=8.5, va="top", ha="right")
-
-
-def _draw_frame(axes: Axes, deployed: TopologyData, layout: Layout) -> None:
-    x, y, width, height = layout.dut
-    axes.add_patch(_rounded((x, y, width, height), 0.08, edge=MUTED, dashes=(0, (3, 3))))
-    name = f"DUT\n{deployed.datapath}\ndatapath"
-    axes.text(x + width + 0.08, y + height / 2, name, color=MUTED, fontsize=8, va="center", linespacing=1.3)
 
 
 def _draw_box(axes: Axes, box: Box) -> None:
@@ -579,16 +541,6 @@ def _draw_curve(
     axes.add_patch(
         PathPatch(path, fill=False, edgecolor=color, linestyle=style, linewidth=width, alpha=alpha, zorder=3)
     )
-
-
-def _draw_legend(axes: Axes, layout: Layout) -> None:
-    kinds = dict.fromkeys(wire.kind for wire in layout.wires)
-    lines = [(*_WIRES.get(kind, (INK, "-")), 2.0, _NAMES.get(kind, kind)) for kind in kinds]
-    lines += [(INK, "-", 1.0, "OpenFlow flow")] if layout.flows else []
-    handles = [Line2D([], [], color=c, linestyle=style, linewidth=w, label=name) for c, style, w, name in lines]
-    if handles:
-        look: Any = {"frameon": False, "fontsize": 8.5, "labelcolor": INK, "borderaxespad": 0.0}
-        axes.legend(handles=handles, loc="lower center", ncols=len(handles), **look)
 
 
 def _rounded(

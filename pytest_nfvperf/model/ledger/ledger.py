@@ -319,7 +319,7 @@ def _hop_rows(hops: Sequence[Hop], foreign: Sequence[tuple[int, int]] = ()) -> l
 
 
 def hop_losses(hop: Hop, others: tuple[int, int]) -> list[str]:
-    """One line for each reason, for the unexplained rest, and for frames of others (``others`` as FramePath.foreign)."""
+    """A line for each reason, for the unexplained rest, and for frames of others (``others`` as FramePath.foreign)."""
     joined, ended = others
     said = [
         f"{loss.frames:,} lost: {loss.reason}" + (f" ({loss.detail})" if loss.detail else "") for loss in hop.losses
