@@ -221,10 +221,10 @@ def test_another_plugins_status_is_kept() -> None:
 
 def test_a_subject_has_its_own_word_unless_the_whole_test_broke() -> None:
     failed = conclude_test(FAILED)
-    assert subject_badge(failed, Judgement.PASS, 2) == "PASS"
-    assert subject_badge(failed, Judgement.PASS, 1) == "FAIL"
-    assert subject_badge(failed, None, 2) == "no SLA"
-    assert subject_badge(conclude_test(BROKEN), Judgement.PASS, 2) == "BROKEN"
+    assert subject_badge(failed, (PASS,), 2) == "PASS"
+    assert subject_badge(failed, (PASS,), 1) == "FAIL"
+    assert subject_badge(failed, (), 2) == "no SLA"
+    assert subject_badge(conclude_test(BROKEN), (PASS,), 2) == "BROKEN"
 
 
 def test_a_smoke_run_accepts_nothing_and_says_that_it_works_here() -> None:

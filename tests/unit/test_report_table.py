@@ -16,7 +16,6 @@ from pytest_nfvperf.adapters.report.figures import (
     other_result,
     plateau_figures,
     proven_loss,
-    worst,
 )
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.picture import picture
@@ -34,7 +33,7 @@ from pytest_nfvperf.model.measure.outcome import (
     PlateauPoint,
     SearchStatus,
 )
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
 from pytest_nfvperf.model.statistics import Samples
 from tests.sample_study import patch_chain, tcp_chain
 
@@ -151,8 +150,9 @@ def test_a_goal_of_another_name_stands_in_the_first_columns() -> None:
 def test_the_worst_verdict_is_shown() -> None:
     verdicts = (verdict(Judgement.PASS), verdict(Judgement.INCONCLUSIVE))
     assert line_with("phy2phy", summary_text([SummaryRow(OUTCOME, verdicts)])).endswith("INCONCLUSIVE")
-    assert worst((*verdicts, verdict(Judgement.FAIL))) is Judgement.FAIL
-    assert worst(()) is None
+    failed = SummaryRow(OUTCOME, (*verdicts, verdict(Judgement.FAIL)))
+    assert worst(failed.verdicts) is Judgement.FAIL
+    assert line_with("phy2phy", summary_text([failed])).endswith("FAIL")
     assert line_with("phy2phy", summary_text([SummaryRow(OUTCOME)])).endswith("no SLA")
 
 

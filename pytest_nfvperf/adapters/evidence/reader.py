@@ -96,6 +96,9 @@ class TestEvidence:
         runs = self.trials or self.streams or self.requests or self.connects or self.reconnections or self.soaks
         return bool(runs or self.topologies)
 
+    def verdicts_on(self, outcome: Outcome) -> tuple[Verdict, ...]:
+        return tuple(verdict for verdict in self.verdicts.values() if verdict.is_about(outcome.labels))
+
 
 @dataclass(slots=True)
 class RunEvidence:

@@ -41,6 +41,32 @@ from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 
+MOST_CURVES = len(SERIES)
+"""Studies in one chart."""
+MOST_SERIES = 4
+"""Curves of one sweep in a chart: nobody can tell more apart."""
+ZERO_LOSS = ("ndr", "throughput")
+
+_PHASES = {"confirmation": "diamond", "latency": "triangle-down", "warm-up": "square", "ceiling": "square"}
+_LOSSES = (
+    ("no loss", 0.0, GREEN),
+    ("lost up to 0.01 %", 1e-4, "#e8b030"),
+    ("lost up to 1 %", 1e-2, "#d55e00"),
+    ("lost more", float("inf"), "#a3004f"),
+)
+_INVALID = "invalid: repeated"
+_PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
+_TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
+_AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
+_MARKS = {"≥": "≥: at least (limited by the rig)", "?": "?: no trial of full length confirmed it"}
+_SECOND_PANEL = {
+    "forwarding_rate": ("cycles_per_packet", "PMD cycles per packet", "cycles", 1.0),
+    "tcp_throughput": ("tcp_throughput", "TCP goodput", "Gbps", 1e-9),
+}
+"""What a study shows beside the ratio of a metric: metric, title, unit, and its factor."""
+_StudyPoint = tuple[str, float, float, float, str, str]
+"""Label, value, how far its interval reaches below and above, mark, and hover text."""
+
 
 def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, Chart | None]:
     """The charts "search", "latency" and "loss" of an outcome; None for what was not measured."""
@@ -55,16 +81,6 @@ def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, 
         "latency": latency_chart(curves) if curves else None,
         "loss": loss_chart(held) if held else None,
     }
-
-
-_PHASES = {"confirmation": "diamond", "latency": "triangle-down", "warm-up": "square", "ceiling": "square"}
-_LOSSES = (
-    ("no loss", 0.0, GREEN),
-    ("lost up to 0.01 %", 1e-4, "#e8b030"),
-    ("lost up to 1 %", 1e-2, "#d55e00"),
-    ("lost more", float("inf"), "#a3004f"),
-)
-_INVALID = "invalid: repeated"
 
 
 def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | None) -> Chart:
@@ -83,6 +99,7 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
     phases = dict.fromkeys(phase for _, _, phase in points if phase)
     keys = [ChartSeries(phase, (), (), MUTED, _PHASES.get(phase, "circle")) for phase in phases]
     goals = [goal for goal in (outcome.goals if outcome else ()) if goal.load_fps is not None]
+    coloured = list(zip(goals, SERIES, strict=False))
     scale = None
     if any(one.levels for one in series):
         counted = (
@@ -96,10 +113,10 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
         Axis("trial", reach=(0, len(trials) + 1)),
         Axis("Mpps per direction", from_zero=True),
         [*keys, *series],
-        [rule for goal, colour in zip(goals, SERIES, strict=False) for rule in _goal_rules(goal, colour)],
+        [rule for goal, colour in coloured for rule in _goal_rules(goal, colour)],
         [
             ChartBand((goal.load_fps or 0) / 1e6, goal.upper_fps / 1e6, "y", colour)
-            for goal, colour in zip(goals, SERIES, strict=False)
+            for goal, colour in coloured
             if goal.upper_fps is not None
         ],
         _closeup(goals, [load for one in series for load in one.y]),
@@ -108,6 +125,14 @@ def search_chart(trials: Sequence[tuple[str, TrialData]], outcome: Outcome | Non
 
 
 def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[int, str, TrialData]]) -> ChartSeries:
+    def hover(trial_id: str, trial: TrialData) -> str:
+        result, judged = trial.result, trial.judged
+        load = f"{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
+        found = f"{judged.lost:,} of {judged.offered:,} lost ({format_ratio(judged.loss_ratio)})"
+        if not result.valid:
+            found = f"disturbed by the rig: {'; '.join(map(str, result.invalid))}"
+        return f"{trial_id}, {result.spec.purpose}<br>{load}<br>{found}"
+
     trials = [trial for _, _, trial in members]
     levels = [] if name in {_INVALID, "no loss"} else [trial.judged.loss_ratio or 0.0 for trial in trials]
     return ChartSeries(
@@ -116,18 +141,10 @@ def _trial_points(name: str, colour: str, phase: str, members: Sequence[tuple[in
         [trial.result.spec.load_fps / 1e6 for trial in trials],
         colour,
         "x" if name == _INVALID else _PHASES.get(phase, "circle"),
-        hover=[_trial_hover(trial_id, trial) for _, trial_id, trial in members],
+        hover=[hover(trial_id, trial) for _, trial_id, trial in members],
         links=[trial_id for _, trial_id, _ in members],
         levels=levels,
     )
-
-
-def _trial_hover(trial_id: str, trial: TrialData) -> str:
-    result = trial.result
-    what = f"{trial_id}, {result.spec.purpose}<br>{format_fps(result.spec.load_fps)} for {format_seconds(result.due_s)}"
-    if not result.valid:
-        return f"{what}<br>disturbed by the rig: {'; '.join(map(str, result.invalid))}"
-    return f"{what}<br>{trial.judged.lost:,} of {trial.judged.offered:,} lost ({format_ratio(trial.judged.loss_ratio)})"
 
 
 def _goal_rules(goal: GoalOutcome, colour: str) -> Iterator[ChartRule]:
@@ -153,9 +170,6 @@ def _closeup(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[str,
         return None
     low, high = min(bounds) * 0.98, max(bounds) * 1.02
     return ("Close to the result", low, high) if any(low <= load <= high for load in loads) else None
-
-
-_PERCENTILES = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 
 
 def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Chart:
@@ -222,9 +236,6 @@ def loss_chart(points: Sequence[LossPoint]) -> Chart:
     return Chart((Panel("Frame loss against load", *axes, [one for one in series if one.x]),), 3.6)
 
 
-_TIME_UNITS = ((7200, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
-
-
 def soak_chart(soak: Soak, curves: Sequence[SoakCurve]) -> Chart | None:
     """A soak over time, a panel a figure, as S1's figures 3 to 10 show it.
 
@@ -270,14 +281,6 @@ def _left_out(soak: Soak, curves: Sequence[SoakCurve]) -> str:
     if len(longest.points) != soak.intervals - 1 or not 0 < left_s < soak.interval_s:
         return ""  # all is drawn, or so much that nobody sees the end
     return f"The last {format_seconds(left_s)} are in no curve: they are shorter than the other samples, and counted."
-
-
-MOST_SERIES = 4
-"""Curves of one sweep in a chart; more are not told apart."""
-
-ZERO_LOSS = ("ndr", "throughput")
-_AXIS_TITLES = {"frame_size": "frame size, bytes with FCS", "flows": "flows per direction"}
-_MARKS = {"≥": "≥: at least (limited by the rig)", "?": "?: no trial of full length confirmed it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +395,11 @@ def _sweep_series(
 
 def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> Iterator[ChartSeries]:
     """A line through numbers, such as frame sizes. Mixes have no line: nothing lies between them."""
+
+    def hover(place: str, outcome: Outcome, goal: GoalOutcome) -> str:
+        shown = goal_figures(outcome, goal.goal.name)
+        return f"{place}: {shown.mpps} Mpps, {shown.gbps} Gbps<br>{goal_note(goal)}"
+
     found = sorted(
         (
             (panel.at(outcome), outcome, goal, seen)
@@ -414,7 +422,7 @@ def _goal_curves(panel: _Sweeping, one: SweepSeries, name: str, colour: str) -> 
                 line=("solid" if strict else "dash") if joined else "",
                 width=1.8 if strict else 1.3,
                 labels=[bound_mark(seen) for _, _, _, seen in members],
-                hover=[_goal_hover(panel.places[at], outcome, goal) for at, outcome, goal, _ in members],
+                hover=[hover(panel.places[at], outcome, goal) for at, outcome, goal, _ in members],
                 links=[goal.confirmation.trial_id if goal.confirmation else None for _, _, goal, _ in members],
             )
 
@@ -424,11 +432,6 @@ def bound_mark(seen: Observation) -> str:
     if seen.upper_bound:
         return "?"
     return "≥" if seen.bound in {Bound.AT_LEAST, Bound.BETWEEN} else ""
-
-
-def _goal_hover(place: str, outcome: Outcome, goal: GoalOutcome) -> str:
-    shown = goal_figures(outcome, goal.goal.name)
-    return f"{place}: {shown.mpps} Mpps, {shown.gbps} Gbps<br>{goal_note(goal)}"
 
 
 def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> ChartSeries:
@@ -447,16 +450,6 @@ def _published_curve(panel: _Sweeping, other: PublishedSeries, symbol: str) -> C
     )
 
 
-MOST_CURVES = len(SERIES)
-"""Studies in one chart."""
-
-_BESIDE = {
-    "forwarding_rate": ("cycles_per_packet", "PMD cycles per packet", "cycles", 1.0),
-    "tcp_throughput": ("tcp_throughput", "TCP goodput", "Gbps", 1e-9),
-}
-"""What the second panel shows beside the ratio of a metric: metric, title, unit, and its factor."""
-
-
 def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
     """The ratio to the baseline with its interval, and the cost. All comparisons have one metric and one label."""
     per, main = comparisons[0].per, comparisons[0].main
@@ -465,14 +458,29 @@ def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
     joined = all(re.fullmatch(r"\d+(\.\d+)?", place) for place in places)
     if joined:
         places.sort(key=float)
-    metric, heading, unit, factor = _BESIDE.get(main, (main, main.replace("_", " "), "", 1.0))
-    ratios, values = [], []
-    for number, comparison in enumerate(comparisons):
-        shift = (number - (len(comparisons) - 1) / 2) * 0.1  # error bars beside each other, not on each other
-        ratios.append(_study_curve(comparison, number, shift, places, _ratio_points(comparison), joined=joined))
-        found = _metric_points(comparison, metric, factor)
-        if found:
-            values.append(_study_curve(comparison, number, shift, places, found, joined=joined))
+    metric, heading, unit, factor = _SECOND_PANEL.get(main, (main, main.replace("_", " "), "", 1.0))
+
+    def curve(number: int, points: Sequence[_StudyPoint]) -> ChartSeries:
+        labels, y, below, above, marks, hover = zip(*points, strict=True)
+        return ChartSeries(
+            comparisons[number].name,
+            [places.index(label) for label in labels],
+            y,
+            SERIES[number % len(SERIES)],
+            SYMBOLS[number % len(SYMBOLS)],
+            5,
+            line="solid" if joined else "",
+            width=1.6,
+            below=below,
+            above=above,
+            labels=marks,
+            hover=hover,
+            shift=(number - (len(comparisons) - 1) / 2) * 0.1,  # error bars beside each other, not on each other
+        )
+
+    ratios = [curve(number, _ratio_points(one)) for number, one in enumerate(comparisons)]
+    found = [_metric_points(one, metric, factor) for one in comparisons]
+    values = [curve(number, points) for number, points in enumerate(found) if points]
     axis = Axis(per, tuple(places))
     baseline = ChartRule(100, "y", MUTED, "dash", width=1)
     y_titles = "% of the baseline, with its interval", f"{unit}, median with its interval".lstrip(", ")
@@ -485,10 +493,6 @@ def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:
     per = comparisons[0].per
     baselines = {one.outcomes[0].label[per] for one in comparisons}
     return f"Ratio to {per} {baselines.pop()}" if len(baselines) == 1 else "Ratio to the baseline of each"
-
-
-_StudyPoint = tuple[str, float, float, float, str, str]
-"""Label, value, how far its interval reaches below and above, mark, and what the browser says of it."""
 
 
 def _ratio_points(comparison: StudyOutcomes) -> list[_StudyPoint]:
@@ -512,30 +516,3 @@ def _metric_points(comparison: StudyOutcomes, metric: str, factor: float) -> lis
             reach = (middle - ends.low) * factor, (ends.high - middle) * factor
             points.append((at, middle * factor, *reach, "", f"{at}: {median_text(samples)}"))
     return points
-
-
-def _study_curve(
-    comparison: StudyOutcomes,
-    number: int,
-    shift: float,
-    places: Sequence[str],
-    points: Sequence[_StudyPoint],
-    *,
-    joined: bool,
-) -> ChartSeries:
-    labels, y, below, above, marks, hover = zip(*points, strict=True)
-    return ChartSeries(
-        comparison.name,
-        [places.index(label) for label in labels],
-        y,
-        SERIES[number % len(SERIES)],
-        SYMBOLS[number % len(SYMBOLS)],
-        5,
-        line="solid" if joined else "",
-        width=1.6,
-        below=below,
-        above=above,
-        labels=marks,
-        hover=hover,
-        shift=shift,
-    )

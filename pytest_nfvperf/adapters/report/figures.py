@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_nfvperf.adapters.report.studies import cores_text, interval_text, median_text, ratio_text
@@ -27,28 +27,19 @@ from pytest_nfvperf.model.measure.outcome import (
     loss_bound_text,
 )
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Soak
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Bound, Samples, bound_of
 
 PER_DIRECTION = "Rates are per direction; Gbps counts frames with FCS (layer 2)."
 GENERATOR_LIMITED = "generator-limited"
-_WORST_FIRST = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
 _DRIFT_NAMES = {
     "rate_change": "received rate",
     "latency_p99_change": "99th percentile of latency",
     "cycles_change": "PMD cycles a packet",
     "memory_growth": "memory of ovs-vswitchd",
 }
-
-
 _ADJACENT_S = 0.05
-"""Between the ends of intervals that follow one another."""
-
-
-def worst(verdicts: Iterable[Verdict]) -> Judgement | None:
-    """The judgement that decides: FAIL before INCONCLUSIVE before PASS; None without verdicts."""
-    given = {verdict.judgement for verdict in verdicts}
-    return next((judgement for judgement in _WORST_FIRST if judgement in given), None)
+"""Intervals follow one another if no more than this is between them."""
 
 
 def goal_seen(outcome: Outcome, name: str) -> Observation | None:
@@ -65,7 +56,7 @@ def bounded_text(seen: Observation, show: Callable[[float], str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GoalFigures:
-    """One goal's load in the units people compare, as text; ``note`` says why a figure is missing."""
+    """One goal's load, as text. ``note``: what it rests on, or why it is missing."""
 
     mpps: str = MISSING
     gbps: str = MISSING
@@ -98,7 +89,7 @@ def plateau_figures(outcome: Outcome) -> GoalFigures:
 def _rate_figures(outcome: Outcome, seen: Observation, note: str) -> GoalFigures:
     gbps = seen.value * outcome.mean_frame_size * 8 / 1e9  # layer 2, with FCS
     share = format_line_share(seen.value, outcome.line_rate_fps)
-    return GoalFigures(bounded_text(seen, in_mpps), digits(gbps), share, note)
+    return GoalFigures(bounded_text(seen, lambda fps: digits(fps / 1e6)), digits(gbps), share, note)
 
 
 def plateau_seen(outcome: Outcome) -> Observation | None:
@@ -129,10 +120,6 @@ def digits(value: float) -> str:
     return f"{value:.2f}" if value >= 1 else f"{value:.3g}"
 
 
-def in_mpps(frames_per_second: float) -> str:
-    return digits(frames_per_second / 1e6)
-
-
 def typical_latency(outcome: Outcome) -> LatencyPoint | None:
     """The latency that a summary shows: at half of the PDR if measured, else the middle point."""
     half = [point for point in outcome.latency if point.at.startswith("50 %")]
@@ -160,7 +147,7 @@ def other_result(outcome: Outcome) -> str:
         return line if outcome.sessions is None else f"{line}, {format_count(outcome.sessions.flaps, 'flaps')}"
     if outcome.back_to_back is not None:
         burst = outcome.back_to_back
-        # Longer ones were not lossless for the rig's sake: the DUT may do more.
+        # The rig, not the DUT, ended longer bursts: the DUT may do more.
         mark = bound_of(burst.mean_burst_frames, lower=burst.unlimited or bool(burst.at_least), upper=False).mark
         buffer = "" if burst.corrected_buffer_s is None else f", buffer {format_seconds(burst.corrected_buffer_s)}"
         return f"mean burst {mark}{burst.mean_burst_frames:,.0f} frames{buffer}"
@@ -179,22 +166,21 @@ def is_of_times(outcome: Outcome) -> bool:
 def times_line(outcome: Outcome) -> str:
     """``withdrawal 77.0 ms (sent 1.02 ms, flow 76.8 ms), outage none, survival at least 4.00 s``: medians.
 
-    In brackets the steps of a time: those of metrics that are called after its own.
+    A time's steps are in brackets: metrics whose names begin with its own.
     """
     times = {samples.metric.removesuffix("_time"): samples for samples in outcome.samples}
     steps = {name: whole for name in times for whole in times if name.startswith(f"{whole}_")}
+
+    def shown(name: str, samples: Samples) -> str:
+        bound = f"{samples.bound} " if samples.bound else ""
+        value = f"{bound}{format_seconds(samples.median)}" if samples.median else "none"
+        return f"{name.replace('_', ' ').strip()} {value}"
+
     parts = []
-    for name, samples in times.items():
-        if name not in steps:
-            own = ", ".join(_time(step.removeprefix(name), times[step]) for step in steps if steps[step] == name)
-            parts.append(_time(name, samples) + (f" ({own})" if own else ""))
+    for name in (name for name in times if name not in steps):
+        own = ", ".join(shown(step.removeprefix(name), times[step]) for step, whole in steps.items() if whole == name)
+        parts.append(shown(name, times[name]) + (f" ({own})" if own else ""))
     return ", ".join(parts)
-
-
-def _time(name: str, samples: Samples) -> str:
-    bound = f"{samples.bound} " if samples.bound else ""
-    value = f"{bound}{format_seconds(samples.median)}" if samples.median else "none"
-    return f"{name.replace('_', ' ').strip()} {value}"
 
 
 def sampled_line(outcome: Outcome) -> str:
@@ -218,18 +204,18 @@ def sampled_line(outcome: Outcome) -> str:
 
 def _loss_line(points: Sequence[LossPoint]) -> str:
     """``no loss at 4.00 Mpps, 12.1 % at 5.00 Mpps``, and the loads that could not be offered."""
-    held = [point for point in points if not point.short]
-    not_held = [f"not measured at {format_load(each.load_fps, each.offered_fps)}" for each in points if each.short]
-    if not held:
-        return ", ".join(not_held)
-    clean = [point for point in held if point.loss_ratio == 0]
-    most = max(held, key=lambda point: point.loss_ratio)
+    offered = [point for point in points if not point.short]
+    not_offered = [f"not measured at {format_load(each.load_fps, each.offered_fps)}" for each in points if each.short]
+    if not offered:
+        return ", ".join(not_offered)
+    clean = [point for point in offered if point.loss_ratio == 0]
+    most = max(offered, key=lambda point: point.loss_ratio)
     best = max(clean, key=lambda point: point.load_fps, default=None)
     parts = ["loss at every load" if best is None else f"no loss at {format_load(best.load_fps, best.offered_fps)}"]
     if most.loss_ratio != 0:
         mark = bound_of(most.loss_ratio, lower=False, upper=bool(most.at_most)).mark
         parts.append(f"{mark}{format_ratio(most.loss_ratio)} at {format_load(most.load_fps, most.offered_fps)}")
-    return ", ".join([*parts, *not_held])
+    return ", ".join([*parts, *not_offered])
 
 
 def soak_line(soak: Soak) -> str:
@@ -294,29 +280,26 @@ def _disturbed_events(disturbed: Sequence[DisturbedInterval]) -> Iterator[tuple[
         else:
             rows.append([one])
     for row in rows:
-        span = _span(row[0].start_s, row[-1].end_s)
-        why = row[0].reason if len(row) == 1 else f"{len(row)} intervals: {_reasons(row)}"
-        yield row[0].start_s, f"{span}: disturbed by the rig: {why}"
-
-
-def _reasons(row: Sequence[DisturbedInterval]) -> str:
-    """``25 such as "0% of it was undisturbed (CPUs far apart)", 1 such as ...``; figures in them may differ."""
-    alike: dict[str, list[str]] = {}
-    for one in row:
-        alike.setdefault(re.sub(r"\d[\d,.]*", "", one.reason), []).append(one.reason)
-    most = sorted(alike.values(), key=len, reverse=True)
-    return "; ".join(f"{len(each)} such as “{each[0]}”" if len(each) > 1 else f"1, “{each[0]}”" for each in most)
+        why = row[0].reason
+        if len(row) > 1:
+            alike: dict[str, list[str]] = {}  # reasons that differ in their figures only
+            for one in row:
+                alike.setdefault(re.sub(r"\d[\d,.]*", "", one.reason), []).append(one.reason)
+            most = sorted(alike.values(), key=len, reverse=True)
+            said = (f"{len(each)} such as “{each[0]}”" if len(each) > 1 else f"1, “{each[0]}”" for each in most)
+            why = f"{len(row)} intervals: {'; '.join(said)}"
+        yield row[0].start_s, f"{_span(row[0].start_s, row[-1].end_s)}: disturbed by the rig: {why}"
 
 
 def drift_text(drift: Drift) -> str:
     """``+0.01 % (-0.02 % .. +0.04 %)``: change over the soak with its interval."""
-    value, low, high = (_signed(number, drift.unit) for number in (drift.value, drift.low, drift.high))
-    return f"{value} ({low} .. {high}), Mann-Kendall p {drift.p_value:.2g}"
 
+    def signed(value: float) -> str:
+        shown = f"{value * 100:.2f} %" if drift.unit == "ratio" else format_value(value, drift.unit)
+        return shown if value < 0 else f"+{shown}"
 
-def _signed(value: float, unit: str) -> str:
-    shown = f"{value * 100:.2f} %" if unit == "ratio" else format_value(value, unit)
-    return shown if value < 0 else f"+{shown}"
+    interval = f"{signed(drift.low)} .. {signed(drift.high)}"
+    return f"{signed(drift.value)} ({interval}), Mann-Kendall p {drift.p_value:.2g}"
 
 
 def _loss(soak: Soak) -> str:

@@ -1,13 +1,13 @@
 """One self-contained HTML page of a run, in three depths: the verdict, a section a suite, the evidence.
 
 It needs no server and no network. Charts are interactive where scripts run, and pictures elsewhere. ``render_report``
-goes from the evidence to the file; what it calls is below it, in the order in which it does.
+goes from the evidence to the file; the functions that it calls follow in the order of the calls.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,6 @@ from pytest_nfvperf.model.evidence.conclusion import (
     Fate,
     RunConclusion,
     RunFate,
-    TestConclusion,
     subject_badge,
 )
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
@@ -54,13 +53,16 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import latency_origin
 
 MOST_UNPACKED_TRIALS = 2_000
-"""Of a run with more trials, what the page has of each test is packed until somebody opens it."""
+"""If a run has more trials, each test's part of the page is packed until somebody opens it."""
 
 MOST_PICTURED_TESTS = 60
-"""Of a run with more tests, interactive charts are drawn by the browser alone: a picture takes a quarter second."""
+"""If a run has more tests, only the browser draws interactive charts: a picture takes a quarter second."""
 
 _MOST_OPEN_TOPOLOGIES = 4
-"""Of more topologies than this, all are folded."""
+"""If there are more topologies, all are folded."""
+
+_MOST_CLOSE = 8
+"""Requirements in the table of worst margins."""
 
 _HEAD_STYLES = {
     RunFate.ACCEPTED: "pass",
@@ -75,9 +77,8 @@ _OUTSIDE_THE_SLA = {
     Cause.USAGE: "usage",
     Cause.INTERNAL: "nfvperf",
 }
-"""Causes that no requirement judges, and who says so."""
+"""Causes that no requirement judges, and where they come from."""
 
-_MOST_CLOSE = 8
 _ALWAYS_COUNTED = ("PASS", "FAIL", "INCONCLUSIVE", "BROKEN")
 
 
@@ -99,8 +100,8 @@ def render_report(
         published: figures to show beside the sweeps they belong to.
         relations: published ones, to show in the suites that they stand beside.
         png: also write the charts as PNG files, which takes about as long as the page.
-        time_for_charts: asked before each; once there is none, the page says that charts are missing.
-        note: told of charts that cannot be made; by default the first of them raises.
+        time_for_charts: asked before each; if it says no, the page says that charts are missing.
+        note: called for each chart that cannot be made; by default the first of them raises.
 
     Returns:
         The page's path.
@@ -112,10 +113,9 @@ def render_report(
     suites = _suite_pages(run, conclusion, charts)
     for suite in suites:
         _compare_within(suite, published, relations, charts)
-    context = _head(run, conclusion, suites) | _body(run, conclusion, suites, charts)
+    context = _context(run, conclusion, suites, charts) | {"published": published}
     made = environment()
     body = made.get_template("test_body.html")  # a template of its own, since a large page packs the body of a test
-    context |= {"published": published}
     context["body_of"] = lambda page: Markup(body.render(context, page=page))  # noqa: S704 - the template escapes
     page = out_dir / "report.html"
     write_whole(page, made.get_template("report.html").render(context))
@@ -179,24 +179,23 @@ def _compare_within(
             title = f"{metric_name(main).capitalize().replace('Tcp', 'TCP')} against {per}"
             name = f"study {suite.name} {main} {per} {first // MOST_CURVES + 1}"
             chart = charts.add(study_chart(part), name, f"{suite.name}: {title}")
-            suite.sweeps.append((title, chart + _study_notes(part)))
+            notes = [f"{one.name}: {line}" for one in part for line in (slope_line(one), *subject_notes(one)) if line]
+            for line in (*notes, *notes_below(part)):
+                chart += Markup('<figcaption class="soft small">{}</figcaption>').format(line)
+            suite.sweeps.append((title, chart))
     of_it = [one for one in relations if one.suite == suite.name]
     suite.relations += zip(subjects_of(of_it), of_it, strict=True)
 
 
-def _study_notes(comparisons: Sequence[StudyOutcomes]) -> Markup:
-    lines = [f"{one.name}: {line}" for one in comparisons for line in (slope_line(one), *subject_notes(one)) if line]
-    lines += notes_below(comparisons)
-    return Markup("").join(Markup('<figcaption class="soft small">{}</figcaption>').format(line) for line in lines)
-
-
-def _head(run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage]) -> dict[str, Any]:
+def _context(
+    run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage], charts: ChartFolder
+) -> dict[str, Any]:
+    """What the templates show, and the modules and functions that they call."""
     pages = [page for suite in suites for page in suite.tests]
-    data = run.run
-    trials = [trial.result for trial in run.trials.values()]
-    found = faults(conclusion, pages)
-    explained = {fault.page.evidence.node_id for fault in found}
-    of_test = {page.evidence.node_id: page for page in pages}
+    page_of = {page.evidence.node_id: page for page in pages}
+    data, outcomes = run.run, run.outcomes.values()
+    faults = list(_faults(conclusion, page_of))
+    topologies = _topology_pages(pages, charts)
     return {
         "run": run,
         "data": data,
@@ -207,15 +206,28 @@ def _head(run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePag
         "head_style": _HEAD_STYLES.get(conclusion.fate, "error"),
         "facts": [] if data is None else facts(run, data),
         "fingerprint": [] if data is None else flattened(data.fingerprint),
-        "faults": found,
+        "faults": faults,
+        "explained": {fault.page.evidence.node_id for fault in faults},
         "closest": closest(pages),
-        "selected": [
-            SelectedTest(test, of_test.get(test.node_id), "" if test.node_id in explained else test.reason)
-            for test in conclusion.tests
-        ],
+        "page_of": page_of,
         "testbeds": run.testbeds(),
         "machine": machine_did(run.trials.values()),
-        "trials": (len(trials), sum(not trial.valid for trial in trials)),
+        "trials": (len(run.trials), sum(not trial.result.valid for trial in run.trials.values())),
+        "suites": suites,
+        "rows": _result_rows(pages),
+        "line": any(outcome.line_rate_fps for outcome in outcomes),
+        "plateau": any(outcome.plateaus for outcome in outcomes),
+        "comparison": _comparison(run, conclusion, charts),
+        "topologies": topologies,
+        "folded": len(topologies) > _MOST_OPEN_TOPOLOGIES,
+        "large": len(run.trials) > MOST_UNPACKED_TRIALS,
+        "figures": figures,
+        "studies": studies,
+        "browser": page_charts,
+        "test_name": test_name,
+        "per_direction": figures.PER_DIRECTION,
+        "latency_origin": latency_origin,
+        "latency_of_all": latency_origin(one.label.get("engine") for one in outcomes),
     }
 
 
@@ -236,7 +248,7 @@ def chips(run: RunEvidence, conclusion: RunConclusion) -> list[tuple[str, str, s
 class Fault:
     """One reason why a test did not pass: a testbed error, a requirement, or what it raised.
 
-    ``what`` is the requirement, or the error's class; ``verdict`` has its figures, None where there are none.
+    ``what``: the requirement, or the error's class. ``verdict``: None if there are no figures.
     """
 
     page: TestPage
@@ -246,20 +258,19 @@ class Fault:
     verdict: Verdict | None = None
 
 
-def faults(conclusion: RunConclusion, pages: Sequence[TestPage]) -> list[Fault]:
-    of_test = {page.evidence.node_id: page for page in pages}
-    wrong = [test for test in conclusion.tests if test.wrong or test.tolerated]
-    return [fault for test in wrong if test.node_id in of_test for fault in _faults_of(test, of_test[test.node_id])]
-
-
-def _faults_of(test: TestConclusion, page: TestPage) -> Iterator[Fault]:
-    errors, verdicts, end = page.evidence.errors.values(), page.evidence.verdicts.values(), page.evidence.end
-    judged = [one for kind in (Judgement.FAIL, Judgement.INCONCLUSIVE) for one in verdicts if one.judgement is kind]
-    who = _OUTSIDE_THE_SLA.get(end.cause) if end is not None else None
-    if who or test.fate is Fate.UNFINISHED or not (errors or judged):
-        yield Fault(page, test.badge, who or "-", end.reason if who and end is not None else test.reason)
-    yield from (Fault(page, test.badge, error.error, error.message) for error in errors)
-    yield from (Fault(page, one.judgement.value, one.requirement, one.reason, one) for one in judged)
+def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Iterator[Fault]:
+    """Everything that did not pass, with each reason, the gravest first."""
+    for test in conclusion.tests:
+        page = page_of.get(test.node_id)
+        if page is None or not (test.wrong or test.tolerated):
+            continue
+        errors, verdicts, end = page.evidence.errors.values(), page.evidence.verdicts.values(), page.evidence.end
+        judged = [one for kind in (Judgement.FAIL, Judgement.INCONCLUSIVE) for one in verdicts if one.judgement is kind]
+        who = _OUTSIDE_THE_SLA.get(end.cause) if end is not None else None
+        if who or test.fate is Fate.UNFINISHED or not (errors or judged):
+            yield Fault(page, test.badge, who or "-", end.reason if who and end is not None else test.reason)
+        yield from (Fault(page, test.badge, error.error, error.message) for error in errors)
+        yield from (Fault(page, one.judgement.value, one.requirement, one.reason, one) for one in judged)
 
 
 def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
@@ -269,48 +280,14 @@ def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
     return [(page, verdict) for page, verdict, _ in sorted(known, key=lambda each: each[2])[:_MOST_CLOSE]]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedTest:
-    """A line of the list of all tests.
-
-    Attributes:
-        page: None for a test that never began.
-        why: the reason, such as a skip's; "" where the list of faults says it.
-    """
-
-    became: TestConclusion
-    page: TestPage | None
-    why: str
-
-
-def _body(
-    run: RunEvidence, conclusion: RunConclusion, suites: Sequence[SuitePage], charts: ChartFolder
-) -> dict[str, Any]:
-    pages = [page for suite in suites for page in suite.tests]
-    topologies = _topology_pages(pages, charts)
-    compared, comparison = compared_run(run, conclusion), None
-    if compared is not None:
-        chart, drawing = comparison_chart(compared), None
-        if chart is not None:
-            drawing = charts.draw(lambda: picture(chart), "comparison", "ratio of each side to the baseline")
-        comparison = comparison_page(compared, drawing)
-    return {
-        "suites": suites,
-        "rows": _result_rows(pages),
-        "line": any(outcome.line_rate_fps for outcome in run.outcomes.values()),
-        "plateau": any(outcome.plateaus for outcome in run.outcomes.values()),
-        "comparison": comparison,
-        "topologies": topologies,
-        "folded": len(topologies) > _MOST_OPEN_TOPOLOGIES,
-        "large": len(run.trials) > MOST_UNPACKED_TRIALS,
-        "figures": figures,
-        "studies": studies,
-        "browser": page_charts,
-        "test_name": test_name,
-        "per_direction": figures.PER_DIRECTION,
-        "latency_origin": latency_origin,
-        "latency_of_all": latency_origin(one.label.get("engine") for one in run.outcomes.values()),
-    }
+def _comparison(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolder) -> dict[str, Any] | None:
+    compared = compared_run(run, conclusion)
+    if compared is None:
+        return None
+    chart, drawing = comparison_chart(compared), None
+    if chart is not None:
+        drawing = charts.draw(lambda: picture(chart), "comparison", "ratio of each side to the baseline")
+    return comparison_page(compared, drawing)
 
 
 def _result_rows(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, list[str], str]]:
@@ -319,15 +296,14 @@ def _result_rows(pages: Sequence[TestPage]) -> list[tuple[TestPage, Outcome, lis
     for page in pages:
         outcomes = page.evidence.outcomes.values()
         for outcome in outcomes:
-            about = [verdict for verdict in page.evidence.verdicts.values() if verdict.is_about(outcome.labels)]
-            badge = subject_badge(page.became, figures.worst(about), len(outcomes))
+            badge = subject_badge(page.became, page.evidence.verdicts_on(outcome), len(outcomes))
             rows.append((page, outcome, distinctions(outcome.label, different), badge))
     return rows
 
 
 @dataclass(slots=True)
 class TopologyPage:
-    """One topology on one datapath. ``title``: its name and the datapath; ``text``: the drawing of the terminal."""
+    """One topology on one datapath. ``text``: as a terminal shows it."""
 
     anchor: str
     deployed: TopologyData

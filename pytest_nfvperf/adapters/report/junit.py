@@ -142,7 +142,7 @@ def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConcl
 
 
 def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
-    """Make the testcase a failure or an error. If a teardown fails, too, pytest writes two; the second has the result."""
+    """Make the testcase a failure or an error. If a teardown fails, pytest writes two; the second has the result."""
     found = _property(case, RESULT) or next(
         (value for other in cases if _name(other) == _name(case) and (value := _property(other, RESULT))), None
     )

@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio, how_many_labelled
 from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, TestConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.sla.judge import worst
+from pytest_nfvperf.model.sla.verdict import Judgement
 
 _OWN_PORTS = "embedded (vhost-user)"
 _GOALS = ("ndr", "pdr", "throughput")
@@ -145,15 +145,12 @@ def _row(labels: Mapping[str, str]) -> MatrixRow:
 def _cell(
     outcome: Outcome, test: TestEvidence, became: TestConclusion, published: Sequence[PublishedSeries], run: str
 ) -> Cell:
-    own = [verdict for verdict in test.verdicts.values() if verdict.is_about(outcome.labels)]
-    badge = subject_badge(became, worst(own) if own else None, len(test.outcomes))
-    rates = _rates(outcome)
-    bad = [verdict for verdict in own if str(verdict.judgement) != "PASS"]
-    line = outcome.line_rate_fps
+    own, rates, line = test.verdicts_on(outcome), _rates(outcome), outcome.line_rate_fps
+    bad = [verdict for verdict in own if verdict.judgement is not Judgement.PASS]
     lines = [] if line is None else ["-" if rate.fps is None else format_line_share(rate.fps, line) for rate in rates]
     return Cell(
         figures=tuple((_TITLES.get(rate.metric, rate.metric.upper()), rate.text) for rate in rates),
-        badge=badge,
+        badge=subject_badge(became, own, len(test.outcomes)),
         why="; ".join(f"{verdict.requirement}: {verdict.reason}" for verdict in bad) or became.reason,
         published=tuple(_published(outcome, rates, published)),
         run=run,

@@ -23,7 +23,6 @@ from pytest_nfvperf.adapters.report.figures import (
     other_result,
     plateau_figures,
     typical_latency,
-    worst,
 )
 from pytest_nfvperf.adapters.report.studies import (
     StudyOutcomes,
@@ -43,7 +42,7 @@ from pytest_nfvperf.adapters.report.terminal_table import fitted, no_room, rende
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
-from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.sla.verdict import Verdict, worst
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.trial import latency_origin
 
@@ -81,10 +80,9 @@ def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> l
     rows = []
     for test in run.tests.values():
         for outcome in test.outcomes.values():
-            about = tuple(v for v in test.verdicts.values() if v.is_about(outcome.labels))
-            badge = NO_SLA
+            about, badge = test.verdicts_on(outcome), NO_SLA
             if test.node_id:
-                badge = subject_badge(conclusion.test(test.node_id), worst(about), len(test.outcomes))
+                badge = subject_badge(conclusion.test(test.node_id), about, len(test.outcomes))
             rows.append(SummaryRow(outcome, about, badge))
     return rows
 
@@ -230,8 +228,7 @@ def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str
 
 
 def _verdict(row: SummaryRow) -> Text:
-    judged = worst(row.verdicts)
-    word = row.badge or (judged.value if judged else NO_SLA)
+    word = row.badge or (worst(row.verdicts).value if row.verdicts else NO_SLA)
     return Text(word, style=BADGE_STYLES.get(word, "dim"))
 
 

@@ -9,7 +9,14 @@ from markupsafe import Markup
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.charts import outcome_charts, search_chart, soak_chart
-from pytest_nfvperf.adapters.report.figures import goal_figures, other_result, proven_loss, soak_events, soak_facts
+from pytest_nfvperf.adapters.report.figures import (
+    GoalFigures,
+    goal_figures,
+    other_result,
+    proven_loss,
+    soak_events,
+    soak_facts,
+)
 from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
 from pytest_nfvperf.adapters.report.studies import ratio_text, subject_name
@@ -27,34 +34,23 @@ _TEXT_SAYS_MORE = frozenset({Cause.ASSERTION, Cause.SETUP, Cause.USAGE, Cause.IN
 
 
 @dataclass(frozen=True, slots=True)
-class GoalRow:
-    """A goal, its figures, and what its confirmation proves."""
-
-    goal: GoalOutcome
-    mpps: str
-    gbps: str
-    line: str
-    note: str
-    proof: str
-
-
-@dataclass(frozen=True, slots=True)
 class OutcomePage:
     """One outcome with its pictures.
 
-    ``lossy`` is the trial with the lightest load that lost frames, ``path`` its ledger as a picture; ``earlier`` are
-    trials that the page lists under another outcome already.
+    Attributes:
+        goals: each with its figures, and what its confirmation proves.
+        earlier: trials that the page lists under another outcome already.
+        lossy: the trial with the lightest load that lost frames; ``path``: its ledger as a picture.
+        charts: as ``outcome_charts``.
     """
 
     outcome: Outcome
-    goals: tuple[GoalRow, ...]
+    goals: tuple[tuple[GoalOutcome, GoalFigures, str], ...]
     trials: tuple[tuple[str, TrialData], ...]
     earlier: tuple[str, ...]
     lossy: tuple[str, TrialData, Ledger] | None
     path: Markup | None
-    search: Markup | None
-    latency: Markup | None
-    loss: Markup | None
+    charts: dict[str, Markup | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +144,9 @@ test_page.__test__ = False  # type: ignore[attr-defined]
 
 
 def _headline(pages: Sequence[OutcomePage]) -> str:
-    rows = [row for page in pages for row in page.goals]
-    if rows:
-        found = (f"{row.goal.goal.name.upper()} {row.mpps} Mpps" for row in rows if row.goal.load_fps is not None)
+    goals = [(goal, figures) for page in pages for goal, figures, _ in page.goals]
+    if goals:
+        found = (f"{goal.goal.name.upper()} {shown.mpps} Mpps" for goal, shown in goals if goal.load_fps is not None)
         return " · ".join(found)
     if len(pages) == 1:
         return other_result(pages[0].outcome).removeprefix(MISSING)
@@ -166,6 +162,11 @@ def _outcome_page(
     own = [(key, trials[key]) for key in outcome.trials if key in trials]
     earlier = tuple(key for key, _ in own if key in listed)
     listed.update(key for key, _ in own)
+    goals = []
+    for goal in outcome.goals:
+        confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
+        proof = "" if confirmed is None else proven_loss(confirmed.judged.lost, confirmed.judged.offered)
+        goals.append((goal, goal_figures(outcome, goal.goal.name), proof))
     pictures = {
         kind: None if chart is None else charts.add(chart, f"{name} {kind}", f"{kind} of {name}")
         for kind, chart in outcome_charts(outcome, trials).items()
@@ -179,19 +180,10 @@ def _outcome_page(
         path = charts.draw(lambda: ledger_chart(ledger, trial.result.due_s), f"{name} path", f"path of {name}")
     return OutcomePage(
         outcome=outcome,
-        goals=tuple(_goal_row(outcome, goal, trials) for goal in outcome.goals),
+        goals=tuple(goals),
         trials=tuple((key, trial) for key, trial in own if key not in earlier),
         earlier=earlier,
         lossy=lightest,
         path=path,
-        search=pictures["search"],
-        latency=pictures["latency"],
-        loss=pictures["loss"],
+        charts=pictures,
     )
-
-
-def _goal_row(outcome: Outcome, goal: GoalOutcome, trials: dict[str, TrialData]) -> GoalRow:
-    figures = goal_figures(outcome, goal.goal.name)
-    confirmed = trials.get(goal.confirmation.trial_id) if goal.confirmation else None
-    proof = "" if confirmed is None else proven_loss(confirmed.judged.lost, confirmed.judged.offered)
-    return GoalRow(goal, figures.mpps, figures.gbps, figures.line, figures.note, proof)

@@ -14,7 +14,7 @@ from typing import Self
 from pytest_nfvperf.model.display import cut
 from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.evidence.rig_condition import Grade
-from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
 
 LONGEST_REASON = 300
 
@@ -204,18 +204,15 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_REASON else cut(line, LONGEST_REASON - 3).rstrip("… ") + " ..."
 
 
-def subject_badge(test: TestConclusion, judgement: Judgement | None, subjects: int) -> str:
-    """The word for one of a test's subjects: its own verdict where the test has several and nothing broke.
+def subject_badge(test: TestConclusion, verdicts: Sequence[Verdict], subjects: int) -> str:
+    """The word for one of a test's subjects: by its own verdicts if the test has several and nothing broke.
 
-    Args:
-        test: what became of the test.
-        judgement: the worst verdict on this subject; None without any.
-        subjects: how many the test has.
+    ``subjects``: how many the test has.
     """
     if subjects == 1 or test.fate in {Fate.INTERNAL, Fate.BROKEN, Fate.USAGE, Fate.UNFINISHED}:
         return test.badge
-    if judgement is not None:
-        return judgement.value
+    if verdicts:
+        return worst(verdicts).value
     return NO_SLA if test.fate is Fate.PASSED or test.judged else test.badge
 
 

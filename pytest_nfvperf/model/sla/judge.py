@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many
 from pytest_nfvperf.model.sla.rules import Limit, Rule, budget_text, same_load, show_load, within
-from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, Baseline, Judgement, Observation, Verdict, failure_table
+from pytest_nfvperf.model.sla.verdict import (
+    NOT_GIVEN,
+    Baseline,
+    Judgement,
+    Observation,
+    Verdict,
+    failure_table,
+    worst,
+)
 from pytest_nfvperf.model.statistics import Bound, Relative
 
 __all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
@@ -58,14 +66,6 @@ def judge(
         if rule.matches(labels)
         for metric, limit in rule.require
     )
-
-
-def worst(verdicts: Sequence[Verdict]) -> Judgement:
-    """FAIL, then INCONCLUSIVE, then PASS. Without verdicts it is INCONCLUSIVE, never a pass."""
-    judgements = {verdict.judgement for verdict in verdicts}
-    if Judgement.FAIL in judgements:
-        return Judgement.FAIL
-    return Judgement.PASS if judgements == {Judgement.PASS} else Judgement.INCONCLUSIVE
 
 
 def requirement_text(metric: str, limit: Limit) -> str:

@@ -107,6 +107,14 @@ class Verdict:
         return not self.subject or set(labels) <= set(self.subject)
 
 
+def worst(verdicts: Sequence[Verdict]) -> Judgement:
+    """FAIL, then INCONCLUSIVE, then PASS. Without verdicts it is INCONCLUSIVE, never a pass."""
+    judgements = {verdict.judgement for verdict in verdicts}
+    if Judgement.FAIL in judgements:
+        return Judgement.FAIL
+    return Judgement.PASS if judgements == {Judgement.PASS} else Judgement.INCONCLUSIVE
+
+
 # Baseline: an earlier run that this one is judged against, as in ``forwarding_rate: ">= 97 % of baseline"``.
 
 FREE_LABELS = frozenset({"driver", "firmware"})
