@@ -1,7 +1,7 @@
-"""JUnit: an outcome as properties of a test, and the file that pytest wrote, made to say what became of each test.
+"""JUnit: an outcome as properties of a test, and the results of all tests in the file that pytest wrote.
 
-pytest knows two kinds: a failure is what a test raises, an error what its fixtures do. Here a failure is a FAIL (an
-SLA or an assertion), and whatever says nothing about the DUT is an error.
+pytest knows two kinds: a failure is what a test raises, an error what its fixtures raise. Here a failure is a FAIL (an
+SLA or an assertion). Whatever says nothing about the DUT is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pytest_nfvperf.model.statistics import Bound
 
 RESULT, REASON = "nfvperf.result", "nfvperf.reason"
 ATTEMPT = "nfvperf.attempt"
-"""Of a test that another plugin repeated: which attempt it was, from 2 on."""
+"""Which attempt it was, from 2 on, if another plugin repeated the test."""
 
 _KINDS = {
     Fate.FAILED: "failure",
@@ -92,34 +92,37 @@ def _bounded(name: str, seen: Observation | None) -> list[tuple[str, object]]:
 
 
 def tell_junit(path: Path, conclusion: RunConclusion) -> None:
-    """Rewrite a JUnit file, whole or not at all. Can be done again, when the conclusion is another one.
+    """Rewrite a JUnit file, whole or not at all. It can be rewritten again for another conclusion.
 
     Args:
-        path: the file; where there is none, nothing is done.
-        conclusion: what became of the run. Each test that ended has its result as property ``nfvperf.result``.
+        path: the file; if there is none, nothing is done.
+        conclusion: of the run. Each test that ended has its result as property ``nfvperf.result``.
 
     Raises:
         OSError: the file cannot be written. xml.etree.ElementTree.ParseError: another plugin wrote what is no XML.
     """
     if not path.is_file():
         return
-    tree = ET.parse(path)  # noqa: S314 - as above
+    tree = ET.parse(path)  # noqa: S314 - pytest wrote it
     for suite in tree.iter("testsuite"):
         for nameless in [case for case in suite.iter("testcase") if case.get("name") is None]:
             suite.remove(nameless)  # pytest's, of a test that was interrupted
         _keep_last_attempts(suite)
         cases = list(suite.iter("testcase"))
         for case in cases:
-            _tell_result(case, cases, conclusion)
-            _tell_kind(case, cases)
+            _write_result(case, cases, conclusion)
+            _write_kind(case, cases)
         written = {_name(case) for case in cases}
         made = [_case_of(test) for test in conclusion.tests if test.fate in {Fate.NOT_RUN, Fate.UNFINISHED}]
         suite.extend(case for case in made if _name(case) not in written)
-        _tell_run(suite, conclusion)
-        _count(suite)
-    written_anew = io.BytesIO()
-    tree.write(written_anew, encoding="utf-8", xml_declaration=True)
-    write_whole(path, written_anew.getvalue())
+        _write_run(suite, conclusion)
+        kinds = Counter(child.tag for case in suite.iter("testcase") for child in case)
+        for attribute, kind in _COUNTED.items():
+            suite.set(attribute, str(kinds[kind]))
+        suite.set("tests", str(len({_name(case) for case in suite.iter("testcase")})))
+    content = io.BytesIO()
+    tree.write(content, encoding="utf-8", xml_declaration=True)
+    write_whole(path, content.getvalue())
 
 
 def _keep_last_attempts(suite: ET.Element) -> None:
@@ -131,7 +134,7 @@ def _keep_last_attempts(suite: ET.Element) -> None:
             suite.remove(case)
 
 
-def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConclusion) -> None:
+def _write_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConclusion) -> None:
     """Add the result of a test whose process died: xdist reports the crash only."""
     if any(_name(other) == _name(case) and _property(other, RESULT) for other in cases):
         return
@@ -141,7 +144,7 @@ def _tell_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConcl
             case.extend(made.findall("properties"))
 
 
-def _tell_kind(case: ET.Element, cases: list[ET.Element]) -> None:
+def _write_kind(case: ET.Element, cases: list[ET.Element]) -> None:
     """Make the testcase a failure or an error. If a teardown fails, pytest writes two; the second has the result."""
     found = _property(case, RESULT) or next(
         (value for other in cases if _name(other) == _name(case) and (value := _property(other, RESULT))), None
@@ -167,24 +170,17 @@ def _case_of(test: TestConclusion) -> ET.Element:
     return case
 
 
-def _tell_run(suite: ET.Element, conclusion: RunConclusion) -> None:
+def _write_run(suite: ET.Element, conclusion: RunConclusion) -> None:
     properties = suite.find("properties")
     if properties is None:
         properties = ET.Element("properties")
         suite.insert(0, properties)
-    for told in [each for each in properties if each.get("name", "").startswith("nfvperf.")]:
-        properties.remove(told)
-    said = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
-    said |= {"rig": conclusion.rig} if conclusion.rig else {}
-    for name, value in (said | ({"reason": conclusion.reason} if conclusion.reason else {})).items():
+    for earlier in [each for each in properties if each.get("name", "").startswith("nfvperf.")]:
+        properties.remove(earlier)
+    facts = {"run": str(conclusion.fate), "exit_status": str(conclusion.exit_status), "headline": conclusion.headline}
+    facts |= {name: text for name, text in (("rig", conclusion.rig), ("reason", conclusion.reason)) if text}
+    for name, value in facts.items():
         ET.SubElement(properties, "property", name=f"nfvperf.{name}", value=visible(value))
-
-
-def _count(suite: ET.Element) -> None:
-    kinds = Counter(child.tag for case in suite.iter("testcase") for child in case)
-    for attribute, kind in _COUNTED.items():
-        suite.set(attribute, str(kinds[kind]))
-    suite.set("tests", str(len({_name(case) for case in suite.iter("testcase")})))
 
 
 def _name(case: ET.Element) -> tuple[str | None, str | None]:

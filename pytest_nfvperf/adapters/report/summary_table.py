@@ -55,6 +55,44 @@ BADGE_STYLES = {
     "INTERNAL": "bold magenta",
 }
 
+_HEADINGS = {
+    "NDR": "NDR\nMpps",
+    "NDR in Gbps": "\nGbps",
+    "of line": "of\nline",
+    "PDR": "PDR\nMpps",
+    "PDR in Gbps": "\nGbps",
+    "plateau": "plateau\nMpps",
+    "p50": "latency\np50",
+    "p99": "\np99",
+    "cycles/packet": "cycles/\npacket",
+}
+_OPTIONAL = ("PDR in Gbps", "NDR in Gbps", "cycles/packet", "plateau", "p50")
+
+_AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
+    "the generator itself can hardly do more": lambda goal: goal.generator_limited and not goal.slowed,
+    "the machine slowed generator or DUT": lambda goal: bool(goal.slowed),
+    "the machine disturbed the trials at more": lambda goal: bool(goal.disturbed),
+    "nothing more was tried": lambda goal: goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited,
+}
+"""Why a load is a lower bound."""
+
+_AT_LEAST_PLATEAU: dict[str, Callable[[PlateauPoint], bool]] = {
+    "the generator itself can hardly do more": lambda point: bool(point.generator_limited),
+    "the host kept the CPUs apart": lambda point: bool(point.apart),
+}
+"""Why a plateau is one."""
+
+_READ_AS = {
+    Bound.AT_MOST: "≤ no trial of full length confirmed it: the DUT does at most this.",
+    Bound.BETWEEN: "a .. b: the DUT does at least a and less than b; the machine disturbed the trials between.",
+    Bound.ABOUT: "~ the machine let nothing be confirmed: the DUT may do less than this, or more.",
+}
+"""What the other marks of a load say."""
+
+_COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
+_OPTIONAL_OF_STUDIES = ("copies", "cores", "cycles/packet")
+_CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
+
 
 def run_table(run: RunEvidence, conclusion: RunConclusion, *, width: int | None = None, color: bool = False) -> str:
     """The table as text; "" if nothing was measured. ``width``: columns; None: as wide as needed."""
@@ -103,22 +141,8 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
         parts.append(_study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
     if others:
         parts.append([_other_table(others)])
-    apart = [part if not number else [Text(""), *part] for number, part in enumerate(parts)]
-    return rendered(chain.from_iterable(apart), width=width, color=color)
-
-
-_HEADINGS = {
-    "NDR": "NDR\nMpps",
-    "NDR in Gbps": "\nGbps",
-    "of line": "of\nline",
-    "PDR": "PDR\nMpps",
-    "PDR in Gbps": "\nGbps",
-    "plateau": "plateau\nMpps",
-    "p50": "latency\np50",
-    "p99": "\np99",
-    "cycles/packet": "cycles/\npacket",
-}
-_OPTIONAL = ("PDR in Gbps", "NDR in Gbps", "cycles/packet", "plateau", "p50")
+    separated = [part if not number else [Text(""), *part] for number, part in enumerate(parts)]
+    return rendered(chain.from_iterable(separated), width=width, color=color)
 
 
 def _search_table(rows: Sequence[SummaryRow], left_out: Sequence[str], *, compact: bool) -> Table:  # noqa: ARG001
@@ -152,28 +176,6 @@ def _search_cells(row: SummaryRow) -> dict[str, str]:
         MISSING if cost is None or cost.pmd_cycles_per_packet is None else f"{cost.pmd_cycles_per_packet:.0f}",
     )
     return dict(zip(_HEADINGS, cells, strict=True))
-
-
-_AT_LEAST: dict[str, Callable[[GoalOutcome], bool]] = {
-    "the generator itself can hardly do more": lambda goal: goal.generator_limited and not goal.slowed,
-    "the machine slowed generator or DUT": lambda goal: bool(goal.slowed),
-    "the machine disturbed the trials at more": lambda goal: bool(goal.disturbed),
-    "nothing more was tried": lambda goal: goal.status is SearchStatus.AT_MAXIMUM and not goal.generator_limited,
-}
-"""Why a load is a lower bound."""
-
-_AT_LEAST_PLATEAU: dict[str, Callable[[PlateauPoint], bool]] = {
-    "the generator itself can hardly do more": lambda point: bool(point.generator_limited),
-    "the host kept the CPUs apart": lambda point: bool(point.apart),
-}
-"""Why a plateau is one."""
-
-_READ_AS = {
-    Bound.AT_MOST: "≤ no trial of full length confirmed it: the DUT does at most this.",
-    Bound.BETWEEN: "a .. b: the DUT does at least a and less than b; the machine disturbed the trials between.",
-    Bound.ABOUT: "~ the machine let nothing be confirmed: the DUT may do less than this, or more.",
-}
-"""What the other marks of a load say."""
 
 
 def _notes(rows: Sequence[SummaryRow]) -> list[str]:
@@ -232,16 +234,7 @@ def _verdict(row: SummaryRow) -> Text:
     return Text(word, style=BADGE_STYLES.get(word, "dim"))
 
 
-_COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
-_OPTIONAL_OF_STUDIES = ("copies", "cores", "cycles/packet")
-_CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
-
-
 def _study_tables(verdicts: Sequence[tuple[Outcome, Text]], width: int | None = None) -> list[RenderableType]:
-    """One table a study, and what a reader must know.
-
-    ``verdicts``: each outcome with its verdict; ``width``: of the terminal in columns, None: as wide as they need.
-    """
     comparisons = find_comparisons([outcome for outcome, _ in verdicts])
     by_labels = {outcome.labels: verdict for outcome, verdict in verdicts}
     shown: list[RenderableType] = []
@@ -278,8 +271,14 @@ def _study_table(
     above = "\n" if compact else ""
     table.add_column(above + comparison.per, justify="right", no_wrap=True)
     shown = [name for name in _filled(comparison) if name not in left_out]
+    headings = {name: name for name in _COLUMNS}
+    if compact:  # in two lines
+        headings = {name: f"\n{name}" for name in _COLUMNS}
+        headings |= {"cycles/packet": "cycles/\npacket", "mirror complete": "mirror\ncomplete"}
+    baseline = comparison.outcomes[0].label[comparison.per]
+    headings["ratio"] = f"of {comparison.per}" + ("\n" if compact else " ") + baseline
     for name in shown:
-        table.add_column(_heading(name, comparison, compact=compact), justify="right", no_wrap=True)
+        table.add_column(headings[name], justify="right", no_wrap=True)
     table.add_column(f"{above}verdict", no_wrap=True)
     for outcome in comparison.outcomes:
         verdict, cells = verdicts.get(outcome.labels, Text(MISSING)), _cells(outcome, comparison)
@@ -290,17 +289,6 @@ def _study_table(
 def _filled(comparison: StudyOutcomes) -> list[str]:
     cells = [_cells(outcome, comparison) for outcome in comparison.outcomes]
     return [name for name in _COLUMNS if any(cell[name] != MISSING for cell in cells)]
-
-
-def _heading(column: str, comparison: StudyOutcomes, *, compact: bool) -> str:
-    """``compact``: in two lines."""
-    baseline = comparison.outcomes[0].label[comparison.per]
-    if column == "ratio":
-        return f"of {comparison.per}" + ("\n" if compact else " ") + baseline
-    if not compact:
-        return column
-    two = {"cycles/packet": "cycles/\npacket", "mirror complete": "mirror\ncomplete"}
-    return two.get(column, f"\n{column}")
 
 
 def _cells(outcome: Outcome, comparison: StudyOutcomes) -> dict[str, str]:

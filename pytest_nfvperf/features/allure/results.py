@@ -48,7 +48,7 @@ STATUS = {
 """For what Allure by itself would call something else; it knows what passed and what was skipped."""
 
 
-def tell_allure(became: TestConclusion) -> None:
+def set_allure_result(became: TestConclusion) -> None:
     """Set label and status of the running test; does nothing without ``--alluredir``."""
     dynamic: Any = allure.dynamic
     # The result that allure-pytest will write at the end of this test; its public API sets no status.

@@ -30,7 +30,7 @@ from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_nam
 from pytest_nfvperf.adapters.report.templating import trials_html
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn, samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
-from pytest_nfvperf.features.allure.results import tell_allure, write_allure_files
+from pytest_nfvperf.features.allure.results import set_allure_result, write_allure_files
 from pytest_nfvperf.model.display import format_against, format_margin
 from pytest_nfvperf.model.evidence.comparison import ComparedRun, TestComparison
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestFacts, conclude_test
@@ -135,7 +135,7 @@ class AllureSink:
             verdicts=tuple(self._verdicts),
             errors=tuple(self._errors),
         )
-        tell_allure(conclude_test(facts))
+        set_allure_result(conclude_test(facts))
 
     def _comparison(self, data: ComparisonData) -> None:
         if self._comparing is not None:
@@ -269,9 +269,9 @@ class AllureResults:
     def interrupted(self, became: TestConclusion) -> None:
         """Allure judges an unfinished test by its set-up, and would call it passed."""
         with self._parts.isolated(_MISSING):
-            from pytest_nfvperf.features.allure.results import tell_allure  # noqa: PLC0415 - see above
+            from pytest_nfvperf.features.allure.results import set_allure_result  # noqa: PLC0415 - see above
 
-            tell_allure(became)
+            set_allure_result(became)
 
     def concluded(self, run: RunEvidence, conclusion: RunConclusion) -> None:
         """Write results of tests that no process could write one for."""
