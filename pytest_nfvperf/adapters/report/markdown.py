@@ -30,18 +30,15 @@ _HEAD = "| | test | figures | result |\n|---|---|---|---|"
 
 
 def markdown(run: RunEvidence, conclusion: RunConclusion, most_bytes: int = MOST_BYTES) -> str:
-    """What became of the run, on what it was, and a line a test, the gravest first.
+    """The result of the run, its rig, and a line a test, the gravest first.
 
-    Args:
-        run: its evidence.
-        conclusion: of it.
-        most_bytes: length at which the table ends, with the number of tests that are left out.
+    ``most_bytes``: length at which the table ends, with the number of tests that are left out.
     """
     top = [f"## {_RUN_MARKS.get(conclusion.fate, '⛔')} {escaped(conclusion.headline)}", ""]
     if conclusion.rig:
         top += [f"{_RIG_MARKS[conclusion.rig]} **Rig: {conclusion.rig}**", ""]
     if conclusion.reason:
-        top += [f"{escaped(conclusion.reason)}", ""]
+        top += [escaped(conclusion.reason), ""]
     if conclusion.advice:
         top += [f"*{escaped(conclusion.advice)}.*", ""]
     top += [*_facts(run), ""]

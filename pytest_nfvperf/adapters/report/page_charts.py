@@ -42,9 +42,9 @@ def raise_fault(what: str, error: Exception) -> None:  # noqa: ARG001 - a NoteFa
 class ChartFolder:
     """Makes charts for a page, and PNG files of them in ``directory`` (None: no files).
 
-    ``time_left``: False once nobody waits for more: what is missing is then said in its place.
-    ``pictures``: False where there are so many charts that the browser alone draws those it can.
-    ``note``: told of each picture that cannot be made; the page says so in its place. By default it raises.
+    ``time_left``: False once nobody waits for more; a sentence then takes the place of each chart.
+    ``pictures``: False if there are so many charts that only the browser draws those it can.
+    ``note``: called for each picture that cannot be made; a sentence takes its place. By default it raises.
     """
 
     def __init__(
@@ -75,10 +75,7 @@ class ChartFolder:
         return start + Markup('<div class="still">{}</div></div>').format(still)
 
     def draw(self, make: Callable[[], Figure | None], name: str, title: str) -> Markup:
-        """A picture alone, as inline SVG; a sentence where it cannot be drawn, or nobody waits for it.
-
-        Nothing where there is nothing to draw.
-        """
+        """A picture as inline SVG. If it cannot be drawn, or nobody waits for it: a sentence. Without a figure: ""."""
         if not self._time_left():
             return Markup('<p class="soft small">{} was not drawn: the run was stopped. {}</p>').format(title, _DRAW)
         try:
@@ -127,18 +124,18 @@ def _live_panel(panel: Panel) -> dict[str, Any]:
 def _live_axis(axis: Axis) -> dict[str, Any]:
     made: dict[str, Any] = {"type": "log"} if axis.log else {}
     if axis.places:
-        made |= {"type": "category", "categoryorder": "array", "categoryarray": _live_places(axis)}
+        made |= {"type": "category", "categoryorder": "array", "categoryarray": _places(axis)}
     if axis.ticks:
         made |= {"tickvals": [at for at, _ in axis.ticks], "ticktext": [text for _, text in axis.ticks]}
     return made | ({"rangemode": "tozero"} if axis.from_zero else {})
 
 
-def _live_places(axis: Axis) -> list[str]:
+def _places(axis: Axis) -> list[str]:
     return [name.replace("\n", " ") for name in axis.places]
 
 
 def _trace(series: ChartSeries, axis: Axis) -> dict[str, Any]:
-    places = _live_places(axis)
+    places = _places(axis)
     labels = any(series.labels)
     parts = {"lines": series.line, "markers": series.symbol, "text": labels}
     made: dict[str, Any] = {

@@ -83,7 +83,7 @@ class TerminalProgress:
 
     def _show(self, text: str) -> None:
         """Write below the current line, then return: relative moves survive scrolling, saved positions do not."""
-        # The width, too, is that of the terminal only now. One that was closed refuses: nobody looks.
+        # Only now is the width the terminal's. A terminal that was closed refuses, and nobody looks.
         with self._uncaptured(), suppress(OSError):
             width = max(20, self._width())
             column = self._column() % width

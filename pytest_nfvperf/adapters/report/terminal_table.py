@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 
 def fitted(make: Callable[..., Table], optional: Sequence[str], width: int | None) -> tuple[Table, Sequence[str]]:
-    """The first that fits: all of it, then compact, then without more and more columns.
+    """The first table that fits: the whole one, a compact one, then compact ones with fewer and fewer columns.
 
     Args:
-        make: makes it without the columns that it is given; ``compact``: with no more blanks than it needs.
+        make: makes the table without the given columns; ``compact``: with no more blanks than necessary.
         optional: columns that can be left out, in this order.
         width: of the terminal in columns; None: anything fits.
 
     Returns:
-        The table, the last one where none fits, and what it leaves out.
+        The table, or the smallest one if none fits, and the columns it lacks.
     """
     table = make((), compact=False)
     if width is None or least_width(table) <= width:
@@ -37,13 +37,12 @@ def least_width(table: Table) -> int:
     padding = table.padding[1] + table.padding[3]
     columns = len(table.columns)
     edges = columns + 1 if table.show_edge else columns - 1
-    return sum(map(_least, table.columns)) + edges + padding * (columns if table.pad_edge else columns - 1)
-
-
-def _least(column: Column) -> int:
-    texts = [text.plain if isinstance(text, Text) else str(text) for text in (column.header, *column.cells)]
-    parts = [part for text in texts for part in (text.split("\n") if column.no_wrap else text.split())]
-    return max(map(cell_len, parts), default=0)
+    least = 0
+    for column in table.columns:
+        texts = [text.plain if isinstance(text, Text) else str(text) for text in (column.header, *column.cells)]
+        parts = [part for text in texts for part in (text.split("\n") if column.no_wrap else text.split())]
+        least += max(map(cell_len, parts), default=0)
+    return least + edges + padding * (columns if table.pad_edge else columns - 1)
 
 
 def no_room(left_out: Sequence[str]) -> list[str]:
@@ -51,13 +50,7 @@ def no_room(left_out: Sequence[str]) -> list[str]:
 
 
 def rendered(parts: Iterable[RenderableType], *, width: int | None = None, color: bool = False) -> str:
-    """Tables and texts, one below the other, without blanks at the ends of lines.
-
-    Args:
-        parts: what is drawn.
-        width: columns; None: as many as it needs.
-        color: with ANSI colours.
-    """
+    """Tables and texts below one another, without blanks at the ends of lines. ``width``: None: as wide as needed."""
     out = io.StringIO()
     console = Console(
         file=out,

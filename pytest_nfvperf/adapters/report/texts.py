@@ -48,16 +48,15 @@ _NAME, _FIGURES, _VERDICT, _TIME = 42, 44, 12, 6
 
 _GAP = "  "
 _XDIST_GROUP = re.compile(r"@[^\]]*$")
+_QUIET = frozenset({Fate.PASSED, Fate.SKIPPED, Fate.NOT_RUN})
+_TRIAL_COLUMNS = (
+    *("trial", "purpose", "load_fps", "duration_s", "intended", "offered", "sent", "received", "lost", "loss_ratio"),
+    *("p50_ns", "p99_ns", "valid", "reasons"),
+)
 
 
 class Findings(NamedTuple):
-    """What is to be told of a test.
-
-    Attributes:
-        figures: what it measured; empty for one that measured nothing.
-        verdict: what became of it, in a word.
-        reason: why, where it did not pass.
-    """
+    """What is reported of a test: its figures, one word for the result, and why if it did not pass. Each may be ""."""
 
     figures: str
     verdict: str
@@ -79,7 +78,7 @@ test_name.__test__ = False  # type: ignore[attr-defined]
 
 @dataclass(frozen=True, slots=True)
 class ResultText:
-    """The line of a test. ``seconds``: it took; ``count``: how many ended so far, of how many (0: not known)."""
+    """The line of a test. ``count``: how many tests have ended, and of how many (0: not known)."""
 
     node_id: str
     found: Findings
@@ -87,11 +86,11 @@ class ResultText:
     count: tuple[int, int]
 
     def lines(self, width: int | None, widest: int = 0) -> list[list[Piece]]:
-        """One line, or on a narrow terminal one more for the figures; and one for the reason.
+        """One line, a second one for the figures if the terminal is narrow, and one for the reason.
 
         Args:
-            width: columns of the terminal; None for a file or a pipe, where nothing is cut or folded.
-            widest: of all names that will be shown, for the columns to align; 0: not known.
+            width: columns of the terminal; None for a file or a pipe: nothing is cut or folded.
+            widest: length of the longest name that will be shown, to align columns; 0: not known.
         """
         name = test_name(self.node_id)
         column = min(widest or _NAME, _NAME)
@@ -138,9 +137,6 @@ def figures_text(outcomes: Sequence[Outcome]) -> str:
     return BETWEEN.join(dict.fromkeys(parts))
 
 
-_QUIET = frozenset({Fate.PASSED, Fate.SKIPPED, Fate.NOT_RUN})
-
-
 def test_lines(tests: Sequence[TestConclusion]) -> list[str]:
     """``FAIL          suites/x.py::test_y: ndr >= 5 Mpps: 4.00 Mpps``, in the order given."""
     width = max((len(test.badge) for test in tests), default=0)
@@ -148,17 +144,11 @@ def test_lines(tests: Sequence[TestConclusion]) -> list[str]:
 
 
 def worth_telling(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
-    """Those that a run's summary lists one by one; skips are counted by their reasons, and passes are in the table."""
+    """Those that a run's summary lists. Skips are counted by their reasons, and passes are in the table."""
     return [test for test in tests if test.fate not in _QUIET]
 
 
 test_lines.__test__ = False  # type: ignore[attr-defined]
-
-
-_TRIAL_COLUMNS = (
-    *("trial", "purpose", "load_fps", "duration_s", "intended", "offered", "sent", "received", "lost", "loss_ratio"),
-    *("p50_ns", "p99_ns", "valid", "reasons"),
-)
 
 
 def drawn(deployed: TopologyData) -> str:
@@ -167,55 +157,43 @@ def drawn(deployed: TopologyData) -> str:
 
 def deployed_title(deployed: TopologyData) -> str:
     """``vm-chain-2 · dpdk datapath``: what tells it from the other topologies of a run."""
-    title = f"{deployed.topology.name} · {deployed.datapath} datapath"
-    title += (
-        f" · {deployed.dut.version}: {versions_text(deployed.info)}" if deployed.dut.version and deployed.info else ""
-    )
-    title += " · userspace TSO" if deployed.dut.userspace_tso else ""
-    title += f" · {deployed.dut.tuning}" if deployed.dut.tuning != OVS_DEFAULT else ""
-    return title
+    dut, title = deployed.dut, f"{deployed.topology.name} · {deployed.datapath} datapath"
+    title += f" · {dut.version}: {versions_text(deployed.info)}" if dut.version and deployed.info else ""
+    title += " · userspace TSO" if dut.userspace_tso else ""
+    return title + (f" · {dut.tuning}" if dut.tuning != OVS_DEFAULT else "")
 
 
 def trials_csv(trials: Sequence[tuple[str, TrialData]]) -> str:
-    """A line a trial; loads in frames/s per direction, counts over all directions, empty where not measured."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(_TRIAL_COLUMNS)
+    """A line a trial; loads in frames/s per direction, counts over all directions, empty if not measured."""
+    rows: list[Sequence[object]] = [_TRIAL_COLUMNS]
     for trial_id, trial in trials:
         result, latency = trial.result, trial.result.latency
         counts = (result.intended, result.offered, result.sent, result.received, result.lost, result.loss_ratio)
         times = (latency.percentile_ns(50), latency.percentile_ns(99)) if latency else (None, None)
         reasons = "; ".join(map(str, result.invalid))
         spec = (result.spec.purpose, result.spec.load_fps, result.due_s)
-        writer.writerow([trial_id, *spec, *counts, *times, result.valid, reasons])
-    return out.getvalue()
+        rows.append([trial_id, *spec, *counts, *times, result.valid, reasons])
+    return _csv(rows)
 
 
 def trial_line(trial: TrialData) -> str:
-    """One trial in one line: ``search ndr: 7.23 Mpps for 1.00 s, 0 of 14,460,000 lost (0 %)``."""
+    """``search ndr: 7.23 Mpps for 1.00 s, 0 of 14,460,000 lost (0 %) in the undisturbed 62% of it; 7 more ...``."""
     result = trial.result
     load = f"{format_load(result.spec.load_fps, trial.offered_load_fps)} for {format_seconds(result.due_s)}"
     if not result.valid:
         return f"{result.spec.purpose}: {load}, invalid: {'; '.join(map(str, result.invalid))}"
-    lost = f"{format_count(trial.judged.lost, '')} of {format_count(trial.judged.offered, '')} lost"
-    return f"{result.spec.purpose}: {load}, {lost} ({format_ratio(trial.judged.loss_ratio)}){disturbed_words(trial)}"
-
-
-def disturbed_words(trial: TrialData) -> str:
-    """`` in the undisturbed 62 % of it; 702,113 more in the rest``; nothing where all of it counts."""
-    if trial.judged_windows is None:
-        return ""
-    share, more = trial.judged_windows.windows / trial.judged_windows.of, trial.result.lost - trial.judged.lost
-    which = (
-        f"undisturbed {share:.0%} of it"
-        if trial.judged_windows is trial.undisturbed
-        else f"{share:.0%} of it in which all CPUs ran"
-    )
-    return f" in the {which}; {format_count(more, '')} more in the rest"
+    lost, windows = trial.judged.lost, trial.judged_windows
+    line = f"{result.spec.purpose}: {load}, {format_count(lost, '')} of {format_count(trial.judged.offered, '')} lost"
+    line += f" ({format_ratio(trial.judged.loss_ratio)})"
+    if windows is None:
+        return line
+    share = f"{windows.windows / windows.of:.0%} of it"
+    which = f"undisturbed {share}" if windows is trial.undisturbed else f"{share} in which all CPUs ran"
+    return f"{line} in the {which}; {format_count(result.lost - lost, '')} more in the rest"
 
 
 def stream_line(run: StreamData) -> str:
-    """One run of streams in one line: ``4 TCP streams for 700 ms, 2.14 Gbps, 1.00 + 0.83 cores``."""
+    """``4 TCP streams for 700 ms, 2.14 Gbps, 1.00 + 0.83 cores``."""
     result = run.result
     spec = result.spec
     what = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
@@ -229,12 +207,16 @@ def stream_line(run: StreamData) -> str:
 
 
 def samples_csv(outcome: Outcome) -> str:
-    """A line a reading of an outcome's samples, in base units."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(["metric", "unit", "reading", "value", "evidence"])
+    """A line a reading, in base units."""
+    rows: list[Sequence[object]] = [("metric", "unit", "reading", "value", "evidence")]
     for samples in outcome.samples:
         ids = samples.evidence or ("",) * len(samples.values)
         for number, (value, evidence) in enumerate(zip(samples.values, ids, strict=True), 1):
-            writer.writerow([samples.metric, samples.unit, number, value, evidence])
+            rows.append((samples.metric, samples.unit, number, value, evidence))
+    return _csv(rows)
+
+
+def _csv(rows: Sequence[Sequence[object]]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerows(rows)
     return out.getvalue()
