@@ -13,6 +13,18 @@ from pytest_nfvperf.model.sla.verdict import Observation
 ON_OR_OFF = {True: "on", False: "off"}
 """How a yes or no is written as a label: ``tso: on``; ``true`` in YAML is the same."""
 
+_OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput)", re.ASCII)
+_OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
+_CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
+_SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
+_NOT_OF_SEARCHES = re.compile(
+    r"(tcp|udp|mirror|response|responses|connect|reconnect|restart|establishment|withdrawal|announcement|outage"
+    r"|recovery|survival|prefixes|session|sample|sampling|spoiled|load_latency|instructions|failed_connects"
+    r"|sender_cores|receiver_cores|softirq_cores|datapath_cores|pmd_cores|cpu_per_gigabit|context_switches|retransmits"
+    r"|rate_change|latency_p99_change|cycles_change|memory_growth)(_.*)?|.*_slope"
+)
+"""Metrics of streams, mirrors, routing, soaks and comparisons, which no search has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -20,16 +32,15 @@ class Limit:
 
     Attributes:
         operator: one of ``>=``, ``<=``, ``>``, ``<``, ``==``.
-        value: the number, in ``unit``; for a relation a ratio (0.95 for "95 % of ...").
-        unit: base unit as in Observation ("pps", "bps", "line_ratio", "ns", "ratio",
-            "cycles", "s", "frames"); "ratio" for a relation.
-        relative_to: None for an absolute bound. Else the labels in which the subject of
-            comparison differs, e.g. (("bridges", "1"),) or (("topology", "one_bridge"),).
-        at: the load the metric is taken at ("50 % of pdr", "4000000 pps"), or None.
+        value: in ``unit``; for a relation a ratio (0.95 for "95 % of ...").
+        unit: base unit as in Observation; "ratio" for a relation.
         text: as the user wrote it.
-        repeats: so many searches, or more, must stand behind the figure.
-        cores: the budget that a rate is asked for at; None for none.
+        relative_to: None for an absolute bound. Else the labels in which the other side differs, such as
+            (("bridges", "1"),) or (("topology", "one_bridge"),).
+        at: the load at which the metric is taken ("50 % of pdr", "4000000 pps"), or None.
+        repeats: least number of searches behind the figure.
         of_baseline: the value is a share of the same figure in the run that --nfv-baseline names.
+        cores: budget of cores at which the rate is required, or None.
     """
 
     operator: str
@@ -50,11 +61,12 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``where`` selects subjects by labels (all must match; a value may be a set); ``require`` bounds metrics.
+    """Limits of metrics, for the subjects that the rule selects.
 
-    ``where``: ((label, (accepted value, ...)), ...), values as strings.
-    ``source``: file and key path, for messages. ``name`` and ``reference`` are the user's own words
-    for the report: what the rule is called and where its figures were published.
+    Attributes:
+        where: ((label, (accepted value, ...)), ...): all labels must match.
+        source: file and key path, for messages.
+        name, reference: the user's words for the report: a title, and where the figures were published.
     """
 
     where: tuple[tuple[str, tuple[str, ...]], ...]
@@ -65,14 +77,13 @@ class Rule:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """True if the labels meet every selector. An unknown label does not match."""
-        return all(_accepts(accepted, labels.get(name)) for name, accepted in self.where)
-
-
-def _accepts(accepted: Sequence[str], value: str | None) -> bool:
-    # A selector that ends in a star accepts every value that begins so: ``firmware: 22.36.*``.
-    if value is None:
-        return False
-    return value in accepted or any(one.endswith("*") and value.startswith(one[:-1]) for one in accepted)
+        for name, accepted in self.where:
+            value = labels.get(name)
+            # A selector that ends in a star accepts every value that begins so: ``firmware: 22.36.*``.
+            begins = tuple(one[:-1] for one in accepted if one.endswith("*"))
+            if value is None or not (value in accepted or value.startswith(begins)):
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +100,9 @@ def unmatched_rules(sla: Sla, all_labels: Sequence[Mapping[str, str]]) -> tuple[
 
 
 def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:
-    """16 hex digits: the same for rules that require the same of the same subjects, in whatever file they stand.
+    """16 hex digits, equal for rules that require the same of the same subjects, in whatever file they stand.
 
-    ``baseline``: names the earlier run that limits may be a share of.
+    ``baseline``: name of the earlier run that limits may be a share of.
     """
     required = repr(([(rule.where, rule.require, rule.name) for rule in rules], baseline))
     return hashlib.sha256(required.encode()).hexdigest()[:16]
@@ -99,9 +110,6 @@ def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:
 
 # Names of loads have one normal form, so that an SLA finds its figure: ``50 % of pdr`` for a share of a search's
 # goal, else ``4000000 pps``.
-
-_OF_GOAL = re.compile(r"(?P<percent>[0-9.]+) ?% of (?P<goal>ndr|pdr|throughput)", re.ASCII)
-_OF_FPS = re.compile(r"(?P<fps>[0-9.]+) pps", re.ASCII)
 
 
 def share_of_goal(ratio: float, goal: str) -> str:
@@ -139,8 +147,6 @@ def show_load(name: str) -> str:
 
 # Budgets of cores. Measured with fewer cores than the budget, a rate is a lower bound; with more, an upper bound.
 
-_CORES = re.compile(r"(?P<number>[1-9]\d{0,2}) cores?", re.ASCII)
-
 
 def budget_of(at: str | None) -> int | None:
     """2 for ``2 cores``; None if it is no budget of cores."""
@@ -168,31 +174,21 @@ def within(seen: Observation, budget: int) -> Observation | str:
     )
 
 
-# Requirements that can never be judged, whatever the DUT does. They are reported before the measurement, and only
-# where that is certain. The judge calls all others INCONCLUSIVE.
-
-_GOALS = ("ndr", "pdr", "throughput")
-_SHARE = re.compile(r"[0-9.]+ % of (?P<goal>\w+)", re.ASCII)
-_NOT_OF_SEARCHES = re.compile(
-    r"(tcp|udp|mirror|response|responses|connect|reconnect|restart|establishment|withdrawal|announcement|outage"
-    r"|recovery|survival|prefixes|session|sample|sampling|spoiled|load_latency|instructions|failed_connects"
-    r"|sender_cores|receiver_cores|softirq_cores|datapath_cores|pmd_cores|cpu_per_gigabit|context_switches|retransmits"
-    r"|rate_change|latency_p99_change|cycles_change|memory_growth)(_.*)?|.*_slope"
-)
-"""Metrics that streams, mirrors, routing, soaks and comparisons have, and no search."""
+# Requirements that can never be judged, whatever the DUT does. They are reported before the measurement, and only if
+# that is certain. The judge calls all others INCONCLUSIVE.
 
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What is known of a test's measurements before they begin. None: it is not known.
+    """What is known of a test's measurements before they begin. None: not known.
 
     Attributes:
-        line_rate: whether a link that the frames cross has one.
+        line_rate: whether a link that the frames cross has a line rate.
         latency_shares: loads at which latency is measured, as ratios of the PDR.
         repeats: how often a load is searched.
         searches_only: every figure is a search's.
-        without_cores: the datapath, by its name, where it has no poll-mode threads.
-        profile: the measuring profile, by its name.
+        without_cores: name of the datapath if it has no poll-mode threads.
+        profile: name of the measuring profile.
     """
 
     line_rate: bool | None = None
@@ -214,8 +210,8 @@ def why_never(metric: str, limit: Limit, foreseen: Foreseen) -> str | None:
         if share is not None:
             return _unmeasured_share(metric, limit.at, share["goal"], foreseen.latency_shares, foreseen.profile)
     if foreseen.repeats is not None and foreseen.repeats < limit.repeats:
-        made = "makes one search" if foreseen.repeats == 1 else f"makes {foreseen.repeats} searches"
-        return f"asks for {limit.repeats} repeats, and this run {made}: add --nfv-repeat {limit.repeats}"
+        searches = "one search" if foreseen.repeats == 1 else f"{foreseen.repeats} searches"
+        return f"asks for {limit.repeats} repeats, and this run makes {searches}: add --nfv-repeat {limit.repeats}"
     if limit.cores is not None and foreseen.without_cores is not None:
         return (
             f"asks for a rate at {budget_text(limit.cores)}, and datapath {foreseen.without_cores} has no PMD threads "
@@ -234,15 +230,13 @@ def no_line_rate(metric: str) -> str:
 def _unmeasured_share(metric: str, at: str, goal: str, shares: Sequence[float], profile: str) -> str | None:
     """Why a metric is not measured at a share of a search's load; None if it is."""
     if metric.startswith("latency_"):
-        measured = [share_of_goal(share, "pdr") for share in shares]
-        return None if at in measured else _measured_at(metric, at, measured, f"profile {profile}")
-    if metric in {"loss_ratio", "lost_frames"}:
-        measured = [share_of_goal(1.0, goal)] if metric == "loss_ratio" else []
-        return None if at in measured else _measured_at(metric, at, measured, "a confirmation")
-    return None
-
-
-def _measured_at(metric: str, at: str, measured: Sequence[str], who: str) -> str:
+        measured, who = [share_of_goal(share, "pdr") for share in shares], f"profile {profile}"
+    elif metric in {"loss_ratio", "lost_frames"}:
+        measured, who = [share_of_goal(1.0, goal)] if metric == "loss_ratio" else [], "a confirmation"
+    else:
+        return None
+    if at in measured:
+        return None
     where = f"{who} measures it at {', '.join(measured)}" if measured else f"{metric} is only counted at frames/s"
     return f"{metric} is not measured at {at}: {where}; write one of these, or a load in frames/s, such as '4 Mpps'"
 
@@ -285,44 +279,43 @@ class Groups:
 
 def join_related(tests: Sequence[Selected], groups: Groups) -> None:
     """Join the tests that a rule compares. ``groups`` numbers them by their places in ``tests``."""
-    for place, test in enumerate(tests):
-        for wanted, certain in _other_sides(test):
-            for other, candidate in enumerate(tests):
-                within = certain or candidate.folder == test.folder
-                if other != place and within and any(_may_be(wanted, labels) for labels in candidate.subjects):
-                    groups.join(place, other)
+    for place in range(len(tests)):
+        for other, _, _ in _compared_with(tests, place):
+            groups.join(place, other)
 
 
 def other_sides_first(tests: Sequence[Selected]) -> list[int]:
     """Places of the tests in an order that measures the other side of a relation before the test that needs it.
 
-    All else stays as it was. Tests count as another side where they have the labels that the relation names.
+    All else stays as it was. Tests count as another side if they have the labels that the relation names.
     """
-    needs = [list(_tests_before(tests, place)) for place in range(len(tests))]
+    needs: list[list[int]] = []
+    for place, test in enumerate(tests):
+        needs.append([])
+        for other, wanted, labels in _compared_with(tests, place):
+            named = {name for own in test.subjects for name in wanted if own.get(name) != wanted[name]}
+            if named <= labels.keys():
+                needs[place].append(other)
     order: dict[int, None] = {}
+
+    def put(place: int, under_way: frozenset[int]) -> None:
+        for other in needs[place]:
+            if other not in order and other not in under_way:  # of tests that need one another, none can be first
+                put(other, under_way | {place})
+        order.setdefault(place)
+
     for place in range(len(tests)):
-        _put(place, needs, order, frozenset())
+        put(place, frozenset())
     return list(order)
 
 
-def _put(place: int, needs: Sequence[Sequence[int]], order: dict[int, None], under_way: frozenset[int]) -> None:
-    """Put a test behind all that it needs. Among tests that need one another, none can be first."""
-    for other in needs[place]:
-        if other not in order and other not in under_way:
-            _put(other, needs, order, under_way | {place})
-    order.setdefault(place)
-
-
-def _tests_before(tests: Sequence[Selected], place: int) -> Iterator[int]:
+def _compared_with(tests: Sequence[Selected], place: int) -> Iterator[tuple[int, Mapping[str, str], Mapping[str, str]]]:
+    """Places of other sides of a test, each with the labels that are needed and those of a subject that may fit."""
     own = tests[place]
     for wanted, certain in _other_sides(own):
-        named = {name for labels in own.subjects for name in wanted if labels.get(name) != wanted[name]}
         for other, candidate in enumerate(tests):
-            within = certain or candidate.folder == own.folder
-            if other == place or not within:
-                continue
-            if any(_may_be(wanted, labels) and named <= labels.keys() for labels in candidate.subjects):
-                yield other
+            if other != place and (certain or candidate.folder == own.folder):
+                yield from ((other, wanted, labels) for labels in candidate.subjects if _may_be(wanted, labels))
 
 
 def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:

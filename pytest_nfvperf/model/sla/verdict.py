@@ -7,9 +7,24 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from pytest_nfvperf.model.display import MISSING, format_against, format_margin
 from pytest_nfvperf.model.statistics import Bound, Relative, bound_of
+
+NOT_GIVEN = "no baseline was given: --nfv-baseline DIR names the results of an earlier run"
+FREE_LABELS = frozenset({"driver", "firmware"})
+"""Labels in which a subject may differ from its baseline: a baseline is there to judge another version."""
+
+Subject = frozenset[tuple[str, str]]
+
+WIDTH = 120
+_SENTENCE_WIDTH = 80
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_HEADINGS = ("verdict", "requirement", "observed", "limit", "margin", "evidence")
+_WIDEST = (12, 44, 22, 22, 21, 30)
+_LEAST_REQUIREMENT, _LEAST_EVIDENCE = 20, 12
+_SHOWN_IDS = 2
 
 
 class Judgement(StrEnum):
@@ -18,6 +33,9 @@ class Judgement(StrEnum):
     PASS = "PASS"  # noqa: S105
     FAIL = "FAIL"
     INCONCLUSIVE = "INCONCLUSIVE"
+
+
+_WORST_FIRST = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +53,10 @@ class Observation:
         bound_reason: why it is only a bound, for a person: "generator-limited".
         confidence: what the figure rests on, for a person: "confirmed by 5 s without loss, loss < 7.5e-08 at 95 %".
         evidence: trial ids.
-        low, high: interval that the true value lies in, where it was sampled; None where it was not.
+        low, high: interval that the true value lies in; None if it was not sampled.
         relatives: ratios to baselines that were measured in the same rounds.
-        repeats: how many searches it is the middle of.
-        cores: CPUs of the datapath's poll-mode threads, of each node; 0 where that is not known, or says nothing.
+        repeats: number of searches, of which it is the middle one.
+        cores: CPUs of the datapath's poll-mode threads, of each node; 0 if that is not known, or says nothing.
     """
 
     metric: str
@@ -58,9 +76,9 @@ class Observation:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """What the true value lies in: both ends are the value where it is exact.
+        """What the true value lies in; both ends of an exact value are the value.
 
-        An open upper end is infinity. An open lower end is 0, or -infinity where the value itself is negative.
+        An open upper end is infinity. An open lower end is 0, or -infinity if the value itself is negative.
         """
         low = self.value if self.low is None else self.low
         high = self.value if self.high is None else self.high
@@ -78,10 +96,11 @@ class Observation:
 class Verdict:
     """The judgement of one requirement.
 
-    ``observed`` is None when it was not measured. ``margin`` is (observed - limit) / |limit|,
-    signed so that positive is better; None when it cannot be computed, and where ``observed`` is a bound
-    that does not decide.
-    ``subject``: labels of what was judged, where a test has several subjects.
+    Attributes:
+        observed: None if it was not measured.
+        margin: (observed - limit) / |limit|, positive is better; None if it cannot be computed, or ``observed`` is a
+            bound that does not decide.
+        subject: labels of what was judged, if a test has several subjects.
     """
 
     judgement: Judgement
@@ -110,19 +129,10 @@ class Verdict:
 def worst(verdicts: Sequence[Verdict]) -> Judgement:
     """FAIL, then INCONCLUSIVE, then PASS. Without verdicts it is INCONCLUSIVE, never a pass."""
     judgements = {verdict.judgement for verdict in verdicts}
-    if Judgement.FAIL in judgements:
-        return Judgement.FAIL
-    return Judgement.PASS if judgements == {Judgement.PASS} else Judgement.INCONCLUSIVE
+    return next((each for each in _WORST_FIRST if each in judgements), Judgement.INCONCLUSIVE)
 
 
 # Baseline: an earlier run that this one is judged against, as in ``forwarding_rate: ">= 97 % of baseline"``.
-
-FREE_LABELS = frozenset({"driver", "firmware"})
-"""Labels in which a subject may differ from its baseline: a version is what a baseline is there to judge."""
-
-NOT_GIVEN = "no baseline was given: --nfv-baseline DIR names the results of an earlier run"
-
-Subject = frozenset[tuple[str, str]]
 
 
 def subject_of(labels: Mapping[str, str]) -> Subject:
@@ -137,8 +147,7 @@ class Baseline:
     Attributes:
         name: what the user gave.
         when: of the run, for a person.
-        observed: by subject.
-        unlike: in what its machine differs from this one; empty for machines alike.
+        unlike: how its machine differs from this one; empty for equal machines.
     """
 
     name: str
@@ -167,16 +176,7 @@ def _nearest(labels: Mapping[str, str], known: Mapping[Subject, object]) -> str:
 
 
 # The text of an SLA failure. Plain columns, at most 120 wide, suit terminals, CI logs and Allure. Sentences fit 80
-# columns, where a narrow terminal would break them in the middle of a word.
-
-WIDTH = 120
-_SENTENCE_WIDTH = 80
-_NO_BREAK = "\N{NO-BREAK SPACE}"
-_HEADINGS = ("verdict", "requirement", "observed", "limit", "margin", "evidence")
-_WIDEST = (12, 44, 22, 22, 21, 30)
-_LEAST_REQUIREMENT, _LEAST_EVIDENCE = 20, 12
-_ORDER = (Judgement.FAIL, Judgement.INCONCLUSIVE, Judgement.PASS)
-_SHOWN_IDS = 2
+# columns: a narrow terminal would break longer ones in the middle of a word.
 
 
 def failure_table(
@@ -191,12 +191,12 @@ def failure_table(
 
     Args:
         verdicts: what was judged.
-        ledger: where frames were lost, as ready text; None when nothing was lost or it is not known.
+        ledger: where frames were lost, as text; None if nothing was lost or it is not known.
         subject: what was measured, for the first line.
-        fallback: which flows were not in hardware where they should have been, as ready text.
-        profile: where the CPUs' time went, as ready text; None where nobody looked.
+        fallback: flows that should have been in hardware and were not, as text.
+        profile: where the CPUs' time went, as text; None if nobody looked.
     """
-    ordered = sorted(verdicts, key=lambda verdict: _ORDER.index(verdict.judgement))
+    ordered = sorted(verdicts, key=lambda verdict: _WORST_FIRST.index(verdict.judgement))
     rows = [_HEADINGS, *(_row(verdict) for verdict in ordered)]
     widths = [min(max(len(row[i]) for row in rows), _WIDEST[i]) for i in range(len(_HEADINGS))]
     room = WIDTH - 2 * (len(widths) - 1)
@@ -221,54 +221,38 @@ def failure_table(
 
 
 def _headline(verdicts: Sequence[Verdict], subject: str) -> str:
-    counts = [(judgement, sum(v.judgement is judgement for v in verdicts)) for judgement in _ORDER]
+    counts = [(judgement, sum(v.judgement is judgement for v in verdicts)) for judgement in _WORST_FIRST]
     shown = ", ".join(f"{count} {judgement}" for judgement, count in counts if count)
     return textwrap.shorten(f"SLA of {subject}: {shown}" if subject else f"SLA: {shown}", WIDTH, placeholder=" ...")
 
 
 def _row(verdict: Verdict) -> tuple[str, ...]:
-    unit = verdict.unit
+    more = len(verdict.evidence) - _SHOWN_IDS
+    ids = ", ".join(verdict.evidence[-_SHOWN_IDS:]) + (f" +{more}" if more > 0 else "")
     return (
         str(verdict.judgement),
         verdict.requirement,
-        format_against(verdict.observed, verdict.limit, unit),
-        format_against(verdict.limit, verdict.observed, unit),
+        format_against(verdict.observed, verdict.limit, verdict.unit),
+        format_against(verdict.limit, verdict.observed, verdict.unit),
         format_margin(verdict.margin, verdict.times_limit),
-        _ids(verdict.evidence),
+        ids or MISSING,
     )
-
-
-def _ids(evidence: Sequence[str]) -> str:
-    if not evidence:
-        return MISSING
-    shown = ", ".join(evidence[-_SHOWN_IDS:])
-    return f"{shown} +{len(evidence) - _SHOWN_IDS}" if len(evidence) > _SHOWN_IDS else shown
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(_fit(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    def fit(text: str, width: int) -> str:
+        return text if len(text) <= width else (text[: max(0, width - 3)] + "...")[:width]
 
-
-def _fit(text: str, width: int) -> str:
-    return text if len(text) <= width else (text[: max(0, width - 3)] + "...")[:width]
+    return "  ".join(fit(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _notes(verdict: Verdict) -> list[str]:
-    """What the columns cannot hold. A pass needs no explanation but its confidence."""
-    notes = [] if verdict.judgement is Judgement.PASS else [f"reason: {verdict.reason}"]
+    """What the columns cannot hold, in indented lines. A pass needs no explanation but its confidence."""
+    passed = verdict.judgement is Judgement.PASS
+    notes = [] if passed else [f"reason: {verdict.reason}"]
     notes += [f"rests on: {verdict.confidence}"] if verdict.confidence else []
-    notes += [] if verdict.judgement is Judgement.PASS else [f"rule: {verdict.rule}"]
-    return [line for note in notes for line in _wrapped(note)]
-
-
-def _wrapped(note: str) -> list[str]:
-    """Indented lines; none begins with a per cent sign."""
-    joined = note.replace(" %", f"{_NO_BREAK}%")
-    lines = textwrap.wrap(
-        joined,
-        _SENTENCE_WIDTH,
-        initial_indent="    ",
-        subsequent_indent="      ",
-        break_on_hyphens=False,  # of paths and names
-    )
-    return [line.replace(_NO_BREAK, " ") for line in lines]
+    notes += [] if passed else [f"rule: {verdict.rule}"]
+    # No line begins with a per cent sign, and hyphens of paths and names stay together.
+    look: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "      ", "break_on_hyphens": False}
+    joined = [note.replace(" %", f"{_NO_BREAK}%") for note in notes]
+    return [line.replace(_NO_BREAK, " ") for note in joined for line in textwrap.wrap(note, _SENTENCE_WIDTH, **look)]
