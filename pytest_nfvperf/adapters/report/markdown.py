@@ -67,7 +67,7 @@ def _facts(run: RunEvidence) -> list[str]:
 def _row(run: RunEvidence, test: TestConclusion) -> str:
     evidence = run.tests.get(test.node_id)
     figures = figures_text(list(evidence.outcomes.values())) if evidence is not None else ""
-    reason = test.told or test.reason
+    reason = test.full_reason or test.reason
     became = f"**{escaped(test.badge)}**" + (f": {escaped(reason)}" if reason else "")
     return f"| {_MARKS.get(test.fate, '▫️')} | {escaped(test_name(test.node_id))} | {escaped(figures)} | {became} |"
 

@@ -1,6 +1,6 @@
-"""What became of each test and of the run, decided in one place; every report repeats it.
+"""The result of each test and of the run, decided in one place; every report repeats it.
 
-Exit statuses are pytest's where they mean the same; docs/reference/exit-status.md is made of them.
+Exit statuses are pytest's if they mean the same; docs/reference/exit-status.md is made of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_REASON = 300
 
 
 class Fate(StrEnum):
-    """What became of a test: its word; the badge, one test in a sentence and several, where these are others."""
+    """What became of a test. ``badge``: for tables. ``one``, ``several``: how a sentence names such tests."""
 
     badge: str
     one: str
@@ -47,9 +47,9 @@ class Fate(StrEnum):
 
 NO_SLA = "no SLA"
 WHEN_THE_RUN_ENDED = "it had begun when the run ended"
-"""Why a test is unfinished in a run that was not killed."""
+"""Why a test is unfinished if the run was not killed."""
 GRAVITY = (Fate.INTERNAL, Fate.USAGE, Fate.BROKEN, Fate.FAILED, Fate.INCONCLUSIVE)
-"""What did not pass, the gravest first: a fault of our own, of the question or of the testbed is before any answer."""
+"""What did not pass, the gravest first: our own faults, the user's and the testbed's come before any answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,11 @@ class TestFacts:
     """What is known of a test.
 
     Attributes:
-        node_id: pytest's.
-        began: False for one that was selected and never run.
+        began: False if it was selected and never run.
         status: pytest's word: passed, failed, error or skipped; None while it has not ended.
-        cause, reason: of what ended it; the reason's first line counts.
-        verdicts: on its SLA.
+        cause, reason: of its end; the reason's first line counts.
         errors: messages of testbed errors.
-        invalid: why its last trial was invalid; "" where that was valid, or there was none.
+        invalid: why its last trial was invalid; "" if it was valid, or there was none.
         measured: it has outcomes.
     """
 
@@ -86,9 +84,9 @@ class TestConclusion:
 
     Attributes:
         reason: one line; "" for a plain pass.
-        told: the same in full, for where it stands alone: of a FAIL metric, figure and limit; "" for the reason.
-        judged: it has verdicts. measured: it has outcomes.
+        judged, measured: it has verdicts, outcomes.
         tolerated: INCONCLUSIVE, and ``--nfv-inconclusive warn`` let it pass.
+        full_reason: for a place of its own: metric, figure and limit of a FAIL; "" if the reason says as much.
     """
 
     __test__ = False
@@ -99,7 +97,7 @@ class TestConclusion:
     judged: bool = False
     measured: bool = False
     tolerated: bool = False
-    told: str = ""
+    full_reason: str = ""
 
     @property
     def badge(self) -> str:
@@ -114,10 +112,10 @@ class TestConclusion:
 
 
 def conclude_test(facts: TestFacts) -> TestConclusion:
-    """What became of one test.
+    """Decide the result of a test.
 
-    A testbed that broke comes before all else, because it says nothing about the DUT; a recorded FAIL counts, even
-    where the test caught it.
+    A broken testbed comes first, because it says nothing about the DUT. A recorded FAIL counts, even if the test
+    caught it.
     """
     fate = _fate(facts)
     return TestConclusion(
@@ -127,7 +125,7 @@ def conclude_test(facts: TestFacts) -> TestConclusion:
         judged=bool(facts.verdicts),
         measured=facts.measured,
         tolerated=fate is Fate.INCONCLUSIVE and facts.status in {"passed", "skipped"},
-        told=one_line(_in_full(facts.verdicts)) if fate is Fate.FAILED else "",
+        full_reason=one_line(_in_full(facts.verdicts)) if fate is Fate.FAILED else "",
     )
 
 
@@ -165,21 +163,20 @@ def _judged(facts: TestFacts) -> Fate:
 
 
 def _reason(facts: TestFacts, fate: Fate) -> str:
-    told = facts.reason
     match fate:
         case Fate.NOT_RUN:
-            return told or "selected, and never begun"
+            return facts.reason or "selected, and never begun"
         case Fate.UNFINISHED:
-            return told or "begun, and not ended"
+            return facts.reason or "begun, and not ended"
         case Fate.BROKEN:
-            return next(iter(facts.errors), told)
+            return next(iter(facts.errors), facts.reason)
         case Fate.FAILED | Fate.INCONCLUSIVE:
             judgement = Judgement.FAIL if fate is Fate.FAILED else Judgement.INCONCLUSIVE
             such = [verdict for verdict in facts.verdicts if verdict.judgement is judgement]
             if such:
                 return f"{such[0].requirement}: {such[0].reason}{_and_more(such)}"
-            return told or (facts.invalid if fate is Fate.INCONCLUSIVE else "")
-    return told
+            return facts.reason or (facts.invalid if fate is Fate.INCONCLUSIVE else "")
+    return facts.reason
 
 
 def _and_more(verdicts: Sequence[Verdict]) -> str:
@@ -221,9 +218,9 @@ class RunFate(StrEnum):
 
     Attributes:
         exit_status: of the command.
-        head: begins the headline; those of PASSED and ACCEPTED are made of the tests.
+        head: begins the headline; PASSED and ACCEPTED have headlines made of the tests.
         advice: what to do next.
-        advice_on_sides: the same for a run that compares, where it is another.
+        advice_on_sides: the same for a run that compares, if it differs.
     """
 
     exit_status: int
@@ -290,10 +287,10 @@ class RunFate(StrEnum):
 EXIT_STATUS = {fate: fate.exit_status for fate in RunFate}
 
 _RUNS = {fate: RunFate(fate.value) for fate in GRAVITY}
-"""What a test that did not pass makes of the run."""
+"""The result of the run if this is the gravest of its tests."""
 
 _PYTESTS = {2: RunFate.INTERRUPTED, 3: RunFate.INTERNAL, 4: RunFate.USAGE, 11: RunFate.BROKEN}
-"""What pytest's own status says of a run, whatever its tests say. 11 is ours: no worker was left to run the rest."""
+"""The result of the run by pytest's own status, whatever its tests say. 11 is ours: all workers were lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,12 +299,12 @@ class RunFacts:
 
     Attributes:
         tests: every selected test.
-        exit_status: pytest's own; None for a run that has not ended, or did not end by itself.
-        reason: what ended it before its time, "" for nothing.
+        exit_status: pytest's own; None if the run has not ended, or was killed.
+        reason: what ended it early, else "".
         smoke: of profile smoke, which accepts nothing.
-        compared: of a run that compares: how often each word was said of a side; None of one that does not.
+        compared: how often each word was said of a side; None if the run does not compare.
         running: somebody still writes its evidence.
-        rig: how quiet the rig was, a word of ``Grade``; "" where nobody looked.
+        rig: how quiet the rig was, a word of ``Grade``; "" if nobody looked.
     """
 
     tests: tuple[TestFacts, ...]
@@ -324,11 +321,11 @@ class RunConclusion:
     """What became of a run.
 
     Attributes:
-        headline: the sentence at the top of a report: what it was, and the tests by what became of them.
-        reason: why, in a line: what ended the run, or the gravest test's reason.
+        headline: the sentence at the top of a report: the result, and the tests by their results.
+        reason: one line: what ended the run, or the gravest test's reason.
         advice: what to do next.
-        tests: all selected, the gravest first.
-        rig: as of ``RunFacts``: said beside the headline.
+        tests: all selected ones, the gravest first.
+        rig: as in ``RunFacts``.
     """
 
     fate: RunFate
@@ -354,18 +351,16 @@ class RunConclusion:
 
     @property
     def last_line(self) -> str:
-        rig = f" Rig: {self.rig}." if self.rig else ""
-        why = f" {self.reason}." if self.reason else ""
-        todo = f" {self.advice}." if self.advice else ""
-        return f"{self.headline}.{rig}{why}{todo} (exit status {self.exit_status})"
+        rig = f"Rig: {self.rig}" if self.rig else ""
+        sentences = " ".join(f"{text}." for text in (self.headline, rig, self.reason, self.advice) if text)
+        return f"{sentences} (exit status {self.exit_status})"
 
 
 def conclude_run(facts: RunFacts) -> RunConclusion:
-    """What became of the run.
+    """Decide the result of the run.
 
-    A run that is not over has no other conclusion yet. In order of gravity: killed, internal error, interrupted, usage,
-    testbed broken, failed, inconclusive. Accepted is only what passed in every selected test, and in which something
-    was judged.
+    In order of gravity: running, killed, internal error, interrupted, usage, testbed broken, failed, inconclusive. A
+    run is accepted only if every selected test passed and something was judged.
     """
     order = list(Fate)
     tests = tuple(sorted(map(conclude_test, facts.tests), key=lambda test: order.index(test.fate)))
@@ -374,30 +369,23 @@ def conclude_run(facts: RunFacts) -> RunConclusion:
         return _comparison(facts, fate, tests)
     exit_status = fate.exit_status
     if fate is RunFate.FAILED and facts.exit_status is not None and facts.exit_status > 5:
-        exit_status = facts.exit_status  # another plugin's own
+        exit_status = facts.exit_status  # another plugin's
     met = sum(verdict.judgement is Judgement.PASS for test in facts.tests for verdict in test.verdicts)
-    return RunConclusion(
-        fate,
-        exit_status,
-        _headline(fate, tests, met),
-        _run_reason(facts, fate, tests),
-        _advice(facts, fate, tests),
-        tests,
-        facts.rig,
-    )
+    headline, reason = _headline(fate, tests, met), _run_reason(facts, fate, tests)
+    return RunConclusion(fate, exit_status, headline, reason, _advice(facts, fate, tests), tests, facts.rig)
 
 
 def _comparison(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> RunConclusion:
     """For a run that compares. If it compared nothing, it says nothing about any side."""
     if fate in {RunFate.ACCEPTED, RunFate.PASSED}:
         fate = RunFate.PASSED if facts.compared else RunFate.INCONCLUSIVE
-    said = ", ".join(f"{count} {word}" for word, count in (facts.compared or {}).items())
-    headline = f"Compared: {said or 'nothing'}"
+    counts = ", ".join(f"{count} {word}" for word, count in (facts.compared or {}).items())
+    headline = f"Compared: {counts or 'nothing'}"
     if fate is not RunFate.PASSED:
         headline = f"{fate.head}. {headline}"
     others = ", ".join(counted(test for test in tests if test.fate in {Fate.SKIPPED, Fate.NOT_RUN, Fate.UNFINISHED}))
     headline += f"; of {_tests(len(tests))} {others}" if others else ""
-    why = _run_reason(facts, fate, [replace(test, told="") for test in tests])  # each verdict names its side
+    why = _run_reason(facts, fate, [replace(test, full_reason="") for test in tests])  # each verdict names its side
     return RunConclusion(fate, fate.exit_status, headline, why, fate.advice_on_sides, tuple(tests), facts.rig)
 
 
@@ -457,7 +445,7 @@ def _run_reason(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion])
         return _without_stop(own)
     decided = next((test for test in tests if _RUNS.get(test.fate) is fate and test.wrong), None)
     if decided is not None:
-        return _without_stop(f"{decided.node_id}: {decided.told or decided.reason}")
+        return _without_stop(f"{decided.node_id}: {decided.full_reason or decided.reason}")
     if fate is RunFate.FAILED:
         return f"pytest ended with status {facts.exit_status}, and no test says why: see above"
     return _without_stop(own)
@@ -469,13 +457,10 @@ def _without_stop(text: str) -> str:
 
 
 def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
+    if fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED:
+        return "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
     if fate is not RunFate.PASSED:
-        untrusted = fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED
-        return (
-            "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
-            if untrusted
-            else fate.advice
-        )
+        return fate.advice
     if any(test.tolerated for test in tests):
         return "This is no acceptance: --nfv-inconclusive warn accepted what could not be judged"
     if any(test.fate is Fate.SKIPPED for test in tests):
