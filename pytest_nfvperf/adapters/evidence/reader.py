@@ -49,23 +49,22 @@ from pytest_nfvperf.model.sla.verdict import Verdict
 PATTERN = "evidence*.jsonl"
 """Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""
 
-CONTROLLER = "controller"
-"""Ends the name of what the process writes that only distributes tests to xdist's workers: how the run ended."""
-
-STOPPED = "stopped"
-"""Of what a process writes that was stopped after its evidence had ended, while it wrote the report."""
-
-REFUSED = "refused"
-"""Of what a process writes that was to go on with a run, and ended by a mistake of the user's before its first test."""
+CONTROLLER, STOPPED, REFUSED = "controller", "stopped", "refused"
+"""Ends of names of files that say how a whole run ended. They are written by the process that distributes tests to
+xdist's workers; by one that was stopped while it wrote the report; and by one that was to continue a run, and ended by
+a user's mistake before its first test."""
 
 
 @dataclass(slots=True)
 class TestEvidence:
-    """All that one test left, in order; ids with what they name. ``end`` is None if it did not end.
+    """All records of one test, by id, in order.
 
-    ``file``: evidence file, hence the process that ran it. ``began_ns``: wall clock.
-    ``lost_in``: files of workers that died with it before it was repeated.
-    ``earlier``: earlier attempts, if another plugin repeated the test within its process.
+    Attributes:
+        end: None if it did not end.
+        file: evidence file, hence the process that ran it.
+        began_ns: wall clock.
+        lost_in: files of workers that died with it before it was repeated.
+        earlier: earlier attempts, if another plugin repeated the test within its process.
     """
 
     __test__ = False
@@ -105,13 +104,13 @@ class RunEvidence:
     """One run, merged from all its files.
 
     Attributes:
-        runs: the run record of each file, by file name; several with xdist.
+        runs: the run record of each file; several with xdist.
         tests: by pytest node id, in order of their first record; "" holds what belongs to no test.
-        ends: the closing record of each file; a file that lacks one was killed.
+        ends: the closing record of each file; a killed process left none.
         spans_ns: wall clock of the first and last record of each file. Somebody may have set the clock in between.
         problems: what is wrong with the files, for a person.
         being_written: names of the files that a process has open to write more.
-        machine: what it did to every trial that was read, those that are left out, too.
+        machine: condition of the rig over all trials that were read, also those that are not kept.
     """
 
     path: Path
@@ -191,8 +190,8 @@ def read_run(
     Args:
         path: of the directory or file.
         only: names of the files to read; None for all.
-        steps: False keeps only the last search step of each test. The conclusion needs no others, and they take
-            most of the memory of a run.
+        steps: False keeps only the last search step of each test. The others take most of a run's memory, and the
+            conclusion does not need them.
         known_ends: how the processes of these files ended, if they could not write it.
 
     Raises:
@@ -224,11 +223,11 @@ def read_run(
 
 def _repeated(test: TestEvidence) -> str:
     """Tell a reader who sees that a test passed that it failed before."""
-    said = []
+    attempts = []
     for number, end in enumerate((one.end for one in test.earlier), 1):
         how = "did not end" if end is None else ", ".join(filter(None, (end.status, end.reason)))
-        said.append(f"attempt {number} {how}")
-    return f"another plugin repeated {test.node_id}, and attempt {len(said) + 1} decides: {'; '.join(said)}"
+        attempts.append(f"attempt {number} {how}")
+    return f"another plugin repeated {test.node_id}, and attempt {len(attempts) + 1} decides: {'; '.join(attempts)}"
 
 
 def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> TestEvidence:
@@ -236,7 +235,7 @@ def _of_resumed(tried: Sequence[TestEvidence], runs: Mapping[str, RunData]) -> T
     after = {file for test in tried if test.node_id and test.file in runs for file in runs[test.file].resumes}
     settled = _settled([test for test in tried if test.file not in after])
     base = next((test for test in tried if test.file == settled.data.measured_in), None)
-    if base is not None:  # judged anew, by another SLA: figures of the earlier process, verdicts of the later one
+    if base is not None:  # judged again by another SLA: figures of the earlier process, verdicts of the later one
         return replace(base, data=settled.data, verdicts=settled.verdicts, end=settled.end)
     settled.lost_in += tuple(test.file for test in tried if test.file in after)
     return settled
@@ -285,7 +284,10 @@ def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, by
     """Numbered lines. The last one counts only if it is complete; an editor may have removed the final line feed."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n") and not _is_whole(line):
+            if line.endswith(b"\n") or _is_object(line):
+                if line.strip():
+                    yield number, line
+            else:
                 if file.name in evidence.being_written:
                     why = "the run goes on and is writing it"
                 elif file.name in evidence.ends:
@@ -297,11 +299,9 @@ def _complete_lines(file: Path, evidence: RunEvidence) -> Iterator[tuple[int, by
                 evidence.problems.append(
                     f"{file.name}: line {number} is cut off after {len(line)} bytes and left out: {why}"
                 )
-            elif line.strip():
-                yield number, line
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_object(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except ValueError:
@@ -354,7 +354,7 @@ def _take(evidence: RunEvidence, file: str, line: Line, parts: dict[Hashable, An
             evidence.trials[data.trial] = evidence.test(line.test).trials[data.trial] = trial
         case TestData():
             test = evidence.test(line.test)
-            if data.attempt > 1:  # what the attempts before left stays readable, and decides nothing any more
+            if data.attempt > 1:  # earlier attempts stay readable, and decide nothing
                 earlier = (*test.earlier, replace(test, earlier=()))
                 test = evidence.tests[line.test] = TestEvidence(line.test, earlier=earlier)
             test.data, test.began_ns = data, line.time_ns
@@ -388,25 +388,24 @@ def _forget_steps(evidence: RunEvidence, test: TestEvidence | None) -> None:
 
 
 def conclude(run: RunEvidence) -> RunConclusion:
-    """The conclusion of a run that was read.
+    """Conclude a run that was read. All selected tests count, also those that never began.
 
-    All selected tests count, also those that never began. Evidence from before selected tests were listed lacks these.
+    Old evidence does not list the selected tests, and lacks those that never began.
     """
-    ended = _ended(run)
+    ended, data, rig = _ended(run), run.run, run.machine.did
     tests = [test_facts(test, run) for test in run.tests.values() if test.node_id]
-    selected = {node_id: None for data in run.runs.values() for node_id in data.selected or ()}
+    selected = dict.fromkeys(node_id for one in run.runs.values() for node_id in one.selected or ())
     running = ended is None and bool(run.being_written)
     why = "its turn has not come yet" if running else ""
     never = [TestFacts(node_id, began=False, reason=why) for node_id in selected if node_id not in run.tests]
-    did = run.machine.did
     facts = RunFacts(
         (*tests, *never),
         None if ended is None else ended.exit_status,
         ended.reason if ended else "",
-        smoke=run.run is not None and run.run.profile == SMOKE.name,
+        smoke=data is not None and data.profile == SMOKE.name,
         running=running,
-        compared=counted(run.comparisons.values()) if run.run is not None and run.run.compare is not None else None,
-        rig="" if did is None else str(did.grade),
+        compared=counted(run.comparisons.values()) if data is not None and data.compare is not None else None,
+        rig="" if rig is None else str(rig.grade),
     )
     return conclude_run(facts)
 

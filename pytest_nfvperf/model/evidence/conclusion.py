@@ -457,10 +457,9 @@ def _without_stop(text: str) -> str:
 
 
 def _advice(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion]) -> str:
-    if fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED:
-        return "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
     if fate is not RunFate.PASSED:
-        return fate.advice
+        again = "Measure again on a quieter machine before you rely on it (docs/explanation/noise.md)"
+        return again if fate is RunFate.ACCEPTED and facts.rig == Grade.UNTRUSTED else fate.advice
     if any(test.tolerated for test in tests):
         return "This is no acceptance: --nfv-inconclusive warn accepted what could not be judged"
     if any(test.fate is Fate.SKIPPED for test in tests):
