@@ -17,13 +17,21 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 
+BY_RULE = ("drop_action_", "datapath_drop_meter", "ovs_tx_mtu_", "ovs_tx_qos_", "ovs_rx_qos_")
+"""Counters that begin so count drops by flows, meters, policers and MTUs, which do not depend on the machine's load."""
+OF_OTHERS = "of others, which are not of this trial (or counted twice)"
+
+_SHARED = "counted for the whole datapath, shared out by what each hop lacks"
+_LONGEST_HOP = 36
+_OF_MACHINE = "softnet"
+"""Counters that all nodes of one machine have in common."""
+
 
 @dataclass(frozen=True, slots=True)
 class CounterSnapshot:
     """All counters of one source at one moment: ``(("dpdkvhost0.rx_packets", 12), ...)``, sorted by name.
 
-    ``time_ns``: of this machine's monotonic clock (``time.monotonic_ns()``). Rates are made of it, and the wall clock
-    may be set meanwhile.
+    ``time_ns``: by ``time.monotonic_ns()``, since rates are made of it and the wall clock may be set meanwhile.
     """
 
     source: str
@@ -44,17 +52,11 @@ class CounterDelta:
 
 
 class HopKind(StrEnum):
-    """What frames pass: the generator's own ports, a port of the DUT, its datapath, a VNF, the kernel."""
-
     GENERATOR = "generator"
     PORT = "port"
     DATAPATH = "datapath"
     VNF = "vnf"
     KERNEL = "kernel"
-
-
-BY_RULE = ("drop_action_", "datapath_drop_meter", "ovs_tx_mtu_", "ovs_tx_qos_", "ovs_rx_qos_")
-"""How counters of drops begin that flows, meters, policers and MTUs cause: on any machine, however busy it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,9 @@ class Hop:
 
     Attributes:
         name: such as "p1 tx".
-        kind: what it is.
         entered, left: frames.
         losses: by reason, each above 0.
-        node: on which it is; "" where there is one DUT, and for what is beside it.
+        node: on which it is; "" if there is one DUT, or if it is outside of the DUT.
     """
 
     name: str
@@ -138,10 +139,10 @@ class FramePath:
 
     @property
     def foreign(self) -> tuple[tuple[int, int], ...]:
-        """Of each hop the frames of others that it counts: those that joined there, and those that ended there.
+        """For each hop the frames of others that it counts: those that joined there, and those that ended there.
 
-        What a hop lacks are theirs as far as they have joined before; then as far as they join behind it, as the frames
-        of a BGP session do, which the host takes at one port and sends by another.
+        Missing frames of a hop are assigned to those that joined before it; then to those that join after it, such as
+        frames of a BGP session, which the host takes at one port and sends by another.
         """
         joined = [max(0, -hop.unexplained) for hop in self.hops]
         lacking = [max(0, hop.unexplained) for hop in self.hops]
@@ -182,15 +183,15 @@ class Ledger:
 
     Attributes:
         offered, received: frames, over all directions.
-        lines: what is explained: frames by hop and reason.
-        unexplained: lost - sum of lines; never clamped: below 0 where counters counted frames of others as lost.
-        deltas: what the counters did that moved.
-        paths: the same hop by hop, one path a direction; none where directions share ports, and then no
-            counter tells them apart.
-        branches: the copies that mirrors make of the frames on the paths, a path each: from the frames that were
-            selected to those that the monitor got. Losses of copies are not losses of the trial.
+        lines: explained losses, by hop and reason.
+        unexplained: lost - sum of lines. Never clamped: below 0 if counters counted frames of others as lost.
+        deltas: changes of the counters that moved.
+        paths: the same hop by hop, one path a direction. None if directions share ports: no counter can tell
+            them apart.
         beside: other ports that sent frames of no path.
         notes: what else is worth knowing, as sentences.
+        branches: one path for each mirror's copies, from the frames that were selected to those that the monitor
+            got. Losses of copies are not losses of the trial.
     """
 
     offered: int
@@ -219,27 +220,26 @@ class Ledger:
 
     @property
     def by_rule(self) -> int:
-        """Frames that the DUT dropped because it was told to, BY_RULE: no disturbance of the machine does that.
+        """Frames that the DUT dropped BY_RULE, which no disturbance of the machine causes.
 
-        Frames of others may be among them: only what they cannot have been counts.
+        Frames of others may be among them. At most ``foreign`` are, so that many do not count.
         """
         dropped = sum(line.frames for line in self.lines if line.reason.startswith(BY_RULE))
         return max(0, dropped - self.foreign)
 
     @property
     def unnamed_in_datapath(self) -> int:
-        """Frames lost without a reason where the datapath's own drop counters could name it.
+        """Frames lost in the datapath for a reason that its own drop counters may still name.
 
-        They settle late (see ``ports.datapath.Settling``) and are waited for only when this is above 0. Frames that
-        the datapath took for itself, such as those of a BGP session, are missing at a hop and lost by nobody.
+        These settle late (see ``ports.datapath.Settling``), so the trial waits for them only if this is above 0.
+        Frames that the datapath took for itself, such as those of a BGP session, are missing at a hop but not lost.
         """
         if not self.paths:
             return max(self.unexplained, 0)
-        missing = 0
-        for path in self.paths:
-            in_datapath = sum(max(hop.unexplained, 0) for hop in path.hops if hop.kind is HopKind.DATAPATH)
-            missing += min(in_datapath, max(path.unexplained, 0))
-        return missing
+        in_datapath = [
+            sum(max(hop.unexplained, 0) for hop in path.hops if hop.kind is HopKind.DATAPATH) for path in self.paths
+        ]
+        return sum(min(here, max(path.unexplained, 0)) for here, path in zip(in_datapath, self.paths, strict=True))
 
 
 def ledger_of(
@@ -276,10 +276,6 @@ def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelt
 # The number is what came out of the hop.
 
 
-_LONGEST_HOP = 36
-OF_OTHERS = "of others, which are not of this trial (or counted twice)"
-
-
 def ledger_text(ledger: Ledger) -> str:
     """The paths of the frames; without paths, the losses by hop and reason."""
     blocks = [_path_text(path) for path in ledger.paths] or [_table_text(ledger)]
@@ -311,26 +307,22 @@ def _hop_rows(hops: Sequence[Hop], foreign: Sequence[tuple[int, int]] = ()) -> l
     name = min(max(len(hop.name) for hop in hops), _LONGEST_HOP)
     rows = []
     for hop, others in zip(hops, foreign or [(0, 0)] * len(hops), strict=True):
-        said = [*hop_losses(hop, others)] or [""]
+        losses = hop_losses(hop, others) or [""]
         mark = "->" if hop.missing > 0 else "  "
-        rows.append(f" {mark} {hop.left:>{wide},}  {hop.name:<{name}}  {said[0]}".rstrip())
-        rows += [" " * (4 + wide + 2 + max(name, len(hop.name)) + 2) + more for more in said[1:]]
+        rows.append(f" {mark} {hop.left:>{wide},}  {hop.name:<{name}}  {losses[0]}".rstrip())
+        rows += [" " * (4 + wide + 2 + max(name, len(hop.name)) + 2) + more for more in losses[1:]]
     return rows
 
 
 def hop_losses(hop: Hop, others: tuple[int, int]) -> list[str]:
     """A line for each reason, for the unexplained rest, and for frames of others (``others`` as FramePath.foreign)."""
     joined, ended = others
-    said = [
+    lines = [
         f"{loss.frames:,} lost: {loss.reason}" + (f" ({loss.detail})" if loss.detail else "") for loss in hop.losses
     ]
-    if hop.unexplained > ended:
-        said.append(f"{hop.unexplained - ended:,} lost, unexplained")
-    if ended:
-        said.append(f"{ended:,} of others end here")
-    if joined:
-        said.append(f"{joined:,} {OF_OTHERS}")
-    return said
+    lines += [f"{hop.unexplained - ended:,} lost, unexplained"] if hop.unexplained > ended else []
+    lines += [f"{ended:,} of others end here"] if ended else []
+    return lines + ([f"{joined:,} {OF_OTHERS}"] if joined else [])
 
 
 def _table_text(ledger: Ledger) -> str:
@@ -346,9 +338,6 @@ def _table_text(ledger: Ledger) -> str:
 # Counters of several nodes. A source is named after its node, "node1.ovs", so snapshots of two nodes are never paired.
 # A port's counters keep their names, because a topology has each port once. Counters of a whole node begin with its
 # name, "node1.pmd.packets_received".
-
-_OF_MACHINE = "softnet"
-"""Counters that all nodes of one machine have in common."""
 
 
 def on_node(snapshot: CounterSnapshot, node: str, ports: Collection[str]) -> CounterSnapshot:
@@ -409,10 +398,7 @@ def as_one(snapshots: Sequence[CounterSnapshot], kinds: Collection[str]) -> Coun
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A hop as its counters show it. ``left``: frames that came out of it, None where nobody counts them.
-
-    ``node``: on which it is, where there are several.
-    """
+    """A hop as its counters show it. ``left``: frames that came out of it; None if nobody counts them."""
 
     name: str
     kind: HopKind
@@ -422,10 +408,10 @@ class Stage:
 
 
 def frame_path(direction: str, offered: int, stages: Sequence[Stage]) -> FramePath:
-    """Chain the stages; those that nobody counted behind become one hop with the next.
+    """Chain the stages. A stage whose output nobody counts becomes one hop with the next.
 
     Raises:
-        ValueError: no stages, or nobody counted behind the last.
+        ValueError: no stages, or nobody counts what leaves the last.
     """
     hops: list[Hop] = []
     open_stages: list[Stage] = []
@@ -453,19 +439,19 @@ def _one_hop(stages: Sequence[Stage], entered: int, left: int) -> Hop:
 def attribute(
     paths: Sequence[FramePath], pool: Mapping[str, int], details: Mapping[str, str] | None = None, node: str = ""
 ) -> tuple[tuple[FramePath, ...], dict[str, int]]:
-    """Give reasons that the datapath counts as a whole to the hops where frames are missing without one.
+    """Attribute losses that the datapath counts as a whole to the hops with unexplained losses.
 
-    Of several hops each gets its share by what it lacks, and the loss says so. A hop never gets more than it
-    lacks: the rest was not of this trial (learning frames, neighbour discovery).
+    Several hops share them by what each lacks, and the loss says so. A hop never gets more than it lacks: the rest
+    was not of this trial (learning frames, neighbour discovery).
 
     Args:
         paths: of all directions.
         pool: frames by reason, the surest first.
         details: what to say of a reason.
-        node: whose datapath counted, where there are several.
+        node: whose datapath counted, if there are several.
 
     Returns:
-        The paths with the reasons, and what of the pool no hop lacked.
+        The paths with the reasons, and what remains of the pool.
     """
     hops = [hop for path in paths for hop in path.hops]
     lacking = [max(hop.unexplained, 0) if hop.kind is HopKind.DATAPATH and hop.node == node else 0 for hop in hops]
@@ -481,18 +467,12 @@ def attribute(
                 lacking[at] -= share
         if frames > sum(shares):
             left[reason] = frames - sum(shares)
-    return _with_losses(paths, losses), left
-
-
-_SHARED = "counted for the whole datapath, shared out by what each hop lacks"
-
-
-def _with_losses(paths: Sequence[FramePath], losses: Sequence[Sequence[Loss]]) -> tuple[FramePath, ...]:
     added = iter(losses)
-    return tuple(
+    explained = (
         FramePath(path.direction, tuple(replace(hop, losses=(*hop.losses, *next(added))) for hop in path.hops))
         for path in paths
     )
+    return tuple(explained), left
 
 
 def spread(frames: int, lacking: Sequence[int]) -> list[int]:
