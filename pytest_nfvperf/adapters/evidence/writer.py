@@ -144,10 +144,10 @@ class SamplesFile:
 
     Space for all rows is reserved before the soak. So others cannot fill the disk meanwhile, and a full disk is
     noticed in the first second, not in the twelfth hour. If the disk still refuses a row, the soak goes on, and
-    ``failed`` reports the missing rows. ``close`` releases unused space.
+    ``failed`` counts the missing rows. ``close`` releases unused space.
 
     Args:
-        path: made new; its directory must exist.
+        path: new; its directory must exist.
         columns: of every row, without ``t``.
         rows: how many will come.
         about: plain JSON for the header.

@@ -29,10 +29,10 @@ class Axis:
 
     Attributes:
         title: with the unit.
-        places: names that stand at 0, 1, 2 ... of an axis without numbers.
-        ticks: (where, text) instead of those that the renderer finds.
+        places: names at 0, 1, 2 ... of an axis without numbers.
+        ticks: (where, text) instead of the renderer's own.
         reach: what a picture shows of it; in the browser a reader zooms.
-        unit: its numbers are shown as values of this unit.
+        unit: numbers are shown as values of this unit.
     """
 
     title: str = ""
@@ -49,18 +49,18 @@ class ChartSeries:
     """Points, with or without a line through them.
 
     Attributes:
-        name: its entry in the legend, which several series may share. Without points it is such an entry alone.
-        x, y: the points; ``x`` counts from 0 on an axis with places.
-        symbol: of each point, in plotly's words; "" for none. Size in points.
-        line: that joins them; "" for none. Width in points.
+        name: in the legend; several series may share it. A series without points is a legend entry only.
+        x, y: the points; on an axis with places ``x`` counts from 0.
+        symbol: of each point, in plotly's words; "" for none.
+        size, width: of symbol and line, in points.
+        line: joins the points; "" for none.
         steps: the line goes to the right first, then up.
-        below, above: how far the interval of each point reaches; empty for none.
-        across: those intervals lie along the x axis.
+        below, above: reach of each point's interval; empty for none. ``across``: intervals lie along the x axis.
         labels: beside the points.
-        hover: what the browser says of each point, without the series' name.
-        links: ids on the page that a click on a point leads to.
-        levels: of the chart's scale, which colours the points of a picture.
-        shift: by which a picture moves all to the right, where series would lie on each other.
+        hover: the browser's text for each point, without the series' name.
+        links: ids on the page to which a click on a point leads.
+        levels: on the chart's scale; they colour the points of a picture.
+        shift: moves a picture's points to the right, if series would lie on each other.
     """
 
     name: str
@@ -84,7 +84,7 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True)
 class ChartRule:
-    """A line right across a panel where ``axis`` has the value ``at``. ``label`` stands at its upper end."""
+    """A line across a panel where ``axis`` has the value ``at``. ``label``: at its upper end."""
 
     at: float
     axis: Literal["x", "y"]
@@ -97,7 +97,7 @@ class ChartRule:
 
 @dataclass(frozen=True, slots=True)
 class ChartBand:
-    """What lies between two values of ``axis``, right across a panel."""
+    """The area between two values of ``axis``, across a panel."""
 
     start: float
     end: float
@@ -109,7 +109,7 @@ class ChartBand:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. ``closeup``: (title, low, high) of a part of the y axis that a picture shows once more."""
+    """One pair of axes. ``closeup``: (title, low, high) of a part of the y axis that a picture shows again."""
 
     title: str
     x: Axis
@@ -122,7 +122,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Shares from 1e-6 to 1 as colours, which run through ``colours`` evenly for each power of ten."""
+    """Shares from 1e-6 to 1 as colours: an equal part of ``colours`` for each power of ten."""
 
     title: str
     colours: Sequence[str]
@@ -130,14 +130,13 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Panels, with one legend for all of them.
+    """Panels side by side with one legend.
 
     Attributes:
-        panels: side by side, where there is room.
-        height: of a row of panels in a picture, in inches; its width is always the same.
-        legend_inside: each panel has a legend of its own; a picture then shows the first six series of each.
+        height: of a row of panels in a picture, in inches; the width is always the same.
+        legend_inside: each panel has its own legend; a picture then shows its first six series only.
         note: at the foot of a picture.
-        left: inches that names at the left take.
+        left: inches for names at the left.
     """
 
     panels: Sequence[Panel]

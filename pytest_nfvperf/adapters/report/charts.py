@@ -175,8 +175,7 @@ def _closeup(goals: Sequence[GoalOutcome], loads: Sequence[float]) -> tuple[str,
 def latency_chart(curves: Sequence[tuple[str, Histogram]]) -> Chart:
     """Latency in us against percentile, each further nine as wide as the last (HdrHistogram's plot).
 
-    Args:
-        curves: (name of the load, latency from the scheduled send time), light load first; none is empty.
+    ``curves``: (name of the load, latency from the scheduled send time), light load first; none is empty.
     """
     shown = [(name, coarse_histogram(histogram)) for name, histogram in curves]
     most = max(*(histogram.total for _, histogram in shown), 10)  # a single sample is all percentiles
@@ -285,7 +284,7 @@ def _left_out(soak: Soak, curves: Sequence[SoakCurve]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SweepSeries:
-    """Outcomes that differ in one label only; ``name`` says what they have in common, such as "pvp"."""
+    """Outcomes that differ in one label only. ``name``: what they have in common, such as "pvp"."""
 
     name: str
     outcomes: tuple[Outcome, ...]
@@ -293,7 +292,7 @@ class SweepSeries:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What one chart shows. ``axis`` is the label on the x axis; ``labels`` what all series have in common."""
+    """What one chart shows. ``axis``: the label on the x axis. ``labels``: what all series have in common."""
 
     axis: str
     series: tuple[SweepSeries, ...]
@@ -335,7 +334,7 @@ def sweep_chart(
 ) -> Chart:
     """NDR and PDR in frames/s and bit/s per direction. Solid: no loss; dashed: with the loss that PDR allows.
 
-    ``axis`` is the label on the x axis; published series go with "frame_size" only.
+    ``axis``: the label on the x axis. Published series need "frame_size".
     """
     values = {outcome.label[axis] for one in series for outcome in one.outcomes}
     values |= {str(size) for other in published for size, _ in other.points}

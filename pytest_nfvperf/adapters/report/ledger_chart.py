@@ -104,12 +104,7 @@ class _Row:
 
 
 def ledger_chart(ledger: Ledger, seconds: float) -> Figure | None:
-    """The picture; None for a ledger without paths.
-
-    Args:
-        ledger: of a trial.
-        seconds: for which frames were due in it: counts by this are the rates.
-    """
+    """None for a ledger without paths. ``seconds``: time for which frames were due, which makes rates of counts."""
     if not ledger.paths:
         return None
     rows = [_row(_title(path), path.hops, seconds, path.foreign) for path in ledger.paths]

@@ -24,7 +24,7 @@ _TITLES = {_FORWARDING: "forwarding rate"}
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A figure of somebody else's for the same traffic. ``share``: what was measured, of it, as text."""
+    """Somebody else's figure for the same traffic. ``share``: the measured figure as a share of it, as text."""
 
     value: str
     share: str
@@ -34,9 +34,9 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One outcome. ``figures``: goal, or forwarding rate, per direction, as text; ``badge``: what became of it.
+    """One outcome. ``figures``: (goal or forwarding rate, value per direction), as text.
 
-    ``lines``: shares of line rate, one for each of ``figures``; empty where ports and underlays have none.
+    ``lines``: shares of line rate, one for each of ``figures``; empty if ports and underlays have none.
     """
 
     figures: tuple[tuple[str, str], ...]
@@ -50,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class _Rate:
-    """A figure of a cell. ``fps``: per direction; None where none was found, and ``text`` says why."""
+    """``fps``: per direction; None if none was found, and ``text`` says why."""
 
     metric: str
     fps: float | None
@@ -59,7 +59,7 @@ class _Rate:
 
 @dataclass(slots=True)
 class MatrixRow:
-    """One setting: what it was measured on, and its cells by frame size."""
+    """One setting, and its cells by frame size."""
 
     nic: str
     firmware: str
@@ -75,7 +75,7 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """The whole. ``runs``: name, testbed, DUT, profile and conclusion of each."""
+    """``runs``: name, testbed, DUT, profile and conclusion of each."""
 
     sizes: tuple[str, ...]
     rows: tuple[MatrixRow, ...]

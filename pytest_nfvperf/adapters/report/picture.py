@@ -214,16 +214,10 @@ def dress(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
 def finish(
     figure: Figure, panels: Sequence[Axes], *, left_in: float = 0.68, right_in: float = 0.12, bottom_in: float = 0.5
 ) -> None:
-    """One legend for all panels under them, each label once, and margins that hold everything.
+    """One legend below all panels, each label once, and margins that hold everything.
 
-    Margins are given, not searched for: matplotlib's automatic layouts draw every chart twice more.
-
-    Args:
-        figure: of any size.
-        panels: its panels, side by side.
-        left_in: inches that names at the left take.
-        right_in: inches kept free at the right, for a colour bar.
-        bottom_in: inches that tick labels and the axis title take.
+    Margins are given, since matplotlib's automatic layouts draw every chart twice more. ``left_in``, ``right_in``,
+    ``bottom_in``: inches for names at the left, a colour bar, and tick labels with the axis title.
     """
     handles: dict[str, Artist] = {}
     for panel in panels:

@@ -54,9 +54,9 @@ class PublishedRelation:
         name: what was found, in the words of the file.
         source: where it was published.
         relation: ``tcp_throughput >= 100 % of {interface: veth, datapath: system}``.
-        labels: of the subject; empty where none was measured.
+        labels: of the subject; empty if none was measured.
         seen: what was found here, with its interval.
-        judgement: whether it holds here, too; None where it was not measured.
+        judgement: whether it holds here, too; None if it was not measured.
     """
 
     suite: str

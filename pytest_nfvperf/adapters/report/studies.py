@@ -73,7 +73,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class StudyOutcomes:
-    """Outcomes of one study, the baseline first. ``per``: the label that they differ in; ``labels``: the others."""
+    """Outcomes of a study, the baseline first. ``per``: the label in which they differ; ``labels``: the others."""
 
     per: str
     outcomes: tuple[Outcome, ...]

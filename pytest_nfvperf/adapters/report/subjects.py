@@ -41,12 +41,7 @@ def differing(subjects: Sequence[Mapping[str, str]]) -> frozenset[str]:
 
 
 def distinctions(labels: Mapping[str, str], different: Collection[str]) -> list[str]:
-    """Labels without a column of their own in which it differs from its peers: ``["1,000 flows", "link=patch"]``.
-
-    Args:
-        labels: of one subject.
-        different: names of labels in which it and its peers differ.
-    """
+    """Labels of ``different`` that have no column of their own: ``["1,000 flows", "link=patch"]``."""
     columns = {"suite", "test", "topology", "frame_size"}
     return [
         _part(name, value)

@@ -68,14 +68,10 @@ def set_allure_result(became: TestConclusion) -> None:
 
 
 def write_missing_results(directory: Path, run: RunEvidence, conclusion: RunConclusion) -> None:
-    """Write a result for each test that allure-pytest wrote none for, because no process ran it to its end.
+    """Write a result for each test that no process ran to its end, so that allure-pytest wrote none.
 
     A worker of pytest-xdist died with the test, the test never began, or its module could not be collected.
-
-    Args:
-        directory: the ``--alluredir``; made when missing.
-        run: the evidence of the run, which has ended.
-        conclusion: what became of it.
+    ``directory``: the ``--alluredir``; made if missing.
     """
     logger = _make_logger(directory)
     for became in conclusion.tests:
@@ -147,13 +143,8 @@ def _labels(became: TestConclusion, module: str, classes: list[str], own: dict[s
 def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]) -> None:
     """Write environment.properties, categories.json, allurerc.json and executor.json into an ``--alluredir``.
 
-    Allure 2 takes categories from categories.json among the results. Allure 3 takes them from its configuration only,
-    so they stand in a configuration, too: ``allure generate --config DIR/allurerc.json DIR``.
-
-    Args:
-        directory: made when missing; existing files are replaced.
-        run: what is known of the run.
-        environ: the process environment, which names the CI job.
+    Allure 2 takes categories from categories.json among the results. Allure 3 takes them from its configuration only:
+    ``allure generate --config DIR/allurerc.json DIR``. ``environ``: the process environment, which names the CI job.
     """
     directory.mkdir(parents=True, exist_ok=True)
     # Java properties end a key at the first space, ``=`` or ``:``.

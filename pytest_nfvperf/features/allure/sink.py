@@ -69,10 +69,8 @@ _TYPES: dict[str, TypeAdapter[Any]] = {kind.value: TypeAdapter(payload) for payl
 class AllureSink:
     """A Sink that writes into the running test's Allure result.
 
-    Args:
-        report_dir: the ``--alluredir``; environment, categories and executor are written there when
-            the run record comes. None: attachments and steps only.
-        evidence_dir: where file attachments are relative to.
+    ``report_dir``: the ``--alluredir``, for the files about the run; None: attachments and steps only. ``evidence_dir``:
+    attached files are relative to it.
     """
 
     def __init__(self, report_dir: Path | None = None, evidence_dir: Path | None = None) -> None:

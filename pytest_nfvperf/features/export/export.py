@@ -37,7 +37,7 @@ LABELS = ("suite", "topology", "frame_size", "flows", "direction", "datapath", "
 
 @dataclass(frozen=True, slots=True)
 class ExportRow:
-    """What one row is made of. ``labels``: of the subject that it is about; ``found``: the item itself."""
+    """What a row is made of. ``labels``: of its subject. ``found``: the item itself."""
 
     run: RunEvidence
     test: TestEvidence
@@ -48,7 +48,7 @@ class ExportRow:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. ``cell`` returns None where the thing was not measured."""
+    """``cell`` returns None if it was not measured."""
 
     name: str
     kind: Kind
@@ -240,15 +240,7 @@ COMMON = tuple(column.name for column in _COMMON)
 
 
 def export(runs: Sequence[RunEvidence], directory: Path, *, parquet: bool = False) -> list[Path]:
-    """Write a file a table, with the rows of all runs; files that are there are replaced.
-
-    Args:
-        runs: from ``read_run``.
-        directory: made when missing.
-        parquet: write Parquet instead of CSV.
-
-    Returns:
-        The files.
+    """Write a file a table, with the rows of all runs. Existing files are replaced.
 
     Raises:
         ConfigError: no pyarrow, or the files cannot be written.
@@ -300,7 +292,7 @@ Sample = tuple[tuple[str, ...], float]
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """One gauge. ``samples`` gives those of a run; a figure that was not measured has none."""
+    """``samples`` gives those of a run; a figure that was not measured has none."""
 
     name: str
     meaning: str
@@ -365,11 +357,7 @@ METRICS = (
 
 
 def export_openmetrics(runs: Sequence[RunEvidence], directory: Path) -> Path:
-    """Write ``metrics.openmetrics``: each sample has the time at which its run ended.
-
-    Args:
-        runs: from ``read_run``.
-        directory: made when missing.
+    """Write ``metrics.openmetrics``; the time of each sample is the end of its run.
 
     Raises:
         ConfigError: no prometheus_client, or the file cannot be written.

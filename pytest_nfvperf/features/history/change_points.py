@@ -30,11 +30,9 @@ _NO_RUPTURES = "change points need ruptures: pip install 'pytest-nfvperf[history
 
 
 def steps(series: FigureSeries, smallest: float = SMALLEST) -> list[Step]:
-    """The steps of a series, the oldest first; none of one that is too short.
+    """The steps of a series, the oldest first; none if it is too short.
 
-    Args:
-        series: with values above 0.
-        smallest: share below which a difference of medians is no step.
+    ``series``: of values above 0. ``smallest``: share below which a difference of medians is no step.
 
     Raises:
         ConfigError: ruptures is not installed.
@@ -86,9 +84,9 @@ def _tested(logs: Sequence[float], bounds: Sequence[str], places: Sequence[int],
 
 
 def _supported(logs: Sequence[float], bounds: Sequence[str], own: float, other: float) -> bool:
-    """True where enough runs are nearer to their own level than to the other side's, and no bound hides it.
+    """True if enough runs are nearer to their own level than to the other side's.
 
-    A figure of "at least 4 Mpps" does not speak for a level below that of the other side.
+    A figure of "at least 4 Mpps" is no evidence of a level below that of the other side.
     """
     hidden = {AT_LEAST if own < other else AT_MOST, ABOUT}
     speaking = [

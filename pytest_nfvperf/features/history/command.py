@@ -50,10 +50,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which series are looked at, and the smallest share that counts as a change.
-
-    ``test``: part of their names; ``metric``: empty for all.
-    """
+    """Which series are asked for (``test``: part of their names; ``metric``: "" for all), and the smallest change that counts."""
 
     test: str = ""
     metric: str = ""
@@ -61,10 +58,8 @@ class Wanted:
 
 
 def entry_of(run: RunEvidence) -> HistoryEntry:
-    """What a history keeps of a run.
-
-    Raises:
-        ConfigError: a run without figures, of versions in turns, on machines that differ, or whose clock was not set.
+    """Raises:
+    ConfigError: a run without figures, of versions in turns, on different machines, or with a clock that was not set.
     """
     data = _machine(run)
     found = measured(figures_of(run))
@@ -135,10 +130,10 @@ def better_of(metric: str) -> str | None:
 
 
 def watch(history: History, wanted: Wanted) -> list[Watched]:
-    """The changes in the series that are asked for, or why nothing can be said of one.
+    """The changes in the requested series, or why nothing can be said of one.
 
     Raises:
-        ConfigError: no series is asked for.
+        ConfigError: no series is meant.
     """
     found = []
     for each in _wanted_series(history, wanted):

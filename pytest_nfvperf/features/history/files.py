@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a directory holds. ``problems``: files that could not be used, a sentence each."""
+    """The contents of a directory. ``problems``: a sentence for each file that could not be used."""
 
     entries: tuple[HistoryEntry, ...]
     acknowledged: tuple[Acknowledgement, ...]
@@ -35,10 +35,8 @@ def _adapters() -> dict[type, TypeAdapter[Any]]:
 
 
 def read_history(directory: Path) -> History:
-    """All that can be read.
-
-    Raises:
-        ConfigError: no such directory, or no file of a run in it.
+    """Raises:
+    ConfigError: no such directory, or no file of a run in it.
     """
     if not directory.is_dir():
         raise ConfigError("no such directory: `nfvperf history add RUN` makes one", file=str(directory))
@@ -58,10 +56,8 @@ def read_history(directory: Path) -> History:
 
 
 def read_entry(path: Path) -> HistoryEntry:
-    """The file of one run.
-
-    Raises:
-        ConfigError: it cannot be read, is damaged, of a newer nfvperf, or has another run's name.
+    """Raises:
+    ConfigError: it cannot be read, is damaged, of a newer nfvperf, or has another run's name.
     """
     entry: HistoryEntry = _parsed(path, HistoryEntry)
     if path.name != _file_name(entry.run):
@@ -95,10 +91,7 @@ def _parsed(path: Path, kind: type) -> Any:
 
 
 def add_entry(directory: Path, entry: HistoryEntry) -> tuple[Path, bool]:
-    """Write the file of a run; one that is there already stays as it is.
-
-    Returns:
-        The file, and True where it was written.
+    """Write the file of a run, unless it is there already; returns it, and True if it was written.
 
     Raises:
         ConfigError: the file cannot be written, or there is another run of this id.

@@ -52,7 +52,7 @@ _STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", Chang
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A series. ``told``: its changes, or why there is nothing to say."""
+    """A series. ``texts``: its changes, or why nothing can be said."""
 
     name: str
     metric: str
@@ -60,7 +60,7 @@ class HistoryRow:
     runs: int
     median: str
     last: str
-    told: tuple[str, ...]
+    texts: tuple[str, ...]
     direction: ChangeMeaning | None
 
 
@@ -74,7 +74,7 @@ def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
             runs=len(each.series.points),
             median=format_value(median(each.series.values), each.series.unit),
             last=last_value(each.series),
-            told=tuple(short_text(change) for change in each.changes) or ((each.why_not,) if each.why_not else ()),
+            texts=tuple(short_text(change) for change in each.changes) or ((each.why_not,) if each.why_not else ()),
             direction=_direction(each.changes),
         )
         for each in watched
@@ -138,9 +138,9 @@ def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color:
     table.add_column("changes")
     name = ""
     for row in rows:
-        told = Text("\n".join(row.told), style=_STYLES.get(row.direction, "dim") if row.direction else "dim")
+        text = Text("\n".join(row.texts), style=_STYLES.get(row.direction, "dim") if row.direction else "dim")
         shown = row.name if row.name != name else ""
-        table.add_row(shown, row.metric, row.machine, str(row.runs), row.median, row.last, told)
+        table.add_row(shown, row.metric, row.machine, str(row.runs), row.median, row.last, text)
         name = row.name
     return rendered([table], width=width, color=color)
 

@@ -38,13 +38,10 @@ _Key = tuple[tuple[tuple[str, str], ...], str, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class HistoryFigure:
-    """One figure.
+    """One figure. Fields as an Observation's.
 
     Attributes:
-        metric, unit, value: as an Observation's.
-        at: the load that it belongs to; None where it belongs to none.
-        low, high: its interval; None where it was not sampled.
-        bound: AT_LEAST or AT_MOST where the value is only a bound, ABOUT where it is not even that; else empty.
+        bound: AT_LEAST or AT_MOST if the value is only a bound, ABOUT if it is not even that; else empty.
         bound_reason: why it is one.
     """
 
@@ -73,7 +70,7 @@ class HistoryFigure:
 
 @dataclass(frozen=True, slots=True)
 class SubjectFigures:
-    """All figures of one subject. ``labels``: what sets the subject apart."""
+    """All figures of the subject with these labels."""
 
     labels: dict[str, str]
     figures: tuple[HistoryFigure, ...]
@@ -84,12 +81,10 @@ class HistoryEntry:
     """A run.
 
     Attributes:
-        run: its id, which is the name of its file, too.
-        when: day and minute of its start, UTC.
-        started_ns: the same by the wall clock.
-        result: what became of it: "accepted", "killed", ...
-        testbed: its name.
-        versions: of OVS, DPDK, kernel and nfvperf, as far as they are known.
+        run: its id, and the name of its file.
+        when: day and minute of its start, UTC. ``started_ns``: the same by the wall clock.
+        result: "accepted", "killed", ...
+        versions: of OVS, DPDK, kernel and nfvperf, as far as known.
         fingerprint: what must be equal for two runs to be compared.
     """
 
@@ -153,13 +148,12 @@ class SeriesPoint:
 
 @dataclass(frozen=True, slots=True)
 class FigureSeries:
-    """Figures of one subject and metric on machines alike, the oldest first.
+    """Figures of one subject and metric on equal machines, the oldest first.
 
     Attributes:
-        name: of the subject, without what all subjects have in common.
-        full_name: of the subject, with all its labels.
-        at: the load, or empty.
-        machine: number of the machine, counted from 1 in the order of the runs.
+        name, full_name: of the subject: without what all subjects have in common, and with all labels.
+        at: the load; "" for none.
+        machine: number of the machine, from 1 in the order of the runs.
     """
 
     name: str
@@ -186,7 +180,7 @@ class FigureSeries:
 
 @dataclass(frozen=True, slots=True)
 class MachinePeriod:
-    """Runs on machines alike. ``differs``: in what they differ from those of the machine before."""
+    """Runs on equal machines. ``differs``: how they differ from the machine before."""
 
     number: int
     testbed: str
@@ -247,7 +241,7 @@ def _name(labels: tuple[tuple[str, str], ...]) -> str:
 
 
 class ChangeMeaning(StrEnum):
-    """What a change means. CHANGED: nobody says which way is better."""
+    """CHANGED: nobody says which direction is better."""
 
     WORSE = "worse"
     BETTER = "better"
@@ -261,7 +255,7 @@ class Step:
     Attributes:
         at: index of the first point after it.
         before, after: medians between it and the neighbouring change points.
-        p_value: of no change at all, corrected for all places that were looked at.
+        p_value: of no change, corrected for all places that were tested.
     """
 
     at: int
@@ -276,11 +270,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """A step with what it means.
+    """A step with its meaning.
 
     Attributes:
         recovered: the newest runs are as good again as those before the step.
-        acknowledged: by whoever knows of it.
+        acknowledged: by somebody who knows of it.
     """
 
     step: Step
@@ -298,7 +292,7 @@ class HistoryChange:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A series with its changes. ``why_not``: why nothing can be said of it; else empty."""
+    """A series with its changes. ``why_not``: why nothing can be said of it; else ""."""
 
     series: FigureSeries
     changes: tuple[HistoryChange, ...] = ()
@@ -323,12 +317,7 @@ def changes(
 ) -> tuple[HistoryChange, ...]:
     """What the steps of a series mean.
 
-    Args:
-        series: that they are of.
-        steps: in order.
-        better: HIGHER, LOWER or None.
-        acknowledged: of the whole history.
-        smallest: share below which a level is the same as another.
+    ``better``: HIGHER, LOWER or None. ``smallest``: share below which two levels are the same.
     """
     known = _acknowledged(series, steps, acknowledged)
     found = []

@@ -71,7 +71,7 @@ GRAVITY = (Word.SLOWER, Word.CANNOT_TELL, Word.FASTER, Word.SAME)
 
 @dataclass(frozen=True, slots=True)
 class TestComparison:
-    """A comparison and the test that made it; one that compares several topologies makes several."""
+    """A comparison and its test; a test that compares several topologies has several."""
 
     __test__ = False
 
@@ -81,7 +81,7 @@ class TestComparison:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A selected test without a comparison: what became of it, and why."""
+    """A selected test without a comparison: its result, and why."""
 
     test: str
     result: str
@@ -95,9 +95,7 @@ class ComparedRun:
     Attributes:
         run: id of the run, or of both.
         comparing: the sides.
-        tests: every comparison, in order.
-        left_out: selected tests that made none.
-        duts: of each side what it was, as far as it ran.
+        duts: of each side, as far as it ran.
         result, exit_status: of the run (docs/reference/exit-status.md).
         differences: (what, value by side) in which the sides' Open vSwitch or the runs' machines differ.
         warnings: why the statistics are weaker than they could be.
