@@ -1,4 +1,8 @@
-"""Allure results of a run: the option, the files, and the sink that writes them as tests end."""
+"""Allure results of a run: the option, the files, and the sink that writes them as tests end.
+
+Records become steps, labels and attachments through allure-pytest's public API. Without ``--alluredir`` that API does
+nothing, but drawing the pictures would take time: then no sink is made.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import allure
+import allure_commons
 import pytest
 from pydantic import TypeAdapter
 
@@ -30,7 +36,7 @@ from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_nam
 from pytest_nfvperf.adapters.report.templating import trials_html
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn, samples_csv, stream_line, trial_line, trials_csv
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
-from pytest_nfvperf.features.allure.results import set_allure_result, write_allure_files
+from pytest_nfvperf.features.allure import results
 from pytest_nfvperf.model.display import format_against, format_margin
 from pytest_nfvperf.model.evidence.comparison import ComparedRun, TestComparison
 from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion, TestFacts, conclude_test
@@ -55,22 +61,19 @@ from pytest_nfvperf.model.traffic.trial import InvalidReason
 from pytest_nfvperf.plugin.output import ResultExporter, ShownSink, failing_in_isolation, parts_of
 from pytest_nfvperf.ports.evidence import Sink
 
-# Records as Allure steps, labels and attachments, through allure-pytest's public API.
-#
-# Without ``--alluredir`` that API does nothing, but drawing the pictures takes time: then no sink is made.
-
 # allure-python-commons says py.typed, but half of its API has no annotations.
 _attach: Any = allure.attach
 _dynamic: Any = allure.dynamic
 
+_MISSING = "results for Allure are missing"
 _TYPES: dict[str, TypeAdapter[Any]] = {kind.value: TypeAdapter(payload) for payload, kind in KINDS.items()}
 
 
 class AllureSink:
     """A Sink that writes into the running test's Allure result.
 
-    ``report_dir``: the ``--alluredir``, for the files about the run; None: attachments and steps only. ``evidence_dir``:
-    attached files are relative to it.
+    ``report_dir``: the ``--alluredir``, for the files about the run; None: attachments and steps only.
+    ``evidence_dir``: attached files are relative to it.
     """
 
     def __init__(self, report_dir: Path | None = None, evidence_dir: Path | None = None) -> None:
@@ -89,13 +92,16 @@ class AllureSink:
             case RunData():
                 self._comparing = data.compare
                 if self._report_dir is not None:
-                    write_allure_files(self._report_dir, data, os.environ)
+                    results.write_allure_files(self._report_dir, data, os.environ)
             case TestData():
                 for kept in (self._trials, self._sampled, self._verdicts, self._errors):
                     kept.clear()
                 _label(data)
             case TestEndData():
-                self._end(record.test, data)
+                verdicts, errors = tuple(self._verdicts), tuple(self._errors)
+                facts = TestFacts(record.test, status=data.status, verdicts=verdicts, errors=errors)
+                facts = replace(facts, cause=data.cause, reason=data.reason)
+                results.set_allure_result(conclude_test(facts))
             case TopologyData():
                 self._topology(data)
             case AttachmentData():
@@ -111,35 +117,25 @@ class AllureSink:
             case StreamData():
                 _result_step(f"{record_id} · {stream_line(data)}", data.result.invalid)
             case SoakData():
-                _soak_step(data)
+                with allure.step(f"soak: {soak_line(data.soak)}"):
+                    facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
+                    _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
+                    _picture("over time", soak_chart(data.soak, data.series))
             case Outcome():
                 _outcome_step(data, self._trials)
                 self._study(data)
             case Verdict():
                 self._verdicts.append(data)
                 _verdict_step(data)
-            case ComparisonData():
-                self._comparison(data)
+            case ComparisonData() if self._comparing is not None:
+                compared = ComparedRun("", self._comparing, (TestComparison("", data),))
+                _attach(comparison_text(compared), "comparison", allure.attachment_type.TEXT)
+                _picture("comparison", comparison_chart(compared))
             case ErrorData():
                 self._errors.append(data.message)
-                _error_step(data)
-
-    def _end(self, node_id: str, end: TestEndData) -> None:
-        facts = TestFacts(
-            node_id,
-            status=end.status,
-            cause=end.cause,
-            reason=end.reason,
-            verdicts=tuple(self._verdicts),
-            errors=tuple(self._errors),
-        )
-        set_allure_result(conclude_test(facts))
-
-    def _comparison(self, data: ComparisonData) -> None:
-        if self._comparing is not None:
-            compared = ComparedRun("", self._comparing, (TestComparison("", data),))
-            _attach(comparison_text(compared), "comparison", allure.attachment_type.TEXT)
-            _picture("comparison", comparison_chart(compared))
+                _step_ending_in(f"{data.error}: {data.message}", RuntimeError(data.message))
+                for name, text in data.evidence.items():
+                    _attach(text, name, allure.attachment_type.TEXT)
 
     def _study(self, outcome: Outcome) -> None:
         """Attach the readings of a subject; after the last subject, the picture of all."""
@@ -190,15 +186,10 @@ def _result_step(title: str, invalid: Sequence[InvalidReason]) -> None:
     _step_ending_in(title, pytest.skip.Exception("; ".join(map(str, invalid))))
 
 
-def _soak_step(data: SoakData) -> None:
-    with allure.step(f"soak: {soak_line(data.soak)}"):
-        facts = [f"{name}: {text}" for name, text in soak_facts(data.soak)]
-        _attach("\n".join([*facts, "", *soak_events(data.soak)]), "soak", allure.attachment_type.TEXT)
-        _picture("over time", soak_chart(data.soak, data.series))
-
-
 def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
-    with allure.step(_outcome_title(outcome)):
+    found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
+    found += [f"plateau {plateau_figures(outcome).mpps} Mpps"] if outcome.plateaus else []
+    with allure.step(f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"):
         own = [(key, trials[key]) for key in outcome.trials if key in trials]
         if own:
             _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
@@ -211,13 +202,6 @@ def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
             key, trial = min(lossy, key=lambda item: item[1].result.spec.load_fps)
             if trial.ledger is not None:
                 _attach(ledger_text(trial.ledger), f"where frames went: {key}", allure.attachment_type.TEXT)
-
-
-def _outcome_title(outcome: Outcome) -> str:
-    found = [f"{g.goal.name.upper()} {goal_figures(outcome, g.goal.name).mpps} Mpps" for g in outcome.goals]
-    if outcome.plateaus:
-        found.append(f"plateau {plateau_figures(outcome).mpps} Mpps")
-    return f"{outcome.algorithm}: {', '.join(found) or other_result(outcome)}"
 
 
 def _picture(name: str, chart: Chart | None) -> None:
@@ -235,21 +219,10 @@ def _verdict_step(verdict: Verdict) -> None:
     _step_ending_in(title, AssertionError(verdict.reason or verdict.judgement.value))
 
 
-def _error_step(error: ErrorData) -> None:
-    _step_ending_in(f"{error.error}: {error.message}", RuntimeError(error.message))
-    for name, text in error.evidence.items():
-        _attach(text, name, allure.attachment_type.TEXT)
-
-
 def _step_ending_in(title: str, ending: BaseException) -> None:
     """A step whose status follows from ``ending``; the test itself goes on."""
     with suppress(type(ending)), allure.step(title):
         raise ending
-
-
-# The option. It imports the rest only when there is something to write.
-
-_MISSING = "results for Allure are missing"
 
 
 class AllureResults:
@@ -267,16 +240,12 @@ class AllureResults:
     def interrupted(self, became: TestConclusion) -> None:
         """Allure judges an unfinished test by its set-up, and would call it passed."""
         with self._parts.isolated(_MISSING):
-            from pytest_nfvperf.features.allure.results import set_allure_result  # noqa: PLC0415 - see above
-
-            set_allure_result(became)
+            results.set_allure_result(became)
 
     def concluded(self, run: RunEvidence, conclusion: RunConclusion) -> None:
         """Write results of tests that no process could write one for."""
         with self._parts.isolated(_MISSING):
-            from pytest_nfvperf.features.allure.results import write_missing_results  # noqa: PLC0415 - see above
-
-            write_missing_results(self._directory, run, conclusion)
+            results.write_missing_results(self._directory, run, conclusion)
 
 
 ALLURE: Callable[[pytest.Config, str], ResultExporter] = AllureResults
@@ -287,8 +256,6 @@ def _let_allure_fail_alone(config: pytest.Config) -> None:
 
     Its files and its names of tests take UTF-8 alone, and a path may hold what is none: such texts are escaped first.
     """
-    import allure_commons  # noqa: PLC0415 - as above
-
     parts = parts_of(config)
     for module in map(sys.modules.get, ("allure_commons.utils", "allure_pytest.listener", "allure_pytest.utils")):
         if hasattr(module, "md5"):
@@ -300,6 +267,4 @@ def _let_allure_fail_alone(config: pytest.Config) -> None:
 
 
 def _with_storable_texts(function: Callable[..., object]) -> Callable[..., object]:
-    from pytest_nfvperf.features.allure.results import storable_texts  # noqa: PLC0415 - as above
-
-    return lambda *arguments: function(*map(storable_texts, arguments))
+    return lambda *arguments: function(*map(results.storable_texts, arguments))

@@ -50,7 +50,7 @@ _CLOCKS_DIFFER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which series are asked for (``test``: part of their names; ``metric``: "" for all), and the smallest change that counts."""
+    """The series that are asked for, by part of their names and by metric ("" for all), and the smallest change."""
 
     test: str = ""
     metric: str = ""
@@ -58,9 +58,7 @@ class Wanted:
 
 
 def entry_of(run: RunEvidence) -> HistoryEntry:
-    """Raises:
-    ConfigError: a run without figures, of versions in turns, on different machines, or with a clock that was not set.
-    """
+    """ConfigError: no figures, versions in turns, machines that differ, or a clock that was not set."""
     data = _machine(run)
     found = measured(figures_of(run))
     if data is None or not found:

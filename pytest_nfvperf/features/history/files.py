@@ -35,9 +35,7 @@ def _adapters() -> dict[type, TypeAdapter[Any]]:
 
 
 def read_history(directory: Path) -> History:
-    """Raises:
-    ConfigError: no such directory, or no file of a run in it.
-    """
+    """ConfigError: no such directory, or no file of a run in it."""
     if not directory.is_dir():
         raise ConfigError("no such directory: `nfvperf history add RUN` makes one", file=str(directory))
     entries, acknowledged, problems = [], [], []
@@ -56,9 +54,7 @@ def read_history(directory: Path) -> History:
 
 
 def read_entry(path: Path) -> HistoryEntry:
-    """Raises:
-    ConfigError: it cannot be read, is damaged, of a newer nfvperf, or has another run's name.
-    """
+    """ConfigError: it cannot be read, is damaged, of a newer nfvperf, or has another run's name."""
     entry: HistoryEntry = _parsed(path, HistoryEntry)
     if path.name != _file_name(entry.run):
         raise ConfigError(f"this is run {entry.run}: its file must be called {_file_name(entry.run)}", file=str(path))
