@@ -134,7 +134,7 @@ JUNIT = {
         f"the JUnit file does not say what became of each test: {NO_SPACE}*",
     ),
     "its renderer": (
-        "breaks('adapters.report.junit', '_count')",
+        "breaks('adapters.report.junit', '_write_run')",
         f"the JUnit file does not say what became of each test: {BROKEN}",
     ),
 }
