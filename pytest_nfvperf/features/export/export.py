@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude, read_run
 from pytest_nfvperf.cli.command import Command, path_like
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import Outcome
-from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -110,20 +110,15 @@ def _goal(name: str, title: str) -> tuple[Column, Column]:
         seen = observation(outcome, name, "pps")
         return None if seen is None else seen.value
 
+    def bound(outcome: Outcome) -> str | None:
+        seen = observation(outcome, name, "pps")
+        return None if seen is None else str(seen.bound)
+
+    kinds = "what it says of the true one: empty, at least, at most, between, about"
     return (
         _of(f"{name}_fps", "float", f"{title}, frames/s per direction", value),
-        _of(
-            f"{name}_bound",
-            "text",
-            "what it says of the true one: empty, at least, at most, between, about",
-            lambda outcome: _bound(outcome, name),
-        ),
+        _of(f"{name}_bound", "text", kinds, bound),
     )
-
-
-def _bound(outcome: Outcome, goal: str) -> str | None:
-    seen = observation(outcome, goal, "pps")
-    return None if seen is None else str(seen.bound)
 
 
 _CYCLES = _part("cycles_per_packet", "float", "cycles of the PMD threads per packet", "cost", "pmd_cycles_per_packet")
@@ -257,10 +252,9 @@ def _csv(table: Table, runs: Sequence[RunEvidence], directory: Path) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([column.name for column in table.columns])
-        for run in runs:
-            for row in table.rows(run):
-                cells = [column.cell(row) for column in table.columns]
-                writer.writerow([str(cell).lower() if isinstance(cell, bool) else cell for cell in cells])
+        for row in (row for run in runs for row in table.rows(run)):
+            cells = [column.cell(row) for column in table.columns]
+            writer.writerow([str(cell).lower() if isinstance(cell, bool) else cell for cell in cells])
     return path
 
 
@@ -305,21 +299,15 @@ def _subject(row: ExportRow) -> tuple[str, ...]:
 
 
 def _values(run: RunEvidence) -> Iterator[Sample]:
-    for row in _figures(run):
-        found = row.found
+    for row, found in ((row, row.found) for row in _figures(run)):
         yield (*_subject(row), found.metric, found.at or "", found.unit, str(found.bound)), found.value
 
 
-def _met(run: RunEvidence) -> Iterator[Sample]:
+def _judged(run: RunEvidence, value: Callable[[Verdict], float | None]) -> Iterator[Sample]:
     for row in _verdicts(run):
-        verdict = row.found
-        yield (*_subject(row), verdict.requirement), float(verdict.judgement is Judgement.PASS)
-
-
-def _margins(run: RunEvidence) -> Iterator[Sample]:
-    for row in _verdicts(run):
-        if row.found.margin is not None:
-            yield (*_subject(row), row.found.requirement), row.found.margin
+        found = value(row.found)
+        if found is not None:
+            yield (*_subject(row), row.found.requirement), found
 
 
 def _counted(run: RunEvidence, words: Iterable[str]) -> Iterator[Sample]:
@@ -333,12 +321,17 @@ def _exit_status(run: RunEvidence) -> Iterator[Sample]:
 
 METRICS = (
     Gauge("nfvperf_figure", "a figure of an outcome, in `unit`", (*_SUBJECT, "metric", "at", "unit", "bound"), _values),
-    Gauge("nfvperf_requirement_met", "1 for a PASS, 0 for a FAIL or INCONCLUSIVE", (*_SUBJECT, "requirement"), _met),
+    Gauge(
+        "nfvperf_requirement_met",
+        "1 for a PASS, 0 for a FAIL or INCONCLUSIVE",
+        (*_SUBJECT, "requirement"),
+        lambda run: _judged(run, lambda verdict: float(verdict.judgement is Judgement.PASS)),
+    ),
     Gauge(
         "nfvperf_requirement_margin_ratio",
         "(observed - limit) / |limit|, positive is better",
         (*_SUBJECT, "requirement"),
-        _margins,
+        lambda run: _judged(run, lambda verdict: verdict.margin),
     ),
     Gauge(
         "nfvperf_run_trials",
@@ -413,8 +406,6 @@ EXPORT = Command(_add_parser)
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
-
     runs = [read_run(path.resolve()) for path in arguments.runs]
     if arguments.format == "openmetrics":
         print(export_openmetrics(runs, arguments.output))

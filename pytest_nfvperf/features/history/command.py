@@ -11,22 +11,26 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude, read_run
 from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.config.vocabulary import METRICS
 from pytest_nfvperf.features.history.change_points import steps
-from pytest_nfvperf.features.history.files import History, read_entry
+from pytest_nfvperf.features.history.files import History, add_acknowledgement, add_entry, read_entry, read_history
 from pytest_nfvperf.features.history.series import (
+    LEAST_RUNS,
     SMALLEST,
+    Acknowledgement,
     FigureSeries,
     HistoryEntry,
     Watched,
     changes,
+    in_order,
+    machines,
     measured,
     series_of,
     why_not,
 )
-from pytest_nfvperf.model.display import how_many
+from pytest_nfvperf.model.display import did_you_mean, how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
 from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
@@ -39,13 +43,17 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 
-# Reading a run for a history.
-
 _VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")
 _MOST_SHOWN = 12
 _FIRST_RELEASE = datetime(2025, 1, 1, tzinfo=UTC)
 _CLOCKS_DIFFER = timedelta(days=1)
-"""Of two machines whose clocks are set: time zones that were mistaken for one another, at most."""
+"""Between two machines whose clocks are set: at most, time zones were mistaken for one another."""
+
+NOTHING_NEW, WORSE = 0, 1
+USAGE, TOO_FEW = EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.INCONCLUSIVE]
+DAMAGED = EXIT_STATUS[RunFate.BROKEN]
+"""A file of the history could not be read. The others were used, and showed nothing new."""
+_SMALLEST = "3%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +144,10 @@ def watch(history: History, wanted: Wanted) -> list[Watched]:
     found = []
     for each in _wanted_series(history, wanted):
         reason = why_not(each)
-        seen = [] if reason else steps(each, wanted.smallest)
-        told = changes(each, seen, better_of(each.metric), history.acknowledged, wanted.smallest)
-        found.append(Watched(each, told, reason))
+        of_series = [] if reason else steps(each, wanted.smallest)
+        better = better_of(each.metric)
+        meanings = changes(each, of_series, better, history.acknowledged, wanted.smallest)
+        found.append(Watched(each, meanings, reason))
     return found
 
 
@@ -156,13 +165,6 @@ def _wanted_series(history: History, wanted: Wanted) -> list[FigureSeries]:
 
 
 # The command.
-
-NOTHING_NEW, WORSE = 0, 1
-USAGE, TOO_FEW = EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.INCONCLUSIVE]
-DAMAGED = EXIT_STATUS[RunFate.BROKEN]
-"""A file of the history could not be read. The others were used, and showed nothing new."""
-
-_SMALLEST = "3%"
 
 
 def _add_parser(commands: Commands) -> None:
@@ -216,9 +218,6 @@ def _with_status(command: Callable[[argparse.Namespace], int], arguments: argpar
 
 
 def _add(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415 - each command imports its own
-    from pytest_nfvperf.features.history.files import add_entry  # noqa: PLC0415
-
     run = read_run(arguments.run.resolve())
     entry = entry_of(run)
     path, new = add_entry(arguments.history, entry)
@@ -234,27 +233,20 @@ def _add(arguments: argparse.Namespace) -> int:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.history.page import (  # noqa: PLC0415
-        history_rows,
-        history_text,
-        machine_line,
-        render_history,
-    )
-    from pytest_nfvperf.features.history.series import machines  # noqa: PLC0415
+    from pytest_nfvperf.features.history import page  # noqa: PLC0415 - it draws charts, and takes long to load
 
     history, watched = _watched(arguments)
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
-    print(history_text(history_rows(watched), width=width, color=terminal))
+    print(page.history_text(page.history_rows(watched), width=width, color=terminal))
     for machine in machines(history.entries):
-        print(machine_line(machine))
-    print(f"written: {render_history(history.entries, watched, history.problems, arguments.output)}")
+        print(page.machine_line(machine))
+    print(f"written: {page.render_history(history.entries, watched, history.problems, arguments.output)}")
     return DAMAGED if history.problems else NOTHING_NEW
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.history.page import change_line  # noqa: PLC0415
-    from pytest_nfvperf.features.history.series import LEAST_RUNS, in_order  # noqa: PLC0415
+    from pytest_nfvperf.features.history.page import change_line  # noqa: PLC0415 - as above
 
     history, watched = _watched(arguments)
     for each in watched:
@@ -285,10 +277,6 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _acknowledge(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.history.files import add_acknowledgement, read_history  # noqa: PLC0415
-    from pytest_nfvperf.features.history.series import Acknowledgement  # noqa: PLC0415
-    from pytest_nfvperf.model.display import did_you_mean  # noqa: PLC0415
-
     history, given = _read(arguments.history), arguments
     runs = [entry.run for entry in history.entries]
     if given.at not in runs:
@@ -317,8 +305,6 @@ def _watched(arguments: argparse.Namespace) -> tuple[History, list[Watched]]:
 
 
 def _read(directory: Path) -> History:
-    from pytest_nfvperf.features.history.files import read_history  # noqa: PLC0415
-
     history = read_history(directory)
     for problem in history.problems:
         print(f"nfvperf: left out: {problem}", file=sys.stderr)
