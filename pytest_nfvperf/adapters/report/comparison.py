@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,11 @@ _STYLES = {
     str(SideState.BROKEN): ("bold magenta", "broken"),
     str(SideState.UNAVAILABLE): ("bold magenta", "broken"),
 }
-"""Of each word its style on a terminal, and its class in the style sheet."""
+"""The style of each word on a terminal, and its class in the style sheet."""
+
+_COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: BLUE, Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
+_LEAST_REACH = 0.04
+"""Least reach of the axis to either side of 1: smaller differences must look small."""
 
 LEGEND = (
     "ratio: side over baseline, with its interval. noise: how far from 1 it must be to count, by two builds of the "
@@ -116,21 +120,15 @@ def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:
 
 def comparison_text(compared: ComparedRun, *, width: int | None = None, color: bool = False) -> str:
     """The table, what was left out, and why. ``width``: columns; None: as wide as needed."""
-    return rendered(_parts(compared), width=width, color=color)
-
-
-def _parts(compared: ComparedRun) -> Iterator[RenderableType]:
-    yield from map(Text, heading(compared) if compared.duts else ())
+    parts: list[RenderableType] = list(map(Text, heading(compared) if compared.duts else ()))
     rows = comparison_rows(compared)
     if rows:
-        yield _table(rows)
-        yield Text(LEGEND, style="dim")
-    yield from map(Text, noted(compared))
-    for row in rows:
-        if row.decides and row.ratio == MISSING:
-            yield Text(f"{row.test}, {row.side}: {row.word}: {row.reason}")
-    for warning in compared.warnings:
-        yield Text(warning, style="yellow")
+        parts += [_table(rows), Text(LEGEND, style="dim")]
+    parts += map(Text, noted(compared))
+    without_ratio = (row for row in rows if row.decides and row.ratio == MISSING)
+    parts += [Text(f"{row.test}, {row.side}: {row.word}: {row.reason}") for row in without_ratio]
+    parts += [Text(warning, style="yellow") for warning in compared.warnings]
+    return rendered(parts, width=width, color=color)
 
 
 def noted(compared: ComparedRun) -> list[str]:
@@ -144,12 +142,11 @@ def differences_text(compared: ComparedRun) -> str:
 
 
 def heading(compared: ComparedRun) -> list[str]:
-    duts, settings = dict(compared.duts), {side.name: dict(side.settings) for side in compared.comparing.sides}
-    lines = []
+    duts, lines = dict(compared.duts), []
     for side in compared.comparing.sides:
         info = duts.get(side.name)
         what = "did not run" if info is None else f"OVS {info.version}, DPDK {info.dpdk_version or MISSING}"
-        own = "".join(f", {key}={value}" for key, value in settings[side.name].items())
+        own = "".join(f", {key}={value}" for key, value in dict(side.settings).items())
         role = " (baseline)" if side == compared.comparing.baseline else ""
         lines.append(f"{side.name}{role}: {what}{own}")
     return lines
@@ -171,11 +168,6 @@ def _table(rows: Sequence[ComparisonRow]) -> Table:
         figures = (row.baseline, row.value, row.ratio, row.interval, row.noise, row.visible, row.pairs)
         table.add_row(test, side, row.metric, *figures, Text(row.word, style=style))
     return table
-
-
-_COLOURS = {Word.SLOWER: VERMILION, Word.FASTER: BLUE, Word.SAME: GREEN, Word.CANNOT_TELL: ORANGE}
-_LEAST_REACH = 0.04
-"""Of the axis to either side of 1: what is smaller looks like nothing, as it is."""
 
 
 def comparison_chart(compared: ComparedRun) -> Chart | None:

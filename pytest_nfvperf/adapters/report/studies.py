@@ -68,7 +68,12 @@ _NAMES = {
     "mirror_unexplained": "copies unexplained at maximum offered load",
 }
 
+_BROUGHT_ALONG = frozenset({"tuning", "datapath", "topology"})
+"""Labels that a subject sets by itself: subjects of one study may differ in them, too, as in tuning by ``queues``."""
+
 Labels = tuple[tuple[str, str], ...]
+_Subject = tuple[str, str | None, bool, Labels]
+"""A label, its value, whether the others are complete, and the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +102,8 @@ class StudyOutcomes:
 
 def subject_notes(comparison: StudyOutcomes) -> list[str]:
     """Notes on its subjects, each once, with the subjects it concerns unless it concerns all."""
-    told = unique_notes(comparison.outcomes, comparison.per)
-    return [f"{comparison.per} {values}: {note}" if values else note for note, values in told]
+    notes = unique_notes(comparison.outcomes, comparison.per)
+    return [f"{comparison.per} {values}: {note}" if values else note for note, values in notes]
 
 
 def notes_below(comparisons: Sequence[StudyOutcomes]) -> list[str]:
@@ -107,24 +112,15 @@ def notes_below(comparisons: Sequence[StudyOutcomes]) -> list[str]:
     shared = {labels.get(LABEL) for labels in by_the_clock}
     ratios = [outcome.relative(one.main) for one in comparisons for outcome in one.outcomes]
     marks = {open_mark(ratio) for ratio in ratios if ratio is not None}
-    said = {
+    of_veth = [one for one in comparisons if ("link", "veth") in one.labels or one.main == "tcp_throughput"]
+    applies = {
         OPEN_INTERVAL: OPEN in marks,
         ONE_SIDED: bool(marks & {"≥", "≤"}),
-        USERSPACE_VETH: any(map(_has_userspace_veth, comparisons)),
+        USERSPACE_VETH: any(dict(one.labels).get("datapath") in USERSPACE for one in of_veth),
         SHARED_CPUS: SHARED in shared,
         SHORT_CPU_TURNS: SHORT_TURNS in shared,
     }
-    return [note for note, holds in said.items() if holds]
-
-
-def _has_userspace_veth(comparison: StudyOutcomes) -> bool:
-    label = dict(comparison.labels)
-    is_of_veth = label.get("link") == "veth" or comparison.main == "tcp_throughput"
-    return label.get("datapath") in USERSPACE and is_of_veth
-
-
-_BROUGHT_ALONG = frozenset({"tuning", "datapath", "topology"})
-"""Labels that a subject gives itself: subjects of one study may differ in them, too, as in tuning by ``queues``."""
+    return [note for note, it_does in applies.items() if it_does]
 
 
 def find_comparisons(outcomes: Sequence[Outcome]) -> list[StudyOutcomes]:
@@ -149,10 +145,6 @@ def find_comparisons(outcomes: Sequence[Outcome]) -> list[StudyOutcomes]:
         common = tuple(pair for pair in labels if all(pair in member.labels for member in members))
         found.append(StudyOutcomes(per, tuple(members), common))
     return found
-
-
-_Subject = tuple[str, str | None, bool, Labels]
-"""A label, its value, and the others: all of them, or without those that subjects bring along."""
 
 
 def _subjects(outcome: Outcome, per: str, value: str | None) -> tuple[_Subject, _Subject]:
@@ -195,16 +187,10 @@ def interval_text(ratio: Relative | None) -> str:
     return f"{percent(ratio.low)[:-2]} .. {percent(ratio.high)}"
 
 
-def is_open(ratio: Relative | None) -> bool:
-    return ratio is not None and ratio.high is None and ratio.low <= 0
-
-
 def open_mark(ratio: Relative) -> str:
     """``≥`` or ``≤`` if its interval has one end only, OPEN if it has none; else ""."""
-    if is_open(ratio):
-        return OPEN
     if ratio.high is None:
-        return "≥"
+        return OPEN if ratio.low <= 0 else "≥"
     return "≤" if ratio.low <= 0 < ratio.ratio else ""
 
 
@@ -216,7 +202,7 @@ def whiskers(ratio: Relative) -> tuple[float, float]:
 
 
 def has_open(outcome: Outcome) -> bool:
-    return any(is_open(ratio) for ratio in outcome.relatives)
+    return any(open_mark(ratio) == OPEN for ratio in outcome.relatives)
 
 
 def percent(ratio: float) -> str:

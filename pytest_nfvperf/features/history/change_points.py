@@ -14,17 +14,17 @@ from pytest_nfvperf.features.history.series import ABOUT, AT_LEAST, AT_MOST, LEA
 from pytest_nfvperf.model.errors import ConfigError
 
 SIGNIFICANCE = 0.04
-"""Share of series without a change in which chance alone may make one be told."""
+"""Share of series without a change in which chance alone may make us report one."""
 
 LEAST_AFTER = 2
-"""Runs on each side of a step that must speak for it: one run that strays is no step."""
+"""Runs on each side that must support a step: one run that strays is no step."""
 
 _NO_NOISE = 0.001
 """Smallest standard deviation, as a share: figures that repeat to the last digit show a step, not infinity."""
 
 _MAD_TO_SIGMA = 1.4826
 _TESTS = 2
-"""Tests of each place: Student's t is the stronger one with two runs on a side, ranks where a run strays."""
+"""Tests of each place: Student's t is the stronger one with two runs on a side, ranks if a run strays."""
 
 _NO_RUPTURES = "change points need ruptures: pip install 'pytest-nfvperf[history]'"
 
@@ -89,12 +89,12 @@ def _supported(logs: Sequence[float], bounds: Sequence[str], own: float, other: 
     A figure of "at least 4 Mpps" is no evidence of a level below that of the other side.
     """
     hidden = {AT_LEAST if own < other else AT_MOST, ABOUT}
-    speaking = [
+    supporting = [
         value
         for value, bound in zip(logs, bounds, strict=True)
         if bound not in hidden and abs(value - own) < abs(value - other)
     ]
-    return len(speaking) >= LEAST_AFTER
+    return len(supporting) >= LEAST_AFTER
 
 
 def _chance(before: Sequence[float], after: Sequence[float]) -> float:

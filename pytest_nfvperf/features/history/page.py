@@ -45,9 +45,15 @@ from pytest_nfvperf.features.history.series import (
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import ConfigError
 
-# The table for a terminal, and the changes in words.
+MOST_CHARTS = 150
+"""On a page: more take minutes to draw, and nobody looks at them."""
 
 _STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
+_COLOURS = {ChangeMeaning.WORSE: VERMILION, ChangeMeaning.BETTER: GREEN, ChangeMeaning.CHANGED: ORANGE}
+_BOUNDS = (("", "circle"), (AT_LEAST, "triangle-up-open"), (AT_MOST, "triangle-down-open"), (ABOUT, "diamond-open"))
+_MOST_DATES = 8
+_LEAST_REACH = 0.05
+"""Least reach of the axis around the values, as a share: noise of a per mille must look small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +72,22 @@ class HistoryRow:
 
 def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
     """The direction is that of the gravest change that counts, else of the last one."""
-    return [
-        HistoryRow(
-            name=each.series.name,
-            metric=each.series.what,
-            machine=str(each.series.machine),
-            runs=len(each.series.points),
-            median=format_value(median(each.series.values), each.series.unit),
-            last=last_value(each.series),
-            texts=tuple(short_text(change) for change in each.changes) or ((each.why_not,) if each.why_not else ()),
-            direction=_direction(each.changes),
+    rows = []
+    for series, changes, why_not in ((each.series, each.changes, each.why_not) for each in watched):
+        last = series.points[-1].figure
+        rows.append(
+            HistoryRow(
+                name=series.name,
+                metric=series.what,
+                machine=str(series.machine),
+                runs=len(series.points),
+                median=format_value(median(series.values), series.unit),
+                last=f"{last.bound} {format_value(last.value, last.unit)}".strip(),
+                texts=tuple(map(_change_text, changes)) or ((why_not,) if why_not else ()),
+                direction=_direction(changes),
+            )
         )
-        for each in watched
-    ]
+    return rows
 
 
 def _direction(changes: Sequence[HistoryChange]) -> ChangeMeaning | None:
@@ -88,18 +97,15 @@ def _direction(changes: Sequence[HistoryChange]) -> ChangeMeaning | None:
     return open_changes[-1].direction if open_changes else None
 
 
-def last_value(series: FigureSeries) -> str:
-    """``at least 4.00 Mpps``."""
-    figure = series.points[-1].figure
-    return f"{figure.bound} {format_value(figure.value, figure.unit)}".strip()
-
-
-def short_text(change: HistoryChange) -> str:
-    """``-9.8 % at 20261120-093000-4711, acknowledged: the new checksum costs that``."""
-    state = ", recovered since" if change.recovered else ""
+def _state(change: HistoryChange, sign: str) -> str:
     if change.acknowledged is not None:
-        state = f", acknowledged: {change.acknowledged.reason}"
-    return f"{change.step.ratio - 1:+.1%} at {change.run}{state}"
+        return f"{sign} acknowledged: {change.acknowledged.reason}"
+    return f"{sign} recovered since" if change.recovered else ""
+
+
+def _change_text(change: HistoryChange) -> str:
+    """``-9.8 % at 20261120-093000-4711, acknowledged: the new checksum costs that``."""
+    return f"{change.step.ratio - 1:+.1%} at {change.run}{_state(change, ',')}"
 
 
 def change_line(series: FigureSeries, change: HistoryChange) -> str:
@@ -113,12 +119,9 @@ def change_line(series: FigureSeries, change: HistoryChange) -> str:
         if before.versions.get(name) != after.versions.get(name)
     ]
     versions = ", ".join(differ) or "the same versions before and after"
-    state = "; recovered since" if change.recovered else ""
-    if change.acknowledged is not None:
-        state = f"; acknowledged: {change.acknowledged.reason}"
     return (
         f"{change.direction}: {series.name}, {series.what}: {levels} ({step.ratio - 1:+.1%}) since run {change.run} of "
-        f"{change.when}; {versions}{state}"
+        f"{change.when}; {versions}{_state(change, ';')}"
     )
 
 
@@ -143,18 +146,6 @@ def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color:
         table.add_row(shown, row.metric, row.machine, str(row.runs), row.median, row.last, text)
         name = row.name
     return rendered([table], width=width, color=color)
-
-
-# The HTML page: the changes, and a chart for each series.
-
-_COLOURS = {ChangeMeaning.WORSE: VERMILION, ChangeMeaning.BETTER: GREEN, ChangeMeaning.CHANGED: ORANGE}
-_BOUNDS = (("", "circle"), (AT_LEAST, "triangle-up-open"), (AT_MOST, "triangle-down-open"), (ABOUT, "diamond-open"))
-_MOST_DATES = 8
-_LEAST_REACH = 0.05
-"""Of the axis to either side of the values: noise of a per mille looks like nothing, as it is."""
-
-MOST_CHARTS = 150
-"""On a page: more take minutes to draw, and nobody looks at them."""
 
 
 def render_history(

@@ -20,18 +20,18 @@ SCHEMA = 1
 AT_LEAST, AT_MOST, ABOUT = Bound.AT_LEAST.value, Bound.AT_MOST.value, Bound.ABOUT.value
 
 LEAST_RUNS = 6
-"""Runs that a series must have before anything is said of it."""
+"""Runs that a series must have before anything is said about it."""
 
 SMALLEST = 0.03
-"""Changes below this share are not told."""
+"""Changes below this share are not reported."""
 
 _MOVED = 2
-"""Runs by which a change may move as more runs come in, and still be the one that was acknowledged."""
+"""Runs by which an acknowledged change may move as more runs are added, and still be the same change."""
 
 _NAMED = ("suite", "test", "topology", "frame_size")
 _USUAL = {"flows": "1", "direction": "bidirectional"}
 _AGAIN = {"bps": "pps", "line_ratio": "pps"}
-"""Units in which a figure is told once more, and the unit that a series of it has."""
+"""Units that repeat a figure, and the unit of its series."""
 
 _Key = tuple[tuple[tuple[str, str], ...], str, str, str, int]
 
@@ -213,7 +213,7 @@ def series_of(entries: Sequence[HistoryEntry]) -> list[FigureSeries]:
         for labels, figure in _figures(entry):
             key = (labels, figure.metric, figure.at or "", figure.unit, number)
             collected.setdefault(key, []).append(SeriesPoint(entry, figure))
-    # What all subjects have in common sets none apart: it is left out of the short names.
+    # Short names leave out what all subjects have in common.
     shared = set.intersection(*(set(key[0]) for key in collected)) if collected else set()
     found = []
     for (labels, metric, at, unit, number), points in collected.items():
