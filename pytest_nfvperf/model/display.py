@@ -1,4 +1,7 @@
-"""Texts for people: figures with units, folded lines, near misses, safe characters."""
+"""Texts for people: figures with units, folded lines, suggestions for misspelt words, safe characters.
+
+Light to import: every pytest run of the environment does.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,63 @@ from typing import NoReturn
 
 from pytest_nfvperf.model.errors import ConfigError
 
-# Near misses: what a user probably meant.
-
-NEAR = 0.6
 MISSPELT = 0.89
-"""So near that it can hardly be a word of its own: one letter wrong in seven, but not ``flow`` for ``flows``."""
+"""So similar that it can hardly be a word of its own: one letter wrong in seven, but not ``flow`` for ``flows``."""
+
+_WORD_ENDS = re.compile(r"(?<=[\s/_,;:\-\]])|(?=[\[(])")
+"""Where a text may be cut: after a space or a sign that joins words, as in paths and names, and before a bracket."""
+_LEAST_KEPT = 0.5
+"""Share of the room that must stay used. A longer word is cut within."""
+_WITH_UNIT = re.compile(r"(\S*\d) ((?:%|[kMGT]?pps|[kMGT]?bps|[num]?s)(?!\w)\S*)")
+"""A number and its unit, each with what is joined to it."""
+_INDENT = "  "
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, without tab and newline
+    r"\u2028\u2029\u202a-\u202e\u2066-\u2069"  # ends of lines and directions, which show a text as another one
+    r"\ud800-\udfff\ufffe\uffff]"  # no characters
+)
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+_STAND_INS = str.maketrans(
+    {
+        "\N{GREATER-THAN OR EQUAL TO}": ">=",
+        "\N{LESS-THAN OR EQUAL TO}": "<=",
+        "\N{MIDDLE DOT}": "-",
+        "\N{MULTIPLICATION SIGN}": "x",
+        "\N{PLUS-MINUS SIGN}": "+-",
+        "\N{MICRO SIGN}": "u",
+        "\N{RIGHTWARDS ARROW}": "->",
+        "\N{HORIZONTAL ELLIPSIS}": "...",
+        "\N{EN DASH}": "-",
+        "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-",
+        "\N{BOX DRAWINGS LIGHT VERTICAL}": "|",
+        "\N{WHITE HEAVY CHECK MARK}": "[passed]",
+        "\N{BALLOT BOX WITH CHECK}": "[passed]",
+        "\N{CROSS MARK}": "[failed]",
+        "\N{NO ENTRY}": "[broken]",
+        "\N{WARNING SIGN}": "[inconclusive]",
+        "\N{WHITE SMALL SQUARE}": "",
+        "\N{VARIATION SELECTOR-16}": "",
+    }
+)
+"""Replacements for our own signs, for an output that knows ASCII or Latin-1 only."""
+
+MISSING = "-"
+"""A figure that was not measured."""
+_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_TIME_NS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+_SMALLEST_PERCENT = 1e-6
+_DIGITS, _MOST_DIGITS = 3, 12
+_NO_FRACTION = re.compile(r"\.0+(?!\d)")
+_EQUAL = 1e-9
+"""Relative difference below which two figures are equal: units are converted in floating point."""
+_TIMES = 10
+"""From here on a margin is shown as a multiple of the limit."""
 
 
-def did_you_mean(written: str, known: Iterable[str], cutoff: float = NEAR) -> str:
+def did_you_mean(written: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """``, did you mean 'pmd_cpus'?`` or nothing. Compares without regard to case."""
     names = {name.lower(): name for name in known}
     close = difflib.get_close_matches(written.lower(), names, n=2, cutoff=cutoff)
@@ -29,11 +81,8 @@ def listed(known: Iterable[str]) -> str:
     return ", ".join(known)
 
 
-# One word of several, such as the kind of a port. Another word is answered with those that there are.
-
-
 class Choice(StrEnum):
-    """Base of such words; ``PortKind("vhostuser")`` raises ConfigError."""
+    """One word of several, such as the kind of a port; ``PortKind("vhostuser")`` raises ConfigError with the others."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -48,20 +97,6 @@ def unknown_word(written: str, what: str, known: list[str]) -> ConfigError:
 
 
 # Lines for terminals: folded or cut between words, never within one that fits.
-#
-# Light to import: every pytest run of the environment does.
-
-_WORD_ENDS = re.compile(r"(?<=[\s/_,;:\-\]])|(?=[\[(])")
-"""Where a text may be cut: after a space or a sign that joins words, as in paths and names, and before a bracket."""
-
-_LEAST_KEPT = 0.5
-"""Of the room that must stay used: a word that is longer than that is cut within."""
-
-_WITH_UNIT = re.compile(r"(\S*\d) ((?:%|[kMGT]?pps|[kMGT]?bps|[num]?s)(?!\w)\S*)")
-"""A number and its unit, each with what is joined to it."""
-
-_INDENT = "  "
-_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def cut(text: str, width: int) -> str:
@@ -103,41 +138,9 @@ def folded(text: str, width: int | None) -> list[str]:
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-# Text of users, made safe for where it goes: a file, a terminal, a page.
-#
-# Control characters move a terminal's cursor, and no XML file may hold them. A lone surrogate stands for a byte
-# that is no UTF-8, as in the path ``caf\xe9``, and no file takes it. Both appear as Python writes them.
-
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
-_UNSEEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, without tab and newline
-    r"\u2028\u2029\u202a-\u202e\u2066-\u2069"  # ends of lines and directions, which show a text as another one
-    r"\ud800-\udfff\ufffe\uffff]"  # no characters
-)
-_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
-_STAND_INS = str.maketrans(
-    {
-        "\N{GREATER-THAN OR EQUAL TO}": ">=",
-        "\N{LESS-THAN OR EQUAL TO}": "<=",
-        "\N{MIDDLE DOT}": "-",
-        "\N{MULTIPLICATION SIGN}": "x",
-        "\N{PLUS-MINUS SIGN}": "+-",
-        "\N{MICRO SIGN}": "u",
-        "\N{RIGHTWARDS ARROW}": "->",
-        "\N{HORIZONTAL ELLIPSIS}": "...",
-        "\N{EN DASH}": "-",
-        "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-",
-        "\N{BOX DRAWINGS LIGHT VERTICAL}": "|",
-        "\N{WHITE HEAVY CHECK MARK}": "[passed]",
-        "\N{BALLOT BOX WITH CHECK}": "[passed]",
-        "\N{CROSS MARK}": "[failed]",
-        "\N{NO ENTRY}": "[broken]",
-        "\N{WARNING SIGN}": "[inconclusive]",
-        "\N{WHITE SMALL SQUARE}": "",
-        "\N{VARIATION SELECTOR-16}": "",
-    }
-)
-"""What our own tables and lines hold, for an output that knows ASCII or Latin-1 alone."""
+# Text of users, made safe for a file, a terminal, or a page. Control characters move a terminal's cursor, and no XML
+# file may hold them. A lone surrogate stands for a byte that is no UTF-8, as in the path ``caf\xe9``, and no file can
+# hold it. Both are shown as Python writes them.
 
 
 def storable(text: str) -> str:
@@ -146,10 +149,10 @@ def storable(text: str) -> str:
 
 
 def visible(text: str, *, colors: bool = False) -> str:
-    """Text in which a reader sees every character, and none does anything: an escape stands for it.
+    """Escape control characters, but tabs and newlines.
 
-    It can go into HTML, XML and Markdown once their own special characters are escaped; tabs and newlines stay.
-    ``colors``: leave sequences that set a terminal's colours and do nothing else.
+    The text can go into HTML, XML and Markdown once their own special characters are escaped. ``colors``: keep
+    sequences that only set a terminal's colours.
     """
     text = text.replace("\r\n", "\n")
     if not colors:
@@ -173,21 +176,8 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 
 
-# Figures for people: tables, reports and messages all show a figure the same way.
-#
-# Three significant digits and the field's units; more where a figure is beside one that it differs from. ``-``
-# means a figure that was not measured.
-
-MISSING = "-"
-
-_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-_TIME_NS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
-_SMALLEST_PERCENT = 1e-6
-_DIGITS, _MOST_DIGITS = 3, 12
-_NO_FRACTION = re.compile(r"\.0+(?!\d)")
-_EQUAL = 1e-9
-_TIMES = 10
-"""Relative difference below which two figures are one: units are converted in floating point."""
+# Figures: tables, reports and messages all show a figure the same way, with three significant digits and the field's
+# units. It has more digits if it stands beside a figure from which it must differ.
 
 
 def cpu_list(cpus: Sequence[int]) -> str:
@@ -283,10 +273,10 @@ def format_value(value: float | None, unit: str, digits: int = _DIGITS) -> str:
 
 
 def format_against(value: float | None, other: float | None, unit: str) -> str:
-    """A figure beside another of its unit, such as what was observed beside the limit.
+    """A figure beside another of its unit, such as the observed value beside its limit.
 
-    It has as many digits as show the difference: ``0.5001 %`` against a limit of ``0.5 %``. A small ratio is per cent
-    beside per cent: ``0.00006 %`` against ``-1 %``.
+    It has enough digits to show the difference: ``0.5001 %`` against a limit of ``0.5 %``. Beside per cent a small
+    ratio is per cent, too: ``0.00006 %`` against ``-1 %``.
     """
     if value is None or other is None or math.isclose(value, other, rel_tol=_EQUAL, abs_tol=0.0):
         return format_value(value, unit)
@@ -319,7 +309,7 @@ def how_many_labelled(value: str, thing: str) -> str:
 
 
 def format_margin(margin: float | None, times: float | None = None) -> str:
-    """A signed margin as per cent, positive is better: ``+3.2 %``; a small one is not shown as none: ``-0.02 %``.
+    """A signed margin as per cent, positive is better: ``+3.2 %``. A small one is not rounded to 0: ``-0.02 %``.
 
     ``margin``: (observed - limit) / limit, signed. ``times``: observed / limit; from ten on ``92 times the limit``.
     """
