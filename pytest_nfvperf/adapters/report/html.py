@@ -124,7 +124,7 @@ def render_report(
 
 @dataclass(slots=True)
 class SuitePage:
-    """One suite: sweep charts, relations that others published, each with what it is about, then its tests."""
+    """One suite: its sweep charts, relations that others published with their subjects, and its tests."""
 
     name: str
     sweeps: list[tuple[str, Markup]] = field(default_factory=list)

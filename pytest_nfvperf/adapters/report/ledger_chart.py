@@ -113,13 +113,11 @@ def ledger_chart(ledger: Ledger, seconds: float) -> Figure | None:
         copies = sum(hop.entered for hop in ledger.beside)
         title = f"Beside the path: {copies:,} copies, whose loss is none of the trial's"
         rows.append(_row(title, ledger.beside, seconds, joined=False))
-    height = sum(row.height_in for row in rows)
-    figure = new_figure(_WIDTH_IN, height)
+    top = sum(row.height_in for row in rows)
+    figure = new_figure(_WIDTH_IN, top)
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, _WIDTH_IN)
-    axes.set_ylim(0, height)
+    axes.set(xlim=(0, _WIDTH_IN), ylim=(0, top))
     axes.set_axis_off()
-    top = height
     for row in rows:
         _draw(axes, row, top)
         top -= row.height_in
@@ -149,8 +147,7 @@ def _row(
 def _text(
     at: int, box: LedgerBox, boxes: Sequence[LedgerBox], offered: int, foreign: Mapping[int, tuple[int, int]]
 ) -> _Text:
-    room = _WIDTH_IN - _centre(at, len(boxes)) - 0.25
-    letters = max(int(room / _LETTER_IN), 18)
+    letters = max(int((_WIDTH_IN - _centre(at, len(boxes)) - 0.25) / _LETTER_IN), 18)
     colour = VERMILION if any(hop.losses for hop in box.hops) else ORANGE
     lines: list[tuple[str, str]] = []
     for hop in box.hops:
@@ -159,10 +156,8 @@ def _text(
             lines += [(f"{loss.frames:,} lost{share}", colour), (loss.reason, INK)]
             lines += [(words, MUTED) for words in textwrap.wrap(loss.detail, letters)]
         joined, ended = foreign.get(id(hop), (0, 0))
-        if hop.unexplained > ended:
-            lines.append((f"{hop.unexplained - ended:,} lost, unexplained", ORANGE))
-        if ended:
-            lines.append((f"{ended:,} of others end here", MUTED))
+        lines += [(f"{hop.unexplained - ended:,} lost, unexplained", ORANGE)] if hop.unexplained > ended else []
+        lines += [(f"{ended:,} of others end here", MUTED)] if ended else []
         if joined:
             lines.append((f"{joined:,} of others", ORANGE))
             lines += [(words, MUTED) for words in textwrap.wrap("not of this trial, or counted twice", letters)]
@@ -186,8 +181,7 @@ def _draw(axes: Axes, row: _Row, top: float) -> None:
     middle = top - _TITLE_IN - _BOX_IN / 2
     if row.joined:
         _draw_lines(axes, row, middle)
-    colours = {text.box: text.colour for text in row.texts}
-    count = len(row.boxes)
+    colours, count = {text.box: text.colour for text in row.texts}, len(row.boxes)
     for at, box in enumerate(row.boxes):
         x, width = _centre(at, count), _box_width(count)
         _draw_box(axes, box, x, middle, width, colours.get(at, MUTED))

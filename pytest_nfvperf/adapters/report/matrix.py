@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
@@ -48,8 +49,7 @@ class Cell:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Rate:
+class _Rate(NamedTuple):
     """``fps``: per direction; None if none was found, and ``text`` says why."""
 
     metric: str
@@ -67,10 +67,6 @@ class MatrixRow:
     offload: str
     subject: str
     cells: dict[str, list[Cell]] = field(default_factory=dict)
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.subject, self.nic, self.firmware, self.datapath, self.offload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +90,11 @@ def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> 
                 if not _rates(outcome):
                     continue
                 row = _row(outcome.label)
+                key = (row.subject, row.nic, row.firmware, row.datapath, row.offload)
                 became = conclusion.test(node_id) if node_id else OUTSIDE
                 cell = _cell(outcome, test, became, published, run.path.name)
                 size = outcome.label.get("frame_size", "-")
-                rows.setdefault(row.key, row).cells.setdefault(size, []).append(cell)
+                rows.setdefault(key, row).cells.setdefault(size, []).append(cell)
     sizes = {size for row in rows.values() for size in row.cells}
     rising = sorted(sizes, key=lambda size: (int(size), "") if size.isdigit() else (1 << 30, size))
     return Matrix(tuple(rising), tuple(rows[key] for key in sorted(rows)), tuple(named))
@@ -111,7 +108,7 @@ def render_matrix(matrix: Matrix, path: Path) -> Path:
 
 
 def _run_facts(run: RunEvidence) -> tuple[str, str, str, str]:
-    data = next(iter(run.runs.values()), None)
+    data = run.run
     if data is None:
         return run.path.name, "?", "?", "?"
     dut = f"Open vSwitch {data.dut.version}" if data.dut else "?"

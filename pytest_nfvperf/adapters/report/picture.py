@@ -38,7 +38,7 @@ from pytest_nfvperf.adapters.report.chart import (
 from pytest_nfvperf.model.display import format_value, visible
 
 WIDTH = 10.4
-"""Of every picture in inches, so that letters are as large in all of them."""
+"""Width of every picture in inches, so that letters have the same size in all of them."""
 
 _DASHES: dict[str, Any] = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1, 2)), "": "none"}
 _MARKERS = {
@@ -256,15 +256,13 @@ def to_svg(figure: Figure, title: str) -> str:
     with rc_context(_STYLE):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = out.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r'(<g|<image[^>]*?) id="[^"]*"', r"\1", svg)  # several charts share a page: ids would collide
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"', "", svg, count=1)
     # Coordinates to a hundredth of a point, finer than any screen; texts are outside of tags and stay.
     svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\d\.\d\d)\d+", r"\1", tag.group()), svg)
-    svg = re.sub(r"\n\s*", "\n", svg).replace(INK, "currentColor")
-    svg = svg.replace(PAPER, "var(--paper, white)")
+    svg = re.sub(r"\n\s*", "\n", svg).replace(INK, "currentColor").replace(PAPER, "var(--paper, white)")
     label = visible(title).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
