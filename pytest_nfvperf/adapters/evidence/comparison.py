@@ -1,6 +1,6 @@
 """From evidence to ``comparison.json``: of a run that compared, and of two existing runs.
 
-Two runs did not alternate, so what the machine did in only one of them is in their ratio. Only differences above
+Two runs do not alternate, so their ratio contains what the machine did in only one of them. Only differences above
 UNPAIRED_FLOOR are reported.
 """
 
@@ -45,11 +45,11 @@ from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 COMPARISON_FILE = "comparison.json"
 
 UNPAIRED_FLOOR = 0.10
-"""By so much the same forwarding rate differed between fresh starts on one machine (docs/explanation/noise.md)."""
+"""Seen: the same forwarding rate differed by this between fresh starts on one machine (docs/explanation/noise.md)."""
 
 _WEAKER = (
     "These are two runs: nothing alternated, so the statistics are weaker. What the machine did in one of them is in "
-    f"the ratio, and only more than {UNPAIRED_FLOOR:.0%} is told as a difference. "
+    f"the ratio, and only more than {UNPAIRED_FLOOR:.0%} is reported as a difference. "
     "`nfvperf compare A B -- TESTS` sees 1 to 2 %."
 )
 _CONFIDENCE = 0.95
@@ -122,9 +122,9 @@ def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> Com
         raise ConfigError(f"runs {names[0]} and {names[1]} have no figure of the same test in common")
     compared_tests = {test.test for test in tests}
     measured = dict.fromkeys(test.node_id for run in (first, second) for test in run.tests.values() if test.outcomes)
-    said = set(words(test.data for test in tests))
-    fate = RunFate.INCONCLUSIVE if "cannot tell" in said else RunFate.PASSED
-    if "slower" in said:
+    decided = set(words(test.data for test in tests))
+    fate = RunFate.INCONCLUSIVE if "cannot tell" in decided else RunFate.PASSED
+    if "slower" in decided:
         fate = RunFate.FAILED
     return ComparedRun(
         run=" ".join(names),

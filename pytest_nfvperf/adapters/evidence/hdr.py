@@ -32,18 +32,13 @@ def encode(histogram: Histogram) -> str:
 
 def exact_latency(trial: TrialData) -> Histogram | None:
     """Latency from the scheduled send time over all directions, at the precision it was recorded in."""
-    return Histogram.merged(
-        _exact(count.latency, trial.hdr.get(str(count.direction)))
-        for count in trial.result.counts
-        if count.latency is not None
-    )
-
-
-def _exact(thin: Histogram, text: str | None) -> Histogram:
-    """The encoded histogram with the exact minimum and maximum, which only the thin one knows."""
-    if text is None:
-        return thin
-    return replace(decode(text), min_ns=thin.min_ns, max_ns=thin.max_ns)
+    exact = []
+    for thin, direction in ((count.latency, str(count.direction)) for count in trial.result.counts):
+        if thin is not None and direction in trial.hdr:  # only the thin one knows the exact minimum and maximum
+            exact.append(replace(decode(trial.hdr[direction]), min_ns=thin.min_ns, max_ns=thin.max_ns))
+        elif thin is not None:
+            exact.append(thin)
+    return Histogram.merged(exact)
 
 
 def decode(text: str) -> Histogram:

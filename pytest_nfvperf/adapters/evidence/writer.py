@@ -27,8 +27,8 @@ def evidence_file(run_dir: Path, worker: str) -> Path:
 class EvidenceWriter:
     """A Sink that appends lines to a file of its own, which must be new or empty.
 
-    The kernel has a whole line before ``emit`` returns, so a killed run leaves every finished trial readable. It takes
-    back a line that it cannot write whole.
+    The kernel has a whole line before ``emit`` returns, so every finished trial of a killed run is readable. ``emit``
+    takes back a line that it cannot write whole.
 
     Raises:
         ConfigError: the file already holds a run.
@@ -42,7 +42,7 @@ class EvidenceWriter:
             self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise self._broken("cannot be opened", error) from error
-        with suppress(OSError):  # a file system without locks: nobody can tell then that the run goes on
+        with suppress(OSError):  # a file system without locks: no reader can see that the run goes on
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._end = os.fstat(self._fd).st_size
         self._refused = False
@@ -69,7 +69,7 @@ class EvidenceWriter:
             with suppress(OSError):  # else the reader leaves the half line out
                 os.ftruncate(self._fd, self._end)
             if self._refused and record.kind.says_more:
-                return  # the first refusal was told, and has ended its test
+                return  # the first refusal was reported, and has ended its test
             self._refused = True
             raise self._broken(f"cannot take record {record.id}", error) from error
         self._end += len(data)

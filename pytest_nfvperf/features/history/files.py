@@ -48,8 +48,10 @@ def read_history(directory: Path) -> History:
         except ConfigError as error:
             problems.append(str(error))
     if not entries:
-        told = f"; {'; '.join(problems)}" if problems else ""
-        raise ConfigError(f"no run of a history here: add one by `nfvperf history add RUN`{told}", file=str(directory))
+        unusable = f"; {'; '.join(problems)}" if problems else ""
+        raise ConfigError(
+            f"no run of a history here: add one by `nfvperf history add RUN`{unusable}", file=str(directory)
+        )
     return History(tuple(entries), tuple(acknowledged), tuple(problems))
 
 

@@ -1,7 +1,7 @@
 """Comparisons of runs. Pure.
 
-Whether two runs were on machines alike, so that their figures may be compared (How we measure, rule 9); and
-``comparison.json``, what a run or two runs compared as one document for scripts (docs/reference/comparison.md).
+Here are the check whether two runs were on equal machines, so that their figures may be compared (How we measure,
+rule 9), and ``comparison.json``, the document for scripts (docs/reference/comparison.md).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MACHINE_FACTS = (
 """Facts of a fingerprint that must be equal. Versions of OVS, DPDK, kernel and firmware are what is compared."""
 
 PORT_FACTS = ("kind", "rxq", "vendor", "device", "subsystem_vendor", "subsystem_device", "current_link_speed")
-"""Facts of a port that must be."""
+"""Facts of a port that must be equal."""
 
 
 def unlike(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
@@ -66,7 +66,7 @@ DOCUMENT_SCHEMA = SCHEMA_VERSION
 """The document holds the data of comparison records. A reader refuses newer ones."""
 
 GRAVITY = (Word.SLOWER, Word.CANNOT_TELL, Word.FASTER, Word.SAME)
-"""Which of several words counts for all: a slower side anywhere is what a gate asks about."""
+"""The gravest first: it counts for all, since a gate asks for a slower side anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,9 @@ class ComparedRun:
 def words(comparisons: Iterable[ComparisonData]) -> list[str]:
     """For each side of each comparison its deciding word, or its state if it was not measured."""
     found: list[str] = []
-    for comparison in comparisons:
-        for side in comparison.sides:
-            if side.state is not SideState.MEASURED:
-                found.append(str(side.state))
-            else:
-                found.append(str(side.deciding.word if side.deciding else Word.CANNOT_TELL))
+    for side in (side for comparison in comparisons for side in comparison.sides):
+        word = side.deciding.word if side.deciding else Word.CANNOT_TELL
+        found.append(str(word if side.state is SideState.MEASURED else side.state))
     return found
 
 
