@@ -48,10 +48,8 @@ def read_history(directory: Path) -> History:
         except ConfigError as error:
             problems.append(str(error))
     if not entries:
-        unusable = f"; {'; '.join(problems)}" if problems else ""
-        raise ConfigError(
-            f"no run of a history here: add one by `nfvperf history add RUN`{unusable}", file=str(directory)
-        )
+        why = f"; {'; '.join(problems)}" if problems else ""
+        raise ConfigError(f"no run of a history here: add one by `nfvperf history add RUN`{why}", file=str(directory))
     return History(tuple(entries), tuple(acknowledged), tuple(problems))
 
 
