@@ -28,7 +28,7 @@ class Line(BaseModel):
 
 
 def _line_of(kind: RecordKind) -> Any:
-    """The line of one kind. Its name in the schema stays: the model has a LedgerLine of its own."""
+    # The model has a LedgerLine of its own.
     name = "BoundingLedger" if kind is RecordKind.LEDGER else kind.title().replace("_", "")
     fields: dict[str, Any] = {"kind": (Literal[kind.value], ...), "data": (kind.data, ...)}
     return create_model(f"{name}Line", __base__=Line, __doc__=kind.meaning, **fields)

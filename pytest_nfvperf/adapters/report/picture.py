@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +65,12 @@ _STYLE: Any = {
 
 def picture(chart: Chart) -> Figure:
     """Two panels side by side, or one as wide as both."""
-    shown = [each for panel in chart.panels for each in _with_closeup(panel)]
+    shown: list[Panel] = []
+    for panel in chart.panels:
+        shown.append(panel)
+        if panel.closeup:
+            title, low, high = panel.closeup
+            shown.append(replace(panel, title=title, y=replace(panel.y, reach=(low, high), from_zero=False)))
     columns = min(len(shown), 2)
     rows = math.ceil(len(shown) / columns)
     figure = new_figure(WIDTH, chart.height * rows)
@@ -84,13 +89,6 @@ def picture(chart: Chart) -> Figure:
     if chart.scale:
         _draw_scale(figure, grid[len(shown) - 1], chart.scale, ScalarMappable(norm, colours))
     return figure
-
-
-def _with_closeup(panel: Panel) -> Iterator[Panel]:
-    yield panel
-    if panel.closeup:
-        title, low, high = panel.closeup
-        yield replace(panel, title=title, y=replace(panel.y, reach=(low, high), from_zero=False))
 
 
 def _draw_panel(axes: Axes, panel: Panel, most: int, scale: tuple[Any, Any]) -> None:

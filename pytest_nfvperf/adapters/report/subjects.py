@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pytest_nfvperf.model.display import visible
 
 COMMON_VALUES = {"flows": "1", "direction": "bidirectional"}
-"""Left out where they have this value: it is what most tests do."""
+"""Most tests have these values, so names leave them out."""
 
 _OF_THE_RUN = frozenset({"suite", "profile", "datapath", "engine"})
 _FIRST = ("test", "topology", "frame_size", "flows", "direction")
@@ -16,7 +16,8 @@ _FIRST = ("test", "topology", "frame_size", "flows", "direction")
 
 def title(labels: Mapping[str, str]) -> str:
     """``ndr_pdr · phy2phy · 64 B · 1,000 flows``, without what a whole run has in common."""
-    parts = [_part(name, labels[name]) for name in _FIRST if name in labels and not _common(name, labels[name])]
+    first = [name for name in _FIRST if name in labels and labels[name] != COMMON_VALUES.get(name)]
+    parts = [_part(name, labels[name]) for name in first]
     parts += [_part(name, value) for name, value in labels.items() if name not in _FIRST and name not in _OF_THE_RUN]
     return " · ".join(part for part in parts if part)
 
@@ -46,12 +47,8 @@ def distinctions(labels: Mapping[str, str], different: Collection[str]) -> list[
     return [
         _part(name, value)
         for name, value in labels.items()
-        if name not in columns and name in different and not _common(name, value)
+        if name not in columns and name in different and value != COMMON_VALUES.get(name)
     ]
-
-
-def _common(name: str, value: str) -> bool:
-    return COMMON_VALUES.get(name) == value
 
 
 def _part(name: str, value: str) -> str:

@@ -33,7 +33,7 @@ from pytest_nfvperf.features.history.series import (
 from pytest_nfvperf.model.display import did_you_mean, how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.evidence.comparison import differences
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
 from pytest_nfvperf.model.sla.verdict import Baseline
@@ -50,8 +50,8 @@ _CLOCKS_DIFFER = timedelta(days=1)
 """Between two machines whose clocks are set: at most, time zones were mistaken for one another."""
 
 NOTHING_NEW, WORSE = 0, 1
-USAGE, TOO_FEW = EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.INCONCLUSIVE]
-DAMAGED = EXIT_STATUS[RunFate.BROKEN]
+USAGE, TOO_FEW = RunFate.USAGE.exit_status, RunFate.INCONCLUSIVE.exit_status
+DAMAGED = RunFate.BROKEN.exit_status
 """A file of the history could not be read. The others were used, and showed nothing new."""
 _SMALLEST = "3%"
 
