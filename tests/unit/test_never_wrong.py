@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -15,13 +16,14 @@ from hypothesis import strategies as st
 from test_search_algorithms import NDR, measurer_on
 
 from pytest_nfvperf.adapters.evidence.comparison import _samples
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.report.charts import bound_mark
 from pytest_nfvperf.adapters.report.figures import bounded_text, goal_figures, other_result
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.matrix import _rates
 from pytest_nfvperf.config.sla_file import parse_sla
-from pytest_nfvperf.features.export.export import _bound
+from pytest_nfvperf.features.export.export import TABLES, ExportRow
 from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.measure.load_series import latency_point, loss_curve, loss_point
 from pytest_nfvperf.measure.measurer import LoadLimits, LoadMeasurer
@@ -279,6 +281,8 @@ def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     (entry,) = measured({frozenset(outcome.labels): [seen]})
     (samples,) = _samples(outcome)
     kept = entry.figures[0].observation()
+    (exported,) = (column for table in TABLES for column in table.columns if column.name == "ndr_bound")
+    row = ExportRow(RunEvidence(Path()), TestEvidence(""), "", outcome.label, outcome)
 
     assert goal_figures(outcome, "ndr").mpps == bounded_text(seen, lambda fps: goal_digits(fps / 1e6))
     assert rate.text == bounded_text(seen, format_fps)
@@ -287,7 +291,7 @@ def test_every_place_tells_the_same_bound(outcome: Outcome) -> None:
     assert (properties.get("nfvperf.ndr.upper_bound") == "true") == (low < seen.value)
     assert kept.interval == seen.interval
     assert (bool(samples.at_least), bool(samples.at_most)) == (seen.lower_bound, seen.upper_bound)
-    assert _bound(outcome, "ndr") == str(seen.bound)
+    assert exported.cell(row) == str(seen.bound)
     assert (bound_mark(seen) == "") == (seen.bound is Bound.EXACT)
     above, below = round(seen.value) + 10, max(1, round(seen.value) - 10)
     if seen.bound in {Bound.AT_LEAST, Bound.ABOUT}:
