@@ -1,7 +1,7 @@
-"""Where this machine gets Debian's packages from, and an apt of its own for another release's packages.
+"""Where this machine gets Debian's packages from, and a private apt for another release's packages.
 
-Its sources, lists, cache and (empty) list of installed packages are in a directory that the caller removes; this
-machine's own are neither read nor changed. apt checks what it downloads against the release's signed lists.
+The private apt has its sources, lists, cache and (empty) list of installed packages in a directory that the caller
+removes; this machine's own are neither read nor changed. apt checks downloads against the release's signed lists.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Archive:
 
 
 def debian_archive() -> Archive:
-    """The archive that this machine's apt has Debian from.
+    """The archive from which this machine's apt gets Debian.
 
     Raises:
         ConfigError: its sources name none, or its lists were never fetched.
@@ -60,12 +60,12 @@ def debian_archive() -> Archive:
 
 def archives(targets: Iterable[list[str]]) -> list[Archive]:
     """Debian's releases among apt's index targets, without updates, in apt's order."""
-    found = []
-    for uri, release, component, signed_by, trusted, origin in targets:
-        if component == _COMPONENT and origin == _DEBIAN and "-" not in release:
-            # apt leaves the name of a field in place where a source has none
-            found.append(Archive(uri, "" if signed_by.startswith("$(") else signed_by, trusted == "yes"))
-    return found
+    # apt leaves the name of a field in place if a source has none
+    return [
+        Archive(uri, "" if signed_by.startswith("$(") else signed_by, trusted == "yes")
+        for uri, release, component, signed_by, trusted, origin in targets
+        if component == _COMPONENT and origin == _DEBIAN and "-" not in release
+    ]
 
 
 class PrivateApt:
@@ -74,7 +74,7 @@ class PrivateApt:
 
         Args:
             release: Debian's codename.
-            archive: where from.
+            archive: of Debian.
             scratch: an empty directory, which the caller removes.
 
         Raises:
@@ -98,29 +98,25 @@ class PrivateApt:
             ) from error
 
     def depends(self, package: str) -> str:
-        """What ``apt-cache depends`` says of a package.
-
-        Raises:
-            TestbedError: the release does not have it.
-        """
+        """The output of ``apt-cache depends``; TestbedError if the release does not have the package."""
         return run(["apt-cache", *self._options, "depends", package], deadline_s=_ASK_DEADLINE_S)
 
     def download(self, what: str, *packages: str) -> list[Path]:
         """Fetch packages and all that they depend on; returns the archives, which the caller may remove.
 
         Args:
-            what: they are, for the error: "Open vSwitch".
+            what: the packages, for the error: "Open vSwitch".
             packages: their names.
 
         Raises:
-            TestbedError: the release does not have them, or the download failed; with apt's words.
+            TestbedError: the release does not have them, or the download failed; with apt's own message.
         """
         wanted = ["install", "--download-only", "--yes", "--no-install-recommends", *packages]
         self._fetch(what, ["apt-get", "--quiet=2", *self._options, *wanted])
         return sorted(self._archives.glob("*.deb"))
 
     def download_only(self, what: str, directory: Path, *packages: str) -> list[Path]:
-        """Fetch these packages, without their dependencies, into a directory; else as ``download``."""
+        """Fetch packages, without their dependencies, into a directory; otherwise as ``download``."""
         self._fetch(what, ["env", "-C", str(directory), "apt-get", "--quiet=2", *self._options, "download", *packages])
         return sorted(directory.glob("*.deb"))
 

@@ -1,34 +1,23 @@
-"""The CPU time of all threads of this machine, beside what the machine itself counted.
+"""The CPU time of this machine's threads, beside what the machine itself counted; and how long threads had to wait.
 
 Threads: ``/proc/PID/task/TID/schedstat`` (ns that it ran, how often it was put on a CPU). The machine: ``/proc/stat``,
 in steps of 10 ms. Most kernels count busy time at ticks, and time idle time. So up to 5 % of what passed is in neither
-count: ticks that a host took without telling, while the thread that was on that CPU has the time; and the way into idle
-time and out of it, which no thread has. Nobody can tell the two apart, and half of it is taken for busy time: in 60
+count: ticks that a host took without reporting, while the thread that was on that CPU has the time; and the way into
+idle time and out of it, which no thread has. The two cannot be told apart, and half of it is taken for busy time: in 60
 runs on a shared machine the parts were 3.7 % off at most, and 4.4 % and 4.7 % with none of it and with all.
 
-What of softirq and stolen time is in the threads' depends on how the kernel was built: CONFIG_IRQ_TIME_ACCOUNTING takes
-interrupts out of them, CONFIG_PARAVIRT_TIME_ACCOUNTING what a hypervisor said that it stole.
+How much softirq and stolen time threads are charged depends on how the kernel was built: CONFIG_IRQ_TIME_ACCOUNTING
+takes interrupts out of it, CONFIG_PARAVIRT_TIME_ACCOUNTING what a hypervisor reported as stolen.
 
-Processes that came and went in between are nobody's threads any more; whoever waited for them has their time
-(cutime and cstime, proc_pid_stat(5)). Threads that ended are in the time of their process, if that is still there. On a
+Processes that came and went in between have no threads any more; whoever waited for them has their time
+(cutime and cstime, proc_pid_stat(5)). Threads that ended are in the time of their process, if that still runs. On a
 machine where somebody works, both were a third of a run's CPU time.
 
 To look at all threads takes tens of milliseconds, in which the machine goes on: its own accounting is read before and
 after, and the middle is taken.
 
-How this kernel was built, where it tells.
-
-How long a thread that never sleeps was not running, whoever kept it from it.
-
-The kernel tells how long a runnable thread waited for its CPU (schedstat, run_delay), but not how long a hypervisor
-kept the CPU itself. Both are missing from the time that the thread ran: on a guest the scheduler's clock stops
-while the host has the CPU (CONFIG_PARAVIRT_TIME_ACCOUNTING; on a machine without host there is nothing to subtract).
-That time is brought up to date at scheduler ticks only, up to 10 ms apart, so it is read when it changes.
-
-How long processes that were ready to run waited for a CPU: who came late for that was not let try.
-
-The kernel tells it of each thread (schedstat, run_delay). What a hypervisor kept of a CPU is not in there; /proc/stat
-tells that of each CPU (steal), where the hypervisor says so.
+Waits: the kernel reports how long a runnable thread waited for its CPU (schedstat, run_delay), but not how long a
+hypervisor kept the CPU itself; /proc/stat reports that of each CPU (steal), where the hypervisor does.
 """
 
 from __future__ import annotations
@@ -39,9 +28,11 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
@@ -50,7 +41,7 @@ from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRol
 _DEADLINE_NS = 40_000_000
 """A few ticks of 4 or 10 ms; on a CPU without ticks (nohz_full) none is seen."""
 _CLOSE_NS = 60_000
-"""Two readings further apart were preempted in between: when the figure changed is not known."""
+"""If two readings are further apart, the reader was preempted in between: it is unknown when the figure changed."""
 _STEAL = 7
 """Field of a CPU's line in /proc/stat, after its name (proc_stat(5))."""
 _PF_KTHREAD = 0x00200000  # linux/sched.h
@@ -63,56 +54,50 @@ _BUSY = ("user", "nice", "system", "irq", "softirq")
 _ONE_CPU = re.compile(r"cpu\d")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _ROUNDED_NS = 2 * _TICK_NS
-"""User and system time, each cut to ticks before and after: so far a difference may be from what it is."""
+"""User and system time are each cut to ticks, before and after: a difference may be wrong by this much."""
 _Process = tuple[int, str]
-"""Its number, and when it started: numbers are given again."""
+"""A process's id, and when it started: ids are used again."""
 
 
 def kernel_option(name: str, proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> bool | None:
     """Whether the kernel was built with an option such as "IRQ_TIME_ACCOUNTING"; None if it does not say."""
-    text = _config(proc / "config.gz", boot / f"config-{os.uname().release}")
-    return None if text is None else f"\nCONFIG_{name}=" in text
-
-
-def _config(compressed: Path, plain: Path) -> str | None:
+    compressed, plain = proc / "config.gz", boot / f"config-{os.uname().release}"
     try:
-        if compressed.is_file():
-            return gzip.decompress(compressed.read_bytes()).decode(errors="replace")
-        return plain.read_text(encoding="utf-8", errors="replace") if plain.is_file() else None
+        raw = gzip.decompress(compressed.read_bytes()) if compressed.is_file() else plain.read_bytes()
     except OSError:
         return None
+    return f"\nCONFIG_{name}=".encode() in raw
 
 
 def off_cpu_ns(task: Path) -> int | None:
-    """Time on the raw monotonic clock that the thread did not run, with an offset that stays the same, ns.
+    """Time on the raw monotonic clock that a thread did not run, with an offset that stays the same, ns.
+
+    For a thread that never sleeps: it was kept from its CPU that long, whoever did it. On a guest the scheduler's clock
+    stops while the host has the CPU (CONFIG_PARAVIRT_TIME_ACCOUNTING), so this includes what the host took.
 
     Args:
         task: its folder under /proc.
 
     Returns:
-        None where no tick was seen, or the kernel does not tell. Differences are good to some 50 us. What the thread
-        slept counts, too.
+        None if no tick was seen, or the kernel does not count. Differences are good to some 50 us.
     """
     try:
         schedstat = os.open(task / "schedstat", os.O_RDONLY)
     except OSError:
         return None
     try:
-        return _at_a_tick(schedstat)
+        # The kernel updates the figure at scheduler ticks only, up to 10 ms apart: wait for one, and read right then.
+        read_at, ran = _now(), _ran_ns(schedstat)
+        until = read_at + _DEADLINE_NS
+        while read_at < until:
+            before, last = read_at, ran
+            read_at, ran = _now(), _ran_ns(schedstat)
+            if ran != last and _now() - before < _CLOSE_NS:
+                return read_at - ran
     except OSError:
-        return None  # it ended
+        pass  # it ended
     finally:
         os.close(schedstat)
-
-
-def _at_a_tick(schedstat: int) -> int | None:
-    asked, ran = _now(), _ran_ns(schedstat)
-    until = asked + _DEADLINE_NS
-    while asked < until:
-        before, last = asked, ran
-        asked, ran = _now(), _ran_ns(schedstat)
-        if ran != last and _now() - before < _CLOSE_NS:
-            return asked - ran
     return None
 
 
@@ -125,13 +110,16 @@ def _ran_ns(schedstat: int) -> int:
 
 
 class CpuWaits:
-    """Measures from its creation on. ``pids``: of processes, by a name for messages."""
+    """How long processes that were ready to run waited for a CPU, from the creation of this object on.
+
+    ``pids``: of processes, by a name for messages.
+    """
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._before = dict(_waits(pids))
 
     def longest(self, pids: Mapping[str, int]) -> tuple[str, float]:
-        """Who waited longest since then, in seconds. A process that started since counts whole."""
+        """The thread that waited longest, and its wait in seconds. A thread that is new counts as a whole."""
         waited = {key: ns - self._before.get(key, 0) for key, ns in _waits(pids)}
         if not waited:
             return "nobody", 0.0
@@ -146,13 +134,12 @@ def _waits(pids: Mapping[str, int]) -> Iterator[tuple[tuple[str, int], int]]:
             try:
                 delay_ns = read_schedstat(task).waited_ns
             except OSError:
-                continue  # the thread ended, or this kernel does not tell
+                continue  # the thread ended, or this kernel does not count waits
             yield (name, int(task.name)), delay_ns
-    tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
     for line in Path("/proc/stat").read_text(encoding="utf-8").splitlines():
         fields = line.split()
         if fields[0].startswith("cpu") and fields[0] != "cpu" and len(fields) > _STEAL + 1:
-            yield (f"whoever ran on CPU {fields[0][3:]}", -1), int(fields[_STEAL + 1]) * tick_ns
+            yield (f"whoever ran on CPU {fields[0][3:]}", -1), int(fields[_STEAL + 1]) * _TICK_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +153,7 @@ class _Thread:
     switches: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
+class _Times(NamedTuple):
     """CPU time of a process so far, ns, in steps of 10 ms: its threads', ended or not; its awaited children's."""
 
     own_ns: int = 0
@@ -175,17 +161,16 @@ class _Times:
 
 
 @dataclass(frozen=True, slots=True)
-class _Machine:
-    """What the machine has counted so far, by kind, and how many CPUs it has."""
-
-    at_ns: int
-    by_kind_ns: Mapping[str, int]
-    cpus: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Look:
-    """The machine at one moment. ``at_ns``, ``machine_ns`` by kind: in the middle of the look; ``cpus``: how many."""
+    """The machine at one moment.
+
+    Attributes:
+        at_ns: the middle of the look.
+        machine_ns: what the machine had counted then, by kind.
+        cpus: how many there are.
+        threads: by their ids.
+        processes: with their CPU time.
+    """
 
     at_ns: int
     machine_ns: Mapping[str, int]
@@ -219,83 +204,93 @@ class CpuAccountant:
         self._before = None
         machine = {kind: after.machine_ns[kind] - before.machine_ns[kind] for kind in _KINDS}
         elapsed_ns = after.at_ns - before.at_ns
-        stolen_is_charged = self._steal_apart is False
+        stolen_is_charged = self._steal_separate is False
         busy_ns = sum(machine[kind] for kind in _BUSY) + (machine["steal"] if stolen_is_charged else 0)
         uncounted_ns = max(0, elapsed_ns * after.cpus - sum(machine.values()))
         parts, streams = list(self._ran(before, after)), list(ended)
         softirq_ns = machine["softirq"] + machine["irq"]
-        if self._softirq_apart:
+        if self._softirq_separate:
             parts.append(CpuPart(CpuRole.SOFTIRQ, "softirq and irq", softirq_ns))
         return CpuAccount(
             elapsed_ns=elapsed_ns,
             machine_ns=busy_ns + uncounted_ns // 2,
             softirq_ns=softirq_ns,
             steal_ns=machine["steal"],
-            softirq_apart=bool(self._softirq_apart),
+            softirq_apart=bool(self._softirq_separate),
             parts=merged([*parts, *streams, *self._ended(before, after, streams)]),
             blind=tuple(self._blind()),
         )
 
     @cached_property
-    def _softirq_apart(self) -> bool | None:
+    def _softirq_separate(self) -> bool | None:
         return kernel_option("IRQ_TIME_ACCOUNTING", self._proc)
 
     @cached_property
-    def _steal_apart(self) -> bool | None:
+    def _steal_separate(self) -> bool | None:
         return kernel_option("PARAVIRT_TIME_ACCOUNTING", self._proc)
 
     def _blind(self) -> Iterator[str]:
-        if self._softirq_apart is None:
+        if self._softirq_separate is None:
             yield "this kernel does not tell (/proc/config.gz) whether it charges softirq time to threads"
-        if (
-            not (self._proc / "2/comm").is_file()
-            or (self._proc / "2/comm").read_text(encoding="utf-8").strip() != "kthreadd"
-        ):
+        second = self._proc / "2/comm"  # process 2 of a whole machine is the kernel's
+        if not second.is_file() or second.read_text(encoding="utf-8").strip() != "kthreadd":
             yield "kernel threads and other containers' processes cannot be seen from this PID namespace"
 
     def _ran(self, before: _Look, after: _Look) -> Iterator[CpuPart]:
         for tid, thread in after.threads.items():
-            old = before.threads.get(tid)
-            began, switches = _began_at(old, thread), old.switches if old is not None and old.ns <= thread.ns else 0
-            role = self._role(thread)
-            yield CpuPart(role, _name(role, thread.comm), thread.ns - began, thread.switches - switches)
+            old = _same_thread(before, tid, thread)
+            role, name = self._role_of(thread.pid), thread.comm
+            pmd = _PMD.match(name) if role is CpuRole.VSWITCHD else None
+            if thread.kernel and role is CpuRole.OTHER:
+                role = CpuRole.KERNEL
+            # PMDs keep their CPU's number; other threads of OVS and the kernel are summed by what they do.
+            if pmd is not None:
+                role, name = CpuRole.PMD, pmd[0]
+            elif role in {CpuRole.VSWITCHD, CpuRole.KERNEL}:
+                name = _NUMBER.sub("", name)
+            ran_ns, switches = (old.ns, old.switches) if old is not None else (0, 0)
+            yield CpuPart(role, name, thread.ns - ran_ns, thread.switches - switches)
 
     def _ended(self, before: _Look, after: _Look, streams: Sequence[CpuPart]) -> Iterator[CpuPart]:
-        for pid, ns in _ended_threads(before, after):
-            yield CpuPart(self._role_of(pid), "threads that ended", ns)
+        live: dict[int, int] = defaultdict(int)
+        for tid, thread in after.threads.items():
+            old = _same_thread(before, tid, thread)
+            live[thread.pid] += thread.ns - (old.ns if old is not None else 0)
+        for process, times in after.processes.items():
+            # A process's time less that of its live threads is that of its ended ones.
+            ns = times.own_ns - before.processes.get(process, _Times()).own_ns - live[process[0]]
+            if ns > _ROUNDED_NS:
+                yield CpuPart(self._role_of(process[0]), "threads that ended", ns)
         ns = _ended_processes_ns(before, after, sum(part.ns for part in streams))
         yield CpuPart(CpuRole.OTHER, "processes that ended", ns)
-
-    def _role(self, thread: _Thread) -> CpuRole:
-        role = self._role_of(thread.pid)
-        if role is CpuRole.VSWITCHD and _PMD.match(thread.comm):
-            return CpuRole.PMD
-        return CpuRole.KERNEL if thread.kernel and role is CpuRole.OTHER else role
 
     def _role_of(self, pid: int) -> CpuRole:
         return self._known.get(pid, CpuRole.TEST if pid == os.getpid() else CpuRole.OTHER)
 
     def _look(self) -> _Look:
-        first = self._machine()
+        first_ns, first = self._machine()
         threads: dict[int, _Thread] = {}
         processes: dict[_Process, _Times] = {}
         for pid in [int(path.name) for path in self._proc.iterdir() if path.name.isdigit()]:
             stat = self._stat(pid)
             if stat is not None:
                 threads.update(self._threads(pid, kernel=bool(int(stat[_FLAGS]) & _PF_KTHREAD)))
-                processes[pid, stat[_STARTED]] = _times(stat)
+                own, waited = (int(stat[a]) + int(stat[b]) for a, b in ((_UTIME, _STIME), (_CUTIME, _CSTIME)))
+                processes[pid, stat[_STARTED]] = _Times(own * _TICK_NS, waited * _TICK_NS)
         if not threads:
             raise TestbedError("the kernel does not count threads' CPU time: it needs CONFIG_SCHED_INFO (schedstat)")
-        last = self._machine()
-        machine = {kind: (ns + last.by_kind_ns[kind]) // 2 for kind, ns in first.by_kind_ns.items()}
-        return _Look((first.at_ns + last.at_ns) // 2, machine, last.cpus, threads, processes)
+        last_ns, last = self._machine()
+        # What the machine counted while somebody looked: half of it was before the look, half after.
+        machine = {
+            kind: (int(ticks) * _TICK_NS + int(later) * _TICK_NS) // 2
+            for kind, ticks, later in zip(_KINDS, first[0].split()[1:], last[0].split()[1:], strict=False)
+        }
+        cpus = sum(_ONE_CPU.match(row) is not None for row in last)
+        return _Look((first_ns + last_ns) // 2, machine, cpus, threads, processes)
 
-    def _machine(self) -> _Machine:
-        at_ns = self._now_ns()
-        rows = (self._proc / "stat").read_text(encoding="ascii").splitlines()
-        ticks = rows[0].split()[1:]
-        counted = {kind: int(number) * _TICK_NS for kind, number in zip(_KINDS, ticks, strict=False)}
-        return _Machine(at_ns, counted, sum(_ONE_CPU.match(row) is not None for row in rows))
+    def _machine(self) -> tuple[int, list[str]]:
+        """The time, and the rows of /proc/stat, of which the first sums up all CPUs (proc_stat(5))."""
+        return self._now_ns(), (self._proc / "stat").read_text(encoding="ascii").splitlines()
 
     def _stat(self, pid: int) -> list[str] | None:
         """The fields behind the name, which may hold any character; None if the process ended meanwhile."""
@@ -312,41 +307,17 @@ class CpuAccountant:
         except (FileNotFoundError, ProcessLookupError):
             return
         for task in tasks:
-            thread = _thread(task, pid, kernel=kernel)
-            if thread is not None:
-                yield int(task.name), thread
-
-
-def _thread(task: Path, pid: int, *, kernel: bool) -> _Thread | None:
-    try:
-        counted = read_schedstat(task)
-        comm = (task / "comm").read_text(encoding="utf-8", errors="replace").strip()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return _Thread(pid, comm, kernel, counted.ran_ns, counted.turns)
-
-
-def _times(stat: list[str]) -> _Times:
-    own, waited = (int(stat[user]) + int(stat[system]) for user, system in ((_UTIME, _STIME), (_CUTIME, _CSTIME)))
-    return _Times(own * _TICK_NS, waited * _TICK_NS)
-
-
-def _ended_threads(before: _Look, after: _Look) -> Iterator[tuple[int, int]]:
-    """Processes that still run, and the CPU time of their ended threads: theirs less that of live threads."""
-    there: dict[int, int] = defaultdict(int)
-    for tid, thread in after.threads.items():
-        there[thread.pid] += thread.ns - _began_at(before.threads.get(tid), thread)
-    for process, times in after.processes.items():
-        ns = times.own_ns - before.processes.get(process, _Times()).own_ns - there[process[0]]
-        if ns > _ROUNDED_NS:
-            yield process[0], ns
+            with suppress(FileNotFoundError, ProcessLookupError):
+                counted = read_schedstat(task)
+                comm = (task / "comm").read_text(encoding="utf-8", errors="replace").strip()
+                yield int(task.name), _Thread(pid, comm, kernel, counted.ran_ns, counted.turns)
 
 
 def _ended_processes_ns(before: _Look, after: _Look, streams_ns: int) -> int:
-    """CPU time in between of processes that ended and were waited for by somebody who is still there.
+    """CPU time, between two looks, of processes that ended and whose parent waited for them and still runs.
 
-    What a process had run before is not of this time, nor what it had waited for itself: who waits for it gets both.
-    ``streams_ns``: of the streams' ends, which we waited for, and whose own accounts are more exact.
+    The parent gets all of a process's time, and that of its awaited children. What they had run before the first look
+    is subtracted. ``streams_ns``: of the streams' ends, which we waited for, and whose own accounts are more exact.
     """
     waited_ns = 0
     for process, times in after.processes.items():
@@ -359,14 +330,7 @@ def _ended_processes_ns(before: _Look, after: _Look, streams_ns: int) -> int:
     return max(0, waited_ns - sum(before.processes[one].own_ns + before.processes[one].waited_ns for one in gone))
 
 
-def _began_at(old: _Thread | None, now: _Thread) -> int:
-    """What a thread had run before; 0 for a new thread with an old number."""
-    return old.ns if old is not None and old.ns <= now.ns else 0
-
-
-def _name(role: CpuRole, comm: str) -> str:
-    """PMDs keep their CPU's number; other threads of OVS and the kernel are summed by what they do."""
-    pmd = _PMD.match(comm)
-    if role is CpuRole.PMD and pmd is not None:
-        return pmd[0]
-    return _NUMBER.sub("", comm) if role in {CpuRole.VSWITCHD, CpuRole.KERNEL} else comm
+def _same_thread(before: _Look, tid: int, now: _Thread) -> _Thread | None:
+    """The thread at the earlier look; None for a new one, also if it has an old one's number."""
+    old = before.threads.get(tid)
+    return old if old is not None and old.ns <= now.ns else None

@@ -1,9 +1,8 @@
-"""The CPUs of this machine (core, NUMA node, L3 cache), their owners (models: DPDK's and OVS's guides), and checks."""
+"""The CPUs of this machine (core, NUMA node, L3 cache), who owns them (as in DPDK's and OVS's guides), and checks."""
 
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -19,8 +18,9 @@ SYSFS_CPUS = Path("/sys/devices/system/cpu")
 EMBEDDED_OTHER_CONFIG = (("per-port-memory", "true"),)
 """OVS's default is one pool of 262,144 buffers for all ports, halved until it fits: on a small machine it
 takes all of DPDK's memory, and the next vhost-user port fails for a few bytes (seen: "failed to allocate
-memory for dev->guest_pages"). A pool a port takes what its rings can hold (OVS: "DPDK Device Memory Models")."""
+memory for dev->guest_pages"). A pool for each port takes what its rings can hold (OVS: "DPDK Device Memory Models")."""
 _PMD_KEY = "cpus.pmd (or dut.ovs.pmd_cpus)"
+_NO_CPUS = CpuPlan((), (), ())
 _PAGE_BYTES = 4096
 _STATUS = Path("/proc/self/status")
 _CAP_SYS_NICE = 23  # linux/capability.h
@@ -47,24 +47,24 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
 
 def read_cpus(allowed: Iterable[int] | None = None, sysfs: Path = SYSFS_CPUS) -> tuple[Cpu, ...]:
     """CPUs that this process may use, by number."""
-    numbers = sorted(os.sched_getaffinity(0) if allowed is None else allowed)
-    return tuple(_read_cpu(number, sysfs) for number in numbers)
-
-
-def _read_cpu(number: int, sysfs: Path) -> Cpu:
-    directory = sysfs / f"cpu{number}"
-    try:
-        siblings = parse_cpu_list((directory / "topology" / "thread_siblings_list").read_text())
-    except OSError:  # no topology in sysfs (some containers): every CPU is its own core
-        siblings = (number,)
-    nodes = [int(path.name.removeprefix("node")) for path in directory.glob("node[0-9]*")]
-    return Cpu(number, min(siblings, default=number), nodes[0] if nodes else 0)
+    cpus = []
+    for number in sorted(os.sched_getaffinity(0) if allowed is None else allowed):
+        directory = sysfs / f"cpu{number}"
+        # without topology in sysfs (some containers) every CPU is its own core
+        siblings = _read_cpu_list(directory / "topology" / "thread_siblings_list")
+        nodes = [int(path.name.removeprefix("node")) for path in directory.glob("node[0-9]*")]
+        cpus.append(Cpu(number, min(siblings, default=number), nodes[0] if nodes else 0))
+    return tuple(cpus)
 
 
 def isolated_cpus(sysfs: Path = SYSFS_CPUS) -> tuple[int, ...]:
     """CPUs that the kernel keeps other work off (isolcpus=)."""
+    return _read_cpu_list(sysfs / "isolated")
+
+
+def _read_cpu_list(path: Path) -> tuple[int, ...]:
     try:
-        return parse_cpu_list((sysfs / "isolated").read_text())
+        return parse_cpu_list(path.read_text(encoding="ascii"))
     except OSError:
         return ()
 
@@ -85,10 +85,10 @@ def plan_cpus(cpus: tuple[Cpu, ...]) -> CpuPlan:
     cores = [core for core in cores if core.node == largest]
     numbers = [core.number for core in cores]
     if len(numbers) < 2:
-        seen = ", ".join(str(cpu.number) for cpu in cpus) or "none"
+        usable = ", ".join(str(cpu.number) for cpu in cpus) or "none"
         raise TestbedError(
             f"measuring needs 2 physical cores on one NUMA node (one polls for the DUT, one for the generator); "
-            f"this process may use CPUs {seen}: give the machine or the container another core (see taskset(1))"
+            f"this process may use CPUs {usable}: give the machine or the container another core (see taskset(1))"
         )
     if len(numbers) == 2:
         return CpuPlan(housekeeping=(numbers[0],), pmd=(numbers[1],), generator=(numbers[0],))
@@ -96,24 +96,21 @@ def plan_cpus(cpus: tuple[Cpu, ...]) -> CpuPlan:
 
 
 def planned(testbed: Testbed) -> Testbed:
-    """The testbed with what its file leaves open: CPUs without an owner dealt out, all hugepages there are.
+    """Complete what a testbed's file leaves open: each owner gets CPUs, and OVS all hugepages there are.
 
-    The system's OVS has placed its PMDs itself: where the file names no CPUs for them, they stay.
+    The system's OVS has placed its PMDs itself: if the file names no CPUs for them, they stay.
 
     Raises:
         TestbedError: not enough CPUs.
     """
     own_pmds = testbed.ovs.instance != "system"
-    return replace(
-        testbed,
-        cpus=_dealt_out(testbed.cpus, own_pmds=own_pmds),
-        hugepages_mib=testbed.hugepages_mib or read_hugepages().total_mib,
+    cpus = (
+        plan_cpus(read_cpus()) if own_pmds and testbed.cpus == _NO_CPUS else _complete(testbed.cpus, own_pmds=own_pmds)
     )
+    return replace(testbed, cpus=cpus, hugepages_mib=testbed.hugepages_mib or read_hugepages().total_mib)
 
 
-def _dealt_out(given: CpuPlan, *, own_pmds: bool) -> CpuPlan:
-    if own_pmds and given == CpuPlan((), (), ()):
-        return plan_cpus(read_cpus())
+def _complete(given: CpuPlan, *, own_pmds: bool) -> CpuPlan:
     taken = {*given.housekeeping, *given.pmd, *given.generator, *given.vnf}
     free = [core.number for core in _first_of_each_core(read_cpus()) if core.number not in taken]
     housekeeping = given.housekeeping or tuple(free[:1]) or given.generator
@@ -130,10 +127,10 @@ def _dealt_out(given: CpuPlan, *, own_pmds: bool) -> CpuPlan:
 
 
 def _first_of_each_core(cpus: tuple[Cpu, ...]) -> list[Cpu]:
-    seen: dict[int, Cpu] = {}
+    first: dict[int, Cpu] = {}
     for cpu in cpus:
-        seen.setdefault(cpu.core, cpu)
-    return list(seen.values())
+        first.setdefault(cpu.core, cpu)
+    return list(first.values())
 
 
 def discover_testbed() -> Testbed:
@@ -162,28 +159,31 @@ def read_cpu_places(sysfs: Path = SYSFS_CPUS) -> dict[int, CpuPlace]:
     """CPUs that this process may use, and isolated ones, by number."""
     usable = {*os.sched_getaffinity(0), *isolated_cpus(sysfs)}
     return {
-        cpu.number: CpuPlace(cpu.number, cpu.core, cpu.node, _l3(cpu.number, sysfs)) for cpu in read_cpus(usable, sysfs)
+        # a cache list is absent without such a cache, or when a host does not reveal it to its guest
+        cpu.number: CpuPlace(
+            cpu.number,
+            cpu.core,
+            cpu.node,
+            _read_cpu_list(sysfs / f"cpu{cpu.number}" / "cache" / "index3" / "shared_cpu_list"),
+        )
+        for cpu in read_cpus(usable, sysfs)
     }
 
 
-def _l3(number: int, sysfs: Path) -> tuple[int, ...]:
-    try:
-        return parse_cpu_list(
-            (sysfs / f"cpu{number}" / "cache" / "index3" / "shared_cpu_list").read_text(encoding="utf-8")
-        )
-    except OSError:  # no such cache, or a host that does not tell its guest
-        return ()
-
-
 def check_resources(testbed: Testbed, hugepages: Hugepages | None = None, online: Path = _ONLINE) -> None:
-    """Raise ConfigError for a CPU that the machine has not, or that is not for us, or for more hugepages than reserved.
+    """Raise ConfigError for a CPU that this machine does not have, or for more hugepages than it has reserved.
 
     Args:
         testbed: with its CPUs planned.
         hugepages: the machine's; read now if not given.
         online: where the kernel lists its CPUs. Isolated ones are among them, unlike in our own affinity.
     """
-    _check_cpus(testbed, online)
+    listed = online.read_text(encoding="ascii").strip() if online.is_file() else ""
+    for key, cpus in _claims(testbed).items():
+        missing = sorted(set(cpus) - set(parse_cpu_list(listed)))
+        # Without topology in sysfs (some containers) nothing is known; whoever pins a thread will report it.
+        if listed and missing:
+            raise ConfigError(f"this machine has no CPU {missing[0]}, only {listed}: write one of those", key=key)
     pages = hugepages or read_hugepages()
     wanted = testbed.hugepages_mib
     if wanted and wanted > pages.total_mib:
@@ -194,22 +194,10 @@ def check_resources(testbed: Testbed, hugepages: Hugepages | None = None, online
         )
 
 
-def _check_cpus(testbed: Testbed, online: Path) -> None:
-    try:
-        listed = online.read_text(encoding="ascii").strip()
-    except OSError:  # no topology in sysfs (some containers): nothing is known, and whoever pins a thread will say it
-        return
-    there = set(parse_cpu_list(listed))
-    for key, cpus in _claims(testbed).items():
-        missing = sorted(set(cpus) - there)
-        if missing:
-            raise ConfigError(f"this machine has no CPU {missing[0]}, only {listed}: write one of those", key=key)
-
-
 def check_pages(page_bytes: int | None = None) -> None:
     """Raise ConfigError on a kernel whose pages are not of 4 KiB.
 
-    Rings of packet sockets, DPDK's memory maps and the sizes of hugepages all go by it, and nobody has tried another.
+    Rings of packet sockets, DPDK's memory maps and the sizes of hugepages depend on it, and nobody has tried another.
     """
     page_bytes = page_bytes or os.sysconf("SC_PAGE_SIZE")
     if page_bytes != _PAGE_BYTES:
@@ -222,23 +210,27 @@ def check_pages(page_bytes: int | None = None) -> None:
 def check_cpu_rights(testbed: Testbed) -> None:
     """Raise ConfigError for a CPU that the machine has, and that this process cannot run on.
 
-    Asked of the kernel for each CPU, since nothing else tells: OVS's PMD thread stays where it is, without a word, when
-    the cpuset of its control group or container lacks its CPU, and everything measured would be of another one.
+    Only an attempt shows it: OVS's PMD thread silently stays where it is if the cpuset of its control group or
+    container lacks its CPU, and everything measured would be of another one.
     """
     claims = _claims(testbed)
     if testbed.ovs.instance == "system":  # its PMDs are in whatever control group its service is
         del claims[_PMD_KEY]
-    errors = in_own_thread(lambda: {cpu: _pinned_to(cpu) for cpu in sorted({*itertools.chain(*claims.values())})})
-    for key, cpus in claims.items():
-        for cpu in cpus:
-            if errors[cpu] is not None:
-                raise ConfigError(_not_allowed(cpu, errors[cpu]), key=key)
+
+    def refuse() -> None:
+        for key, cpu in [(key, cpu) for key, cpus in claims.items() for cpu in cpus]:
+            try:
+                os.sched_setaffinity(0, {cpu})
+            except OSError as error:
+                raise ConfigError(_not_allowed(cpu, error), key=key) from error
+
+    in_own_thread(refuse)
 
 
 def lacks_priority(status: Path = _STATUS) -> str | None:
-    """What is missing to run before other programs, as a line for the user; None where nothing is, or nobody can tell.
+    """A line for the user if this process cannot run before other programs; None if it can, or that is unknown.
 
-    Docker's default root has not the right: the run goes on, and the rest of the machine takes its CPUs more often.
+    Docker's default root lacks the right: the run goes on, and the rest of the machine takes its CPUs more often.
     """
     try:
         lines = status.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -266,17 +258,8 @@ def _claims(testbed: Testbed) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _pinned_to(cpu: int) -> OSError | None:
-    """Move the calling thread to a CPU; returns the error if it cannot."""
-    try:
-        os.sched_setaffinity(0, {cpu})
-    except OSError as error:
-        return error
-    return None
-
-
-def _not_allowed(cpu: int, error: OSError | None) -> str:
-    if error is not None and error.errno != errno.EINVAL:
+def _not_allowed(cpu: int, error: OSError) -> str:
+    if error.errno != errno.EINVAL:
         return (
             f"this process may not choose its CPUs (sched_setaffinity: {error.strerror}), and measuring needs that: "
             "give it the right (CAP_SYS_NICE), or a seccomp profile that allows the call"

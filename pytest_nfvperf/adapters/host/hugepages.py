@@ -1,11 +1,12 @@
-"""Hugepages of every size: what there is, who finds room, how to reserve more. Standard library only, for the set-up.
+"""Hugepages of every size: count them, find room for a process, reserve more. Standard library only, for the set-up.
 
-DPDK takes whole pages: on a host whose pages are of 1 GiB, a process that asks for 256 MiB takes one of them.
+DPDK takes whole pages: on a host with pages of 1 GiB, a process that needs 256 MiB takes one of them.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,9 +15,9 @@ _POOL = re.compile(r"hugepages-(\d+)kB", re.ASCII)
 LEAST_MIB = (256, 256)
 """What OVS-DPDK and the generator need at least, each by itself."""
 RIG_MIB = (512, 256, 128, 128)
-"""What OVS, the generator and two VNFs take where there is enough."""
+"""What OVS, the generator and two VNFs take if there is enough."""
 ENOUGH_MIB = (1024, 1024)
-"""What is advised where there is too little for DPDK: room to spare, and a page for either on a host of 1 GiB pages."""
+"""What we advise if there is too little for DPDK: room to spare, and a page for each on a host of 1 GiB pages."""
 _NO_POOLS = "this kernel has no hugepages (CONFIG_HUGETLBFS)"
 
 
@@ -33,24 +34,24 @@ class Pool:
         return _size(self.page_mib)
 
     @property
-    def file(self) -> Path:
-        return _POOLS / self.directory / "nr_hugepages"
-
-    @property
     def directory(self) -> str:
         return f"hugepages-{self.page_mib * 1024}kB"
+
+    @property
+    def file(self) -> Path:
+        return _POOLS / self.directory / "nr_hugepages"
 
     def pages(self, mib: int) -> int:
         return -(-mib // self.page_mib)
 
     def reserving(self, pages: int) -> str:
-        """The command by which root reserves this many in all."""
+        """The command by which root reserves this many pages in all."""
         return f"echo {pages} > {self.file} ({_size(pages * self.page_mib)} in pages of {self.size})"
 
 
 @dataclass(frozen=True, slots=True)
 class Hugepages:
-    """The kernel's pools, smallest pages first; none where it has no hugepages."""
+    """The kernel's pools, smallest pages first; none if it has no hugepages."""
 
     pools: tuple[Pool, ...] = ()
 
@@ -68,7 +69,7 @@ class Hugepages:
 
     @property
     def in_pages(self) -> str:
-        """``" in pages of 1 GiB"``: the sizes that exist; "" where there is none."""
+        """``" in pages of 1 GiB"``: the sizes that exist; "" if there is none."""
         sizes = [pool.size for pool in self.pools if pool.total]
         return f" in pages of {' and '.join(sizes)}" if sizes else ""
 
@@ -77,29 +78,29 @@ class Hugepages:
         return Hugepages(tuple(replace(pool, free=pool.total) for pool in self.pools))
 
     def taken_by(self, mib: int) -> int:
-        """MiB that a process takes which asks for this much, in whole pages; 0: no room."""
+        """MiB, in whole pages, that a process takes if it needs this much; 0: no room."""
         pool = self._pool_for(mib)
         return 0 if pool is None else pool.pages(mib) * pool.page_mib
 
     def pages_for(self, mib: int) -> int:
-        """Pages that serve a process which asks for this much; 0: no room."""
+        """Pages that such a process takes; 0: no room."""
         pool = self._pool_for(mib)
         return 0 if pool is None else pool.pages(mib)
 
     def rooms(self, *mib: int) -> int:
-        """How many groups of processes find room that ask for this much each."""
+        """How many groups of processes have room, if the processes of a group need this much each."""
         rooms, left = 0, self
         while True:
-            for asked in mib:
-                pool = left._pool_for(asked)
+            for needed in mib:
+                pool = left._pool_for(needed)
                 if pool is None:
                     return rooms
-                used = replace(pool, free=pool.free - pool.pages(asked))
+                used = replace(pool, free=pool.free - pool.pages(needed))
                 left = Hugepages(tuple(used if one is pool else one for one in left.pools))
             rooms += 1
 
     def _pool_for(self, mib: int) -> Pool | None:
-        """DPDK prefers small pages for sizes that are no whole number of large ones, as all of ours are."""
+        # DPDK prefers small pages for sizes that are no whole number of large ones, as all of ours are.
         return next((pool for pool in self.pools if pool.free >= pool.pages(mib)), None)
 
     @property
@@ -108,7 +109,7 @@ class Hugepages:
         return next((pool for pool in self.pools if pool.total), self.pools[0] if self.pools else None)
 
     def advice(self, *mib: int) -> str:
-        """How to reserve enough for processes that ask for this much each, besides what is in use."""
+        """How to reserve enough for processes that need this much each, besides what is in use."""
         pool = self.growing
         if pool is None:
             return _NO_POOLS
@@ -128,26 +129,22 @@ def read_hugepages(pools: Path = _POOLS) -> Hugepages:
         names = [entry.name for entry in pools.iterdir()]
     except OSError:
         return Hugepages()
-    sizes = sorted(int(match[1]) for match in map(_POOL.fullmatch, names) if match)
-    # arm64 has pages of 64 KiB among them, of which DPDK makes no use.
-    found = [_read_pool(pools, kib // 1024) for kib in sizes if kib >= 1024]
-    return Hugepages(tuple(pool for pool in found if pool is not None))
-
-
-def _read_pool(pools: Path, page_mib: int) -> Pool | None:
-    directory = pools / Pool(page_mib).directory
-    try:
-        total, free, promised = (
-            int((directory / f"{name}_hugepages").read_text(encoding="ascii")) for name in ("nr", "free", "resv")
-        )
-    except (OSError, ValueError):
-        return None
-    # Reserved-by-mmap pages are not free to us.
-    return Pool(page_mib, total, max(0, free - promised))
+    found: list[Pool] = []
+    for kib in sorted(int(match[1]) for match in map(_POOL.fullmatch, names) if match):
+        if kib < 1024:  # arm64 has pages of 64 KiB, too, which DPDK does not use
+            continue
+        directory = pools / Pool(kib // 1024).directory
+        with suppress(OSError, ValueError):
+            total, free, promised = (
+                int((directory / f"{name}_hugepages").read_text(encoding="ascii")) for name in ("nr", "free", "resv")
+            )
+            # Pages that an mmap has reserved are not free to us.
+            found.append(Pool(kib // 1024, total, max(0, free - promised)))
+    return Hugepages(tuple(found))
 
 
 def plan(mib: int, pools: Path = _POOLS) -> HostChange | None:
-    """What reserving would change; None when that much is reserved already, in pages of any size."""
+    """What reserving would change; None if that much is reserved already, in pages of any size."""
     now = read_hugepages(pools)
     pool = now.growing
     if pool is None:
@@ -169,10 +166,10 @@ def _wanted_pages(now: Hugepages, pool: Pool, mib: int) -> int:
 
 
 def reserve(mib: int, pools: Path = _POOLS) -> HostChange | None:
-    """Reserve at least ``mib`` MiB until the next boot; None when there was nothing to do.
+    """Reserve at least ``mib`` MiB until the next boot; None if there was nothing to do.
 
     Raises:
-        OSError: not root, or the kernel found less contiguous memory than asked; says how much.
+        OSError: not root, or the kernel found too little contiguous memory; says how much.
     """
     before = read_hugepages(pools)
     pool = before.growing

@@ -1,16 +1,11 @@
 """Make this machine ready: packages and hugepages. ``python3 -m pytest_nfvperf.adapters.host.setup``.
 
-Says what it is about to change, changes it, and the second time finds nothing to do. Standard
-library only, for a system Python before any pip install.
+It says what it is about to change, and changes it; the second time it finds nothing to do. Standard library only, for a
+system Python before any pip install.
 
-Installing the packages of programs.py quietly.
-
-Standard library only: the set-up runs before anything is installed by pip.
-
-Debian starts and enables services as it installs them. Ours must not: a system OVS would take
-hugepages and CPUs. So ``policy-rc.d`` forbids starting while apt runs (and what was there before is
-put back), and units that the installation newly enabled are disabled again; those that were
-enabled before are left alone.
+Debian starts and enables services as it installs them. Ours must not start: a system OVS would take hugepages and CPUs.
+So ``policy-rc.d`` forbids starting while apt runs (the former file is put back afterwards), and units that the
+installation newly enabled are disabled again; those that were enabled before are left alone.
 """
 
 from __future__ import annotations
@@ -69,10 +64,12 @@ _POLICY_MARK = "# nfvperf's, while it installs"
 _POLICY_TEXT = f"#!/bin/sh\n{_POLICY_MARK}: no service is started\nexit 101\n"
 _SYSTEMD_UNITS = Path("/etc/systemd/system")
 _RC_DIRECTORIES = Path("/etc")
+DEFAULT_HUGEPAGES_MIB = 4096
+_MOST_OF_MEMORY = 0.5
 
 
 class SetupError(Exception):
-    """The set-up cannot go on; says why, and what to do by hand."""
+    """The set-up cannot continue; says why, and what to do by hand."""
 
 
 def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
@@ -93,13 +90,13 @@ def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
 
 
 def missing(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the packages that dpkg does not have installed."""
+    """Packages that dpkg does not have installed."""
     listed = subprocess.run(
         ["/usr/bin/dpkg-query", "-W", "-f", "${Package}\t${db:Status-Abbrev}\n", *names],
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        check=False,  # it fails when one is unknown, and lists the others all the same
+        check=False,  # it fails if one is unknown, and still lists the others
     )
     rows = (line.split("\t") for line in listed.stdout.splitlines())
     installed = {row[0] for row in rows if len(row) > 1 and row[1].startswith("ii")}
@@ -118,10 +115,10 @@ def _install_command(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def install(names: Sequence[str]) -> tuple[str, ...]:
-    """Install what is missing; returns what was done, empty when nothing was.
+    """Install what is missing; returns what was done, empty if nothing was.
 
     Raises:
-        SetupError: apt failed, with its own words above.
+        SetupError: apt failed; its output is above.
     """
     absent = missing(names)
     if not absent:
@@ -176,7 +173,7 @@ def _unit_links(units: Path) -> list[Path]:
 
 
 def unlink_units(names: Sequence[str], units: Path = _SYSTEMD_UNITS) -> None:
-    """Do what ``systemctl disable`` does, where systemd is not installed: later it would start them."""
+    """Do what ``systemctl disable`` does, without systemd: installed later, it would start them."""
     for link in _unit_links(units):
         if link.name in names:
             link.unlink()
@@ -204,19 +201,15 @@ def _quietly(*command: str) -> None:
         raise SetupError(f"{' '.join(command)} failed with status {done.returncode}: {done.stderr.strip()}")
 
 
-DEFAULT_HUGEPAGES_MIB = 4096
-_MOST_OF_MEMORY = 0.5
-
-
 def setup_plan(
     hugepages_mib: int | None = None, *, packages: bool = True, also: Sequence[Use] = ()
 ) -> tuple[HostChange, ...]:
-    """What ``apply`` would change; empty when the machine is ready.
+    """What ``apply`` would change; empty if the machine is ready.
 
     Args:
         hugepages_mib: MiB to reserve; by default 4 GiB, or half the memory of a small machine.
-        packages: look at packages, too.
-        also: uses beside those of `make setup` whose packages are looked at.
+        packages: install packages, too.
+        also: further uses whose packages are needed, besides those of `make setup`.
 
     Raises:
         SetupError: the distribution is not known.
@@ -227,7 +220,7 @@ def setup_plan(
 
 
 def apply(hugepages_mib: int | None = None, *, packages: bool = True, also: Sequence[Use] = ()) -> tuple[str, ...]:
-    """Make the changes; returns what was done, empty when nothing was.
+    """Make the changes; returns what was done, empty if nothing was.
 
     Raises:
         SetupError: not root, or a change failed; says what to do.
@@ -265,7 +258,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not changes:
             print("nothing to change: packages and hugepages are as needed")
             return 0
-        print(_announcement(changes, packages=packages))
+        print("about to change on this machine:")
+        for change in changes:
+            print(f"  - {change.what}\n      by hand: {' '.join(change.command)}")
+        if packages and not read_distribution().tried:
+            print(f"  ({read_distribution().name}: package names are known, but nobody tried the set-up there)")
         if options.plan:
             return 0
         for line in apply(options.hugepages, packages=packages, also=options.also):
@@ -274,14 +271,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _announcement(changes: Sequence[HostChange], *, packages: bool) -> str:
-    lines = ["about to change on this machine:"]
-    lines += [f"  - {change.what}\n      by hand: {' '.join(change.command)}" for change in changes]
-    if packages and not read_distribution().tried:
-        lines.append(f"  ({read_distribution().name}: package names are known, but nobody tried the set-up there)")
-    return "\n".join(lines)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_nfvperf.model.errors import ConfigError
 
 INSTRUCTION_NS_PARAMETER = "nfvperf.instruction_ns"
-"""On the guest's kernel command line, in virtual time only: who counts instructions there looks for it."""
+"""On a guest's kernel command line in virtual time only; by it the program that counts instructions finds out."""
 
 _COMMAND_LINE = Path("/proc/cmdline")
 
@@ -22,7 +22,7 @@ def instruction_ns(command_line: Path = _COMMAND_LINE) -> int:
     """Virtual ns an instruction, as the guest was booted.
 
     Raises:
-        ConfigError: time is not virtual here, so there are no instructions to tell.
+        ConfigError: time is not virtual here, so no instructions are counted.
     """
     found = _found(command_line)
     if found is None:
