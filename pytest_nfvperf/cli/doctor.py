@@ -17,8 +17,7 @@ from pytest_nfvperf.adapters.host.cpus import planned
 from pytest_nfvperf.adapters.machine import machine_checks as machine
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
-from pytest_nfvperf.adapters.machine.lab_needs import lab_checks
-from pytest_nfvperf.adapters.machine.node_needs import node_checks
+from pytest_nfvperf.adapters.machine.lab_needs import lab_checks, node_checks
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
 from pytest_nfvperf.backends.embedded_side import cached_round_trips
 from pytest_nfvperf.config.testbed_file import load_testbed

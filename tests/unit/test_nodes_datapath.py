@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_nfvperf.adapters.machine.check import CheckState
-from pytest_nfvperf.adapters.machine.node_needs import node_checks
+from pytest_nfvperf.adapters.machine.lab_needs import node_checks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import (
     NodesDatapath,
     check_node_programs,

@@ -1,4 +1,4 @@
-"""One thing that doctor looked at."""
+"""The result of one of doctor's checks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked. ``needed``: the testbed cannot run without it."""
+    """``needed``: the testbed cannot run without it."""
 
     name: str
     state: CheckState
@@ -30,4 +30,4 @@ class Check:
 
 
 FEATURE_CHECKS = Point[Callable[[Testbed | None], list[Check]]]("checks")
-"""What features need of this machine, and of a testbed where one is given."""
+"""Checks of what features need of this machine, and of a testbed if there is one."""

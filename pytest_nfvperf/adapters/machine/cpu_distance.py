@@ -1,16 +1,16 @@
-"""How far the CPUs of generator and DUT are apart: measured now, in milliseconds, where no run uses them."""
+"""Doctor's check of how far apart the CPUs of generator and DUT are: some milliseconds, on CPUs that no run uses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned, read_cpu_places
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Journal, Kind, note_process
+from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import GeneratorError, NfvperfError, TestbedError
@@ -32,7 +32,7 @@ NAME = "CPU distance"
 
 
 def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[float]]) -> Check:
-    """How far the PMDs' and VNFs' CPUs are from the generator's, or why that was not measured.
+    """Measure how far the PMDs' and VNFs' CPUs are from the generator's, or say why that was not measured.
 
     Args:
         testbed: None: the default one of this machine.
@@ -49,14 +49,15 @@ def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[
 
 
 class _Look:
-    """A generator, started on CPUs that are locked as long as ``stack`` is open."""
+    """A generator that runs on locked CPUs as long as ``stack`` is open."""
 
     def __init__(self, testbed: Testbed, bands: Bands | None, stack: ExitStack) -> None:
         self._cpus, self._bands, self._stack = testbed.cpus, bands, stack
         self._places = read_cpu_places()
         program = build.find()
         self._journal = stack.enter_context(closing(open_journal()))
-        stack.enter_context(MeasurementLock(self._taken, self._journal.tag))
+        self._polling = {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
+        stack.enter_context(MeasurementLock(self._polling, self._journal.tag))
         entry = self._journal.note(Kind.PROCESS, build.PROGRAM)
         self._generator = stack.enter_context(
             closing(
@@ -73,42 +74,44 @@ class _Look:
             )
         )
 
-    @property
-    def _taken(self) -> set[int]:
-        return {*self._cpus.pmd, *self._cpus.generator, *self._cpus.vnf}
-
     def check(self) -> Check:
         cpus = self._cpus
         distances = self._generator.distances((*cpus.pmd, *cpus.vnf))
-        found = pairs(distances, self._bands, self._places)
+        measured = pairs(distances, self._bands, self._places)
         keys = dict.fromkeys(cpus.vnf, "cpus.vnf") | dict.fromkeys(cpus.pmd, "cpus.pmd")
-        said = advice(self._choices(found), keys)
         missing = [one for one in distances if one.round_trip_ns is None]
-        seen = "; ".join(
-            filter(None, [describe_distances(found), *map(_missing_text, missing), bands_text(self._bands)])
-        )
-        todo = ". ".join(filter(None, [said, _missing_advice(missing)]))
-        return Check(NAME, CheckState.WARN if todo else CheckState.OK, seen, todo)
+        seen = [describe_distances(measured), *map(_missing_text, missing), bands_text(self._bands)]
+        todo = [advice(self._choices(measured), keys)]
+        if missing:
+            rights = "" if all(one.preempted for one in missing) else ", with CAP_SYS_NICE or RLIMIT_RTPRIO"
+            busy = cpu_list(sorted({one.other for one in missing}))
+            todo.append(f"see what runs on CPU {busy}, and look again{rights}")
+        state = CheckState.WARN if any(todo) else CheckState.OK
+        return Check(NAME, state, "; ".join(filter(None, seen)), ". ".join(filter(None, todo)))
 
-    def _choices(self, found: Sequence[CpuPair]) -> list[Choice]:
+    def _choices(self, measured: Sequence[CpuPair]) -> list[Choice]:
         """PMDs choose first: they may take a VNF's CPU."""
-        pmds, vnfs = ([pair for pair in found if pair.other in owned] for owned in (self._cpus.pmd, self._cpus.vnf))
-        if not any(pair.apart for pair in found):
+        pmds, vnfs = ([pair for pair in measured if pair.other in owned] for owned in (self._cpus.pmd, self._cpus.vnf))
+        if not any(pair.apart for pair in measured):
             return []
-        tried = self._tried()
+        free = self._free_cpus()
         choices = closer_cpus(
-            [pair for pair in pmds if pair.apart], [*tried, *(pair for pair in vnfs if not pair.apart)]
+            [pair for pair in pmds if pair.apart], [*free, *(pair for pair in vnfs if not pair.apart)]
         )
         given = {better.other for _, better in choices if better is not None}
-        left = [pair for pair in tried if pair.other not in given]
+        left = [pair for pair in free if pair.other not in given]
         return [*choices, *closer_cpus([pair for pair in vnfs if pair.apart], left)]
 
-    def _tried(self) -> tuple[CpuPair, ...]:
+    def _free_cpus(self) -> tuple[CpuPair, ...]:
         """Measure CPUs without an owner, if they can be locked and a thread can run there."""
-        owned = {*self._taken, *self._cpus.housekeeping}
-        free = _lockable(worth_trying(self._places.values(), self._cpus.generator, owned), self._journal, self._stack)
+        owned = {*self._polling, *self._cpus.housekeeping}
+        locked = []
+        for cpu in worth_trying(self._places.values(), self._cpus.generator, owned):
+            with suppress(TestbedError):  # another run measures there
+                self._stack.enter_context(MeasurementLock({cpu}, self._journal.tag))
+                locked.append(cpu)
         try:
-            return pairs(self._generator.distances(free), self._bands, self._places)
+            return pairs(self._generator.distances(locked), self._bands, self._places)
         except GeneratorError:
             return ()
 
@@ -116,22 +119,3 @@ class _Look:
 def _missing_text(one: Distance) -> str:
     right = "" if one.preempted else ", and there is no right to a real-time priority, for which it would give way"
     return f"CPU {one.cpu} and CPU {one.other} were not measured: CPU {one.other} was in use{right}"
-
-
-def _missing_advice(missing: Sequence[Distance]) -> str:
-    if not missing:
-        return ""
-    rights = "" if all(one.preempted for one in missing) else ", with CAP_SYS_NICE or RLIMIT_RTPRIO"
-    return f"see what runs on CPU {cpu_list(sorted({one.other for one in missing}))}, and look again{rights}"
-
-
-def _lockable(cpus: Iterable[int], journal: Journal, stack: ExitStack) -> list[int]:
-    """Lock the CPUs that no run measures on, and return them."""
-    locked = []
-    for cpu in cpus:
-        try:
-            stack.enter_context(MeasurementLock({cpu}, journal.tag))
-        except TestbedError:
-            continue
-        locked.append(cpu)
-    return locked

@@ -1,12 +1,12 @@
-"""What must be equal for two measurements to be compared (How we measure, rule 9), as plain JSON.
+"""The facts that must be equal for two measurements to be compared (How we measure, rule 9), as plain JSON.
 
-What cannot be read here is absent, never a guess. Top-level keys:
+What cannot be read is absent, never a guess. Top-level keys:
 
 ``os``, ``kernel``, ``kernel_command_line``, ``hypervisor``, ``cpu_model``, ``cpu_mhz_max``, ``smt``,
 ``cpus`` (online), ``isolated_cpus``, ``governor`` (by CPU), ``cpu_plan``, ``vnf_kind``, ``numa`` (CPU to node),
 ``hugepages_mib``, ``memory_mib``, ``time`` ("wall" or "virtual"), ``nodes``, ``underlay_line_rate_bps``, ``ovs``,
 ``ovs_versions``, ``dpdk``, ``ports``, ``generator``, ``python``, ``nfvperf``; and of a running DUT ``rxq_to_pmd`` and
-``other_config``. At its end a run adds ``cpu_bands``, which need not be equal: how near generator and DUT were
+``other_config``. At its end a run adds ``cpu_bands``, which need not be equal: how close generator and DUT were
 (session/run.py).
 """
 
@@ -44,15 +44,15 @@ def fingerprint(testbed: Testbed, extra: Mapping[str, Any] | None = None) -> dic
 
     Args:
         testbed: its plan, ports and OVS are part of it.
-        extra: facts that only a running DUT or generator knows, added at the top level
-            (``running_facts`` of the configuration text; the generator's version and compiler).
+        extra: facts that only a running DUT or generator knows, for the top level (``running_facts``; the generator's
+            version and compiler).
     """
     facts = {**_machine(), **_cpu_facts(), **_testbed_facts(testbed), **_ovs_facts(testbed), **dict(extra or {})}
     return {name: plain(value) for name, value in sorted(facts.items()) if value not in (None, "", {})}
 
 
 def running_facts(pmd_rxq_show: str, other_config: Mapping[str, str]) -> dict[str, Any]:
-    """Which PMD polls which queue, and ``other_config`` without names of the run."""
+    """Which PMD polls which queue, and ``other_config`` without the run's own file prefix."""
     queues: dict[str, int] = {}
     core = None
     for line in pmd_rxq_show.splitlines():
@@ -82,7 +82,8 @@ def _machine() -> dict[str, Any]:
 
 
 def _cpu_facts() -> dict[str, Any]:
-    info = _first_cpuinfo()
+    first = (_read(Path("/proc/cpuinfo")) or "").split("\n\n")[0]
+    info = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
     # All of the machine, not those this process may use: it may be pinned by now.
     cpus = read_cpus(parse_cpu_list(_read(_SYS / "devices/system/cpu/online") or ""))
     governors = {
@@ -150,12 +151,6 @@ def _version_facts(version: NamedOvs) -> dict[str, Any]:
         return {}
     facts = {"ovs": binaries.version, "dpdk": binaries.dpdk_version, "checksum": version.checksum}
     return {"ovs_binary": str(binaries.vswitchd)} | {name: value for name, value in facts.items() if value}
-
-
-def _first_cpuinfo() -> dict[str, str]:
-    paragraph = (_read(Path("/proc/cpuinfo")) or "").split("\n\n")[0]
-    pairs = (line.partition(":") for line in paragraph.splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _read(path: Path) -> str | None:

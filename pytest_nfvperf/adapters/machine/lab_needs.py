@@ -1,4 +1,4 @@
-"""What a lab's testbed file needs of the machines that it names: NICs, CPUs, hugepages, the system's OVS."""
+"""Checks of what a testbed file names: a lab's NICs, CPUs, hugepages and system OVS; the nodes' OVS and tuning."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.fingerprint import running_facts
 from pytest_nfvperf.adapters.net.borrowed import check_free
+from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module, locate
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import is_pci, ports_here
-from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DutPort, NodeSpec, Testbed, dut_of_node, ovs_for_dut
 
 _PCI_DEVICES = Path("/sys/bus/pci/devices")
 _FOR_DPDK = frozenset({"vfio-pci", "igb_uio", "uio_pci_generic", "mlx4_core", "mlx5_core", "mana"})
@@ -25,21 +27,15 @@ _FOR_DPDK = frozenset({"vfio-pci", "igb_uio", "uio_pci_generic", "mlx4_core", "m
 def lab_checks(testbed: Testbed) -> list[Check]:
     """Check all that the file names, without starting or changing anything; cables are checked when measuring."""
     found = [_port(port, f"port {port.name}", testbed) for port in ports_here(testbed) if port.kind != "vhost-user"]
-    found += [
-        _generator_device(device, number)
-        for number, device in list(zip(testbed.generator.ports, testbed.generator.devices, strict=False))
-    ]
+    for number, device in zip(testbed.generator.ports, testbed.generator.devices, strict=False):
+        if is_pci(device):
+            port = DutPort(f"generator.{number}", "pci", pci=device)
+        else:
+            port = DutPort(f"generator.{number}", "interface", interface=device)
+        found.append(_port(port, f"generator port {number}", None))
     if found:
         found += [_isolated(testbed), _memory(testbed)]
     return found + ([_system(testbed)] if testbed.ovs.instance == "system" else [])
-
-
-def _generator_device(device: str, number: int) -> Check:
-    if is_pci(device):
-        port = DutPort(f"generator.{number}", "pci", pci=device)
-    else:
-        port = DutPort(f"generator.{number}", "interface", interface=device)
-    return _port(port, f"generator port {number}", None)
 
 
 def _port(port: DutPort, name: str, testbed: Testbed | None) -> Check:
@@ -53,17 +49,15 @@ def _port(port: DutPort, name: str, testbed: Testbed | None) -> Check:
         return Check(name, CheckState.WARN, seen, advice)
     nodes = {cpu.node for cpu in read_cpus(testbed.cpus.pmd)} if testbed is not None else set()
     if nic.numa_node is not None and nodes and nic.numa_node not in nodes:
-        advice = (
-            f"it is on NUMA node {nic.numa_node}, the PMDs are on {', '.join(map(str, nodes))}: give them CPUs there"
-        )
+        pmds = ", ".join(map(str, nodes))
+        advice = f"it is on NUMA node {nic.numa_node}, the PMDs are on {pmds}: give them CPUs there"
         return Check(name, CheckState.WARN, seen, advice)
     return Check(name, CheckState.OK, seen)
 
 
 def _seen(port: DutPort, nic: NicFacts) -> str:
     known = nic.known()
-    parts = [str(known[name]) for name in ("model", "driver") if name in known]
-    parts = list(dict.fromkeys(parts))
+    parts = list(dict.fromkeys(str(known[name]) for name in ("model", "driver") if name in known))
     parts += [f"firmware {nic.firmware}"] if nic.firmware else []
     parts += [f"{nic.speed_mbps / 1000:g} Gbit/s"] if nic.speed_mbps else []
     parts += [f"link {nic.link}"] if nic.link else []
@@ -94,16 +88,14 @@ def _isolated(testbed: Testbed) -> Check:
 
 
 def _memory(testbed: Testbed) -> Check:
-    pages = read_hugepages()
-    free = pages.free_mib
-    wanted = testbed.hugepages_mib
+    name, pages = "hugepages of the lab", read_hugepages()
+    free, wanted = pages.free_mib, testbed.hugepages_mib
     if testbed.ovs.datapath != "dpdk" or not wanted:
-        return Check("hugepages of the lab", CheckState.OK, f"{free} MiB free, the file asks for none")
+        return Check(name, CheckState.OK, f"{free} MiB free, the file asks for none")
     if free >= wanted:
-        return Check("hugepages of the lab", CheckState.OK, f"{free} MiB free of {wanted} MiB asked for")
+        return Check(name, CheckState.OK, f"{free} MiB free of {wanted} MiB asked for")
     advice = f"{pages.advice(wanted)}, or a smaller 'hugepages' in the file"
-    seen = f"{free} MiB free{pages.in_pages} of {wanted} MiB asked for"
-    return Check("hugepages of the lab", CheckState.WARN, seen, advice)
+    return Check(name, CheckState.WARN, f"{free} MiB free{pages.in_pages} of {wanted} MiB asked for", advice)
 
 
 def _system(testbed: Testbed) -> Check:
@@ -124,3 +116,25 @@ def _system(testbed: Testbed) -> Check:
 
 def _listed(cpus: Sequence[int]) -> str:
     return ",".join(map(str, cpus)) or "planned"
+
+
+def node_checks(testbed: Testbed) -> list[Check]:
+    return [_node(testbed, node) for node in testbed.nodes]
+
+
+def _node(testbed: Testbed, node: NodeSpec) -> Check:
+    name, _, described = f"node {node}".partition(": ")
+    dut = dut_of_node(testbed, TESTBED_DUT, node.name)
+    datapath = dut.kind or testbed.ovs.datapath
+    try:
+        if node.host is not None:
+            facts = NODE_HOSTS.part("ssh")(testbed).look_at(node)
+            seen = f"nfvperf {facts['nfvperf']}, Open vSwitch {facts['ovs']}, datapath {facts['datapath']}"
+            return Check(name, CheckState.OK, f"{seen}; {described}")
+        binaries = locate(ovs_for_dut(testbed.ovs, dut).prefix, dpdk=datapath == "dpdk")
+    except NfvperfError as error:
+        return Check(name, CheckState.MISSING, described, str(error), needed=True)
+    lacking = lacks_kernel_module() if datapath == "system" else node.tuning.unknown_to(binaries.major_minor)
+    if lacking is not None:
+        return Check(name, CheckState.MISSING, described, lacking, needed=True)
+    return Check(name, CheckState.OK, f"Open vSwitch {binaries.version}, datapath {datapath}; {described}")

@@ -1,4 +1,4 @@
-"""What this machine can and cannot do, and what to install or set for each. Pure data; the CLI prints it."""
+"""Checks of this machine: what it can and cannot do, and what to install or set for each. The CLI prints them."""
 
 from __future__ import annotations
 
@@ -28,38 +28,6 @@ from pytest_nfvperf.model.testbed.testbed import Dut, StreamsSpec, Testbed
 
 _AF_XDP_DRIVER = "*/dpdk/pmds-*/librte_net_af_xdp.so*"
 _BUILD_MODULE = "pytest_nfvperf.adapters.generators.embedded.build"
-
-
-def checks(testbed: Testbed | None = None) -> list[Check]:
-    """Check everything; with a testbed, also what it needs (its OVS prefix, its TRex server)."""
-    prefix = testbed.ovs.prefix if testbed is not None else None
-    asks_for_dpdk = testbed is not None and not testbed.discovered and _is_private_dpdk(testbed)
-    found = [
-        _root(),
-        _distribution(),
-        _cores(),
-        _isolation(),
-        _open_files(),
-        _hugepages(needed=asks_for_dpdk),
-        _ovs(prefix),
-        _dpdk(prefix, needed=asks_for_dpdk),
-        _toolchain(),
-        _generator(needed=testbed is None or testbed.generator.engine == "embedded"),
-        _kernel_datapath(needed=testbed is not None and testbed.ovs.datapath == "system"),
-        _linux_bridge(),
-        _af_xdp(),
-        _vduse(),
-        _iperf3(testbed.streams if testbed is not None else StreamsSpec()),
-        *(check for checks_of in FEATURE_CHECKS.all().values() for check in checks_of(testbed)),
-    ]
-    return [*found, *(_optional(*entry) for entry in _OPTIONAL), _others()]
-
-
-def _is_private_dpdk(testbed: Testbed) -> bool:
-    """True if the testbed needs DPDK. Without a file the datapath without DPDK serves, too."""
-    return (testbed.ovs.instance, testbed.ovs.datapath) == ("private", "dpdk")
-
-
 _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("FRR", "bgpd", ()),
     ("BIRD", "bird", ()),
@@ -69,91 +37,120 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("perf", "perf", ()),
     ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
 )
-"""What a line of its own shows; its program, and other names of that."""
+"""Optional programs: the check's name, the program, and its other names."""
+_Finding = tuple[CheckState, str, str]
+"""State, what was seen, advice."""
+OK, WARN, MISSING = CheckState.OK, CheckState.WARN, CheckState.MISSING
 
 
-def _root() -> Check:
+def checks(testbed: Testbed | None = None) -> list[Check]:
+    """Check everything; with a testbed, also what it needs (its OVS prefix, its TRex server)."""
+    prefix = testbed.ovs.prefix if testbed is not None else None
+    # Without a file the datapath without DPDK is good enough.
+    wants_dpdk = (
+        testbed is not None
+        and not testbed.discovered
+        and ((testbed.ovs.instance, testbed.ovs.datapath) == ("private", "dpdk"))
+    )
+    wants_generator = testbed is None or testbed.generator.engine == "embedded"
+    wants_kernel = testbed is not None and testbed.ovs.datapath == "system"
+    return [
+        Check("root", *_root(), needed=True),
+        Check("distribution", *_distribution()),
+        Check("cores", *_cores(), needed=True),
+        Check("isolated CPUs", *_isolation()),
+        Check("open files", *_open_files(), needed=True),
+        Check("hugepages", *_hugepages(), needed=wants_dpdk),
+        Check("Open vSwitch", *_ovs(prefix), needed=True),
+        Check("DPDK in OVS", *_dpdk(prefix), needed=wants_dpdk),
+        Check("generator toolchain", *_toolchain()),
+        Check("nfvperf-gen", *_generator(), needed=wants_generator),
+        Check("kernel datapath", *_kernel_datapath(), needed=wants_kernel),
+        Check("Linux bridge", *_linux_bridge()),
+        Check("AF_XDP", *_af_xdp()),
+        Check("VDUSE", *_vduse()),
+        Check("iperf3", *_iperf3(testbed.streams if testbed is not None else StreamsSpec())),
+        *(check for checks_of in FEATURE_CHECKS.all().values() for check in checks_of(testbed)),
+        *(Check(name, *_optional(program, *others)) for name, program, others in _OPTIONAL),
+        Check("other programs", *_others()),
+    ]
+
+
+def _root() -> _Finding:
     if os.geteuid() == 0:
-        return Check("root", CheckState.OK, "yes", needed=True)
-    advice = "run as root: namespaces, hugepages and a private OVS need it"
-    return Check("root", CheckState.MISSING, f"uid {os.geteuid()}", advice, needed=True)
+        return OK, "yes", ""
+    return MISSING, f"uid {os.geteuid()}", "run as root: namespaces, hugepages and a private OVS need it"
 
 
-def _distribution() -> Check:
+def _distribution() -> _Finding:
     try:
         distribution = read_distribution()
     except (SetupError, OSError) as error:
-        return Check("distribution", CheckState.WARN, "package names not known", str(error))
+        return WARN, "package names not known", str(error)
     if distribution.tried:
-        return Check("distribution", CheckState.OK, distribution.name)
-    return Check(
-        "distribution", CheckState.WARN, distribution.name, "package names are known, but nobody tried the set-up here"
-    )
+        return OK, distribution.name, ""
+    return WARN, distribution.name, "package names are known, but nobody tried the set-up here"
 
 
-def _cores() -> Check:
+def _cores() -> _Finding:
     cpus = read_cpus()
     seen = f"{len(cpus)} CPUs, {len({cpu.core for cpu in cpus})} cores"
     try:
         plan = plan_cpus(cpus)
     except TestbedError as error:
-        return Check("cores", CheckState.MISSING, seen, error.message, needed=True)
+        return MISSING, seen, error.message
     owners = {"PMD": plan.pmd, "generator": plan.generator, "housekeeping": plan.housekeeping, "VNF": plan.vnf}
     given = "; ".join(f"{owner} {','.join(map(str, owned))}" for owner, owned in owners.items() if owned)
     if plan.shared:
         advice = "generator and housekeeping share a core: with a third core fewer trials are invalid"
-        return Check("cores", CheckState.WARN, f"{seen}: {given}", advice, needed=True)
-    return Check("cores", CheckState.OK, f"{seen}: {given}", needed=True)
+        return WARN, f"{seen}: {given}", advice
+    return OK, f"{seen}: {given}", ""
 
 
-def _isolation() -> Check:
+def _isolation() -> _Finding:
     isolated = isolated_cpus()
     if isolated:
-        return Check("isolated CPUs", CheckState.OK, ",".join(map(str, isolated)))
+        return OK, ",".join(map(str, isolated)), ""
     advice = "for a lab: isolcpus=, nohz_full=, rcu_nocbs= of the PMD and generator CPUs on the kernel command line"
-    return Check("isolated CPUs", CheckState.WARN, "none", advice)
+    return WARN, "none", advice
 
 
-def _open_files() -> Check:
+def _open_files() -> _Finding:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = "no limit" if most == resource.RLIM_INFINITY else f"{most} at most"
     needed = OWN_FILES + read_hugepages().pages_for(RIG_MIB[0])
     if most == resource.RLIM_INFINITY or most >= needed:
-        return Check("open files", CheckState.OK, seen, needed=True)
-    return Check("open files", CheckState.MISSING, seen, f"OVS needs about {needed}: {RAISE_OPEN_FILES}", needed=True)
+        return OK, seen, ""
+    return MISSING, seen, f"OVS needs about {needed}: {RAISE_OPEN_FILES}"
 
 
-def _hugepages(*, needed: bool) -> Check:
+def _hugepages() -> _Finding:
     pages = read_hugepages()
     seen = str(pages) if pages.pools else "not in this kernel"
     if pages.rooms(*RIG_MIB):
-        return Check("hugepages", CheckState.OK, seen, needed=needed)
+        return OK, seen, ""
     least = " and ".join(f"{mib} MiB" for mib in LEAST_MIB)
     advice = f"{pages.advice(DEFAULT_HUGEPAGES_MIB)}; without room for {least} the datapath runs without DPDK"
-    return Check(
-        "hugepages", CheckState.WARN if pages.rooms(*LEAST_MIB) else CheckState.MISSING, seen, advice, needed=needed
-    )
+    return WARN if pages.rooms(*LEAST_MIB) else MISSING, seen, advice
 
 
-def _ovs(prefix: str | None) -> Check:
+def _ovs(prefix: str | None) -> _Finding:
     try:
         binaries = locate(prefix)
     except NfvperfError as error:
-        return Check("Open vSwitch", CheckState.MISSING, "not found", str(error), needed=True)
-    return Check("Open vSwitch", CheckState.OK, f"{binaries.version} ({binaries.vswitchd})", needed=True)
+        return MISSING, "not found", str(error)
+    return OK, f"{binaries.version} ({binaries.vswitchd})", ""
 
 
-def _dpdk(prefix: str | None, *, needed: bool) -> Check:
+def _dpdk(prefix: str | None) -> _Finding:
     try:
         version = locate(prefix).dpdk_version
     except NfvperfError:
         version = None
-    if version is not None:
-        return Check("DPDK in OVS", CheckState.OK, version, needed=needed)
-    return Check("DPDK in OVS", CheckState.MISSING, "none", install_hint("ovs-vswitchd"), needed=needed)
+    return (OK, version, "") if version is not None else (MISSING, "none", install_hint("ovs-vswitchd"))
 
 
-def _toolchain() -> Check:
+def _toolchain() -> _Finding:
     tools = {"C compiler": "cc", "meson": "meson", "ninja": "ninja", "pkg-config": "pkg-config"}
     absent = [name for name, binary in tools.items() if shutil.which(binary) is None]
     try:
@@ -162,87 +159,77 @@ def _toolchain() -> Check:
         version = ""
         absent.append("libdpdk")
     if absent:
-        advice = install_hint(*NEEDED, "librte-meta-net", "librte-meta-bus")
-        return Check("generator toolchain", CheckState.MISSING, f"no {', '.join(absent)}", advice)
-    return Check("generator toolchain", CheckState.OK, f"libdpdk {version}")
+        return MISSING, f"no {', '.join(absent)}", install_hint(*NEEDED, "librte-meta-net", "librte-meta-bus")
+    return OK, f"libdpdk {version}", ""
 
 
-def _generator(*, needed: bool) -> Check:
-    advice = "nfvperf build"
+def _generator() -> _Finding:
     if find_spec(_BUILD_MODULE) is None:
-        return Check("nfvperf-gen", CheckState.MISSING, "not in this installation", advice, needed=needed)
+        return MISSING, "not in this installation", "nfvperf build"
     find: Callable[[], object] = import_module(_BUILD_MODULE).find
     try:
-        return Check("nfvperf-gen", CheckState.OK, str(find()), needed=needed)
+        return OK, str(find()), ""
     except NfvperfError as error:
-        return Check("nfvperf-gen", CheckState.MISSING, str(error), advice, needed=needed)
+        return MISSING, str(error), "nfvperf build"
 
 
-def _kernel_datapath(*, needed: bool) -> Check:
-    name = "kernel datapath"
+def _kernel_datapath() -> _Finding:
     if Path("/sys/module/openvswitch").is_dir():
-        return Check(name, CheckState.OK, "openvswitch is loaded", needed=needed)
-    modules = Path("/lib/modules") / os.uname().release
-    if any(modules.glob("**/openvswitch.ko*")):
-        return Check(name, CheckState.WARN, "openvswitch is there, not loaded", "modprobe openvswitch", needed=needed)
+        return OK, "openvswitch is loaded", ""
+    release = os.uname().release
+    if any((Path("/lib/modules") / release).glob("**/openvswitch.ko*")):
+        return WARN, "openvswitch is there, not loaded", "modprobe openvswitch"
     advice = (
         "a kernel with the openvswitch module (Debian: linux-image-amd64); the userspace datapath needs none, and "
         "`make test-kernel` tests the kernel datapath in a guest"
     )
-    return Check(name, CheckState.MISSING, f"no openvswitch module for {os.uname().release}", advice, needed=needed)
+    return MISSING, f"no openvswitch module for {release}", advice
 
 
-def _linux_bridge() -> Check:
+def _linux_bridge() -> _Finding:
     lacking = BridgeDatapath.lacks(Dut("linux-bridge"))
-    if lacking is None:
-        return Check("Linux bridge", CheckState.OK, "can be made")
-    return Check("Linux bridge", CheckState.MISSING, "cannot be made", lacking)
+    return (OK, "can be made", "") if lacking is None else (MISSING, "cannot be made", lacking)
 
 
-def _af_xdp() -> Check:
-    """Check the kernel's sockets. Whether OVS's and DPDK's ports can use them shows only when one is built."""
+def _af_xdp() -> _Finding:
     lacking = lacks_af_xdp()
     if lacking is not None:
         seen, _, advice = lacking.partition(": ")
-        return Check("AF_XDP", CheckState.MISSING, seen, f"{advice}; only ports and pods of kind af_xdp need it")
+        return MISSING, seen, f"{advice}; only ports and pods of kind af_xdp need it"
+    # Whether OVS's and DPDK's ports can use the kernel's sockets shows only when one is made.
     if any(Path("/usr/lib").glob(_AF_XDP_DRIVER)):
-        return Check("AF_XDP", CheckState.OK, "in the kernel and in DPDK")
-    return Check(
-        "AF_XDP", CheckState.WARN, "in the kernel, not in DPDK", f"{install_hint('librte-meta-net')} (DPDK's drivers)"
-    )
+        return OK, "in the kernel and in DPDK", ""
+    return WARN, "in the kernel, not in DPDK", f"{install_hint('librte-meta-net')} (DPDK's drivers)"
 
 
-def _vduse() -> Check:
-    """Check the kernel and its tools. Whether OVS can serve VDUSE depends on its DPDK."""
+def _vduse() -> _Finding:
     lacking = lacks_vduse()
-    if lacking is None:
-        return Check("VDUSE", CheckState.OK, "in the kernel, with virtio_vdpa")
+    if lacking is None:  # whether OVS can serve VDUSE depends on its DPDK
+        return OK, "in the kernel, with virtio_vdpa", ""
     seen, _, advice = lacking.partition(": ")
-    return Check("VDUSE", CheckState.MISSING, seen, f"{advice}; only pods of kind vduse need it")
+    return MISSING, seen, f"{advice}; only pods of kind vduse need it"
 
 
-def _iperf3(streams: StreamsSpec) -> Check:
+def _iperf3(streams: StreamsSpec) -> _Finding:
     try:
-        found = find_iperf3(iperf3_options(streams).binary)
+        iperf3 = find_iperf3(iperf3_options(streams).binary)
     except TestbedError as error:
         advice = f"{install_hint('iperf3')} (for {PROGRAMS['iperf3'].lost})"
         if streams.path is not None:
-            return Check("iperf3", CheckState.MISSING, error.message, f"write its path as 'streams.path', or {advice}")
-        return Check("iperf3", CheckState.MISSING, "not installed", advice)
-    return Check("iperf3", CheckState.OK, f"{found.version}, {found.threads}")
+            return MISSING, error.message, f"write its path as 'streams.path', or {advice}"
+        return MISSING, "not installed", advice
+    return OK, f"{iperf3.version}, {iperf3.threads}", ""
 
 
-def _optional(name: str, program: str, other_names: tuple[str, ...]) -> Check:
+def _optional(program: str, *other_names: str) -> _Finding:
     path = next(filter(None, (find(program), *map(shutil.which, other_names))), None)
     if path is not None:
-        return Check(name, CheckState.OK, path)
-    return Check(name, CheckState.MISSING, "not installed", f"{install_hint(program)} (lost: {PROGRAMS[program].lost})")
+        return OK, path, ""
+    return MISSING, "not installed", f"{install_hint(program)} (lost: {PROGRAMS[program].lost})"
 
 
-def _others() -> Check:
+def _others() -> _Finding:
     absent = [name for name, program in PROGRAMS.items() if program.use in SETUP_USES and find(name) is None]
-    if not absent:
-        return Check("other programs", CheckState.OK, "all installed")
-    return Check(
-        "other programs", CheckState.MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)"
-    )
+    if absent:
+        return MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)"
+    return OK, "all installed", ""

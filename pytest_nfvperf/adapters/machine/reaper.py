@@ -1,4 +1,4 @@
-"""Removal of what runs made: our own at the end of a run, a dead run's at the next start.
+"""Removal of what runs made: at the end of a run its own things, at the next start those of dead runs.
 
 A run is dead if its owner's pid is gone, is now another process (other start time), or is of another boot. Live runs
 are never touched. The journal lists what to remove; the tag finds more: namespaces by name, processes by environment.
@@ -46,14 +46,14 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import TestbedError
 
 FEATURE_REMOVERS = Point[Callable[[Entry], bool]]("remover")
-"""Removers of what only one feature makes, by the kind of the journal's entry; each as in ``_REMOVERS``."""
+"""Removers of what only one feature makes, by the kind of the journal's entry; shaped as those in ``_REMOVERS``."""
 _KILL_DEADLINE_S = 60.0
 """The kernel closes a killed process's files one after the other: 15 s for an ovs-vswitchd of a thousand veth ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """The result of a reap. ``kept``: live runs."""
+    """The result of a reap. ``kept``: live runs, and directories kept on purpose."""
 
     removed: tuple[str, ...]
     failed: tuple[RemovalFailure, ...]
@@ -67,7 +67,7 @@ class Reaped:
 
 
 def open_journal(base: Path | None = None, *, keep: bool = False) -> Journal:
-    """A new run's journal that removes at its end what is left. Arguments and errors: see Journal.create."""
+    """A new run's journal, which at its end removes what is left. Arguments and errors: see Journal.create."""
     return Journal.create(remove_entries, base, keep=keep)
 
 
@@ -119,8 +119,11 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[RemovalFailure]
     files = {Kind.FILE, Kind.DIRECTORY}
     entries = [e for e in read_entries(directory) if (same_boot or e.kind in files) and not (keep and e.kind in files)]
     problems: list[RemovalFailure] = []
-    if same_boot:  # processes first: one that still runs would make new things
-        problems += _kill_processes(directory, removed)
+    if same_boot:  # processes first: one that still runs would make new things; also those that are not noted
+        for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
+            _attempt(
+                f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, problems
+            )
     problems += remove_entries(entries, removed)
     if same_boot:
         left = {problem.what for problem in problems}  # on purpose, such as one that holds a borrowed interface
@@ -134,14 +137,6 @@ def _reap_dead(directory: Path, removed: list[str], failed: list[RemovalFailure]
     elif not problems:
         shutil.rmtree(directory, ignore_errors=True)
         removed.append(f"run directory {directory}")
-
-
-def _kill_processes(directory: Path, removed: list[str]) -> list[RemovalFailure]:
-    """Also those that the run had not noted: killed between spawn and note, or a torn line."""
-    failed: list[RemovalFailure] = []
-    for identity in processes_of_run(directory.name, directory / JOURNAL_FILE):
-        _attempt(f"process {identity.pid} ({command_line(identity.pid)})", partial(_kill, identity), removed, failed)
-    return failed
 
 
 def remove_entries(entries: Iterable[Entry], removed: list[str] | None = None) -> list[RemovalFailure]:
@@ -229,9 +224,7 @@ def _send_kill(identity: ProcessId) -> bool:
 
 def _remove_link(entry: Entry) -> bool:
     namespace = Path(entry.details.get("namespace", OURS))
-    if not namespace.exists():
-        return False
-    return inside(namespace, partial(remove_link, entry.name))
+    return namespace.exists() and inside(namespace, partial(remove_link, entry.name))
 
 
 def _unlink(path: Path) -> bool:
@@ -267,4 +260,4 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.VDUSE: lambda entry: remove_vduse(entry.name),
     Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),
 }
-"""How each kind of thing is removed; True when there was something to remove."""
+"""How each kind of thing is removed; True if there was something to remove."""
