@@ -22,8 +22,8 @@ from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.sla.judge import judge, worst
-from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.verdict import Judgement, worst
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.cpu_placement import Distance
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -22,9 +22,9 @@ from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
-from pytest_nfvperf.model.sla.judge import judge, worst
+from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule
-from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table
+from pytest_nfvperf.model.sla.verdict import Baseline, Judgement, Observation, Verdict, failure_table, worst
 
 OutcomesText = Callable[[Sequence[Outcome]], str | None]
 _RELATION = "ratio"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.embedded.trial_results import PortFacts, StreamFacts, ValidityPolicy, judge
+from pytest_nfvperf.adapters.generators.embedded.trial_results import PortFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
 from pytest_nfvperf.model.traffic.windows import SelectedWindows
@@ -30,7 +30,7 @@ GOOD = DirectionCounts(
     received_bytes=64_000_000,
     elapsed_ns=1_000_000_000,
 )
-FACTS = StreamFacts(fell_behind=0, highest_seq=1_000_000, beyond_window=0)
+STREAM = {"fell_behind": 0, "highest_seq": 1_000_000, "beyond_window": 0}
 HEALTH = RigHealth(longest_poll_gap_ns=10_000_000)
 
 
@@ -48,7 +48,7 @@ def reasons(
     attached = {name: GeneratorPort(name, "x", "x", tx_descriptors=tx_descriptors) for name in ("a", "b")}
     judged = judge(
         [dataclasses.replace(GOOD, **(counts or {}))],
-        [dataclasses.replace(FACTS, **(facts or {}))],
+        [STREAM | (facts or {})],
         ports,
         attached,
         health,
@@ -68,11 +68,12 @@ def test_a_loss_that_says_nothing_is_valid_though_the_generator_fell_behind_too(
     spec = TrialSpec(Traffic(frame_size=64), 1_000_000, 1.0, (WAY,), residual_s=0.1, purpose="t", window_s=window_s)
     sent = 800_000 - refused
     behind = replace(GOOD, sent=sent, received=sent, refused=refused, skipped=200_000)
-    facts, ports = StreamFacts(200_000, sent, 0), {"b": PortFacts({}, back_pressure=True)}
+    facts = STREAM | {"fell_behind": 200_000, "highest_seq": sent}
+    ports = {"b": PortFacts({}, back_pressure=True)}
     attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
     still = replace(GOOD, direction=Direction("b", "a"))  # the other way lost nothing
     ports["a"] = ports["b"]
-    judged = judge([behind, still], [facts, FACTS], ports, attached, HEALTH, ValidityPolicy().of(spec))
+    judged = judge([behind, still], [facts, STREAM], ports, attached, HEALTH, ValidityPolicy().of(spec))
     assert [reason.code for reason in judged] == ([] if valid else [Reason.FELL_BEHIND])
 
 
@@ -186,7 +187,7 @@ def test_an_overload_may_be_more_than_the_generator_sends_while_it_runs(
     """Windows tell whether the generator was the limit. Half of the time it must have been there."""
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.005, saturating=True)
     count = dataclasses.replace(GOOD, sent=100_000, received=100_000, skipped=skipped)
-    facts = StreamFacts(fell_behind=fell_behind, highest_seq=100_000, beyond_window=0)
+    facts = STREAM | {"fell_behind": fell_behind, "highest_seq": 100_000}
     attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
     ports = {"b": PortFacts({}, back_pressure=False)}
     judged = judge([count], [facts], ports, attached, HEALTH, ValidityPolicy().of(spec))
@@ -199,7 +200,7 @@ def judged_dated(dated: SelectedWindows, **counts: Any) -> list[Reason]:
     attached = {name: GeneratorPort(name, "x", "x") for name in ("a", "b")}
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
     count, health = dataclasses.replace(GOOD, **counts), RigHealth(longest_poll_gap_ns=100_000_000)
-    facts = dataclasses.replace(FACTS, highest_seq=count.sent)
+    facts = STREAM | {"highest_seq": count.sent}
     judged = judge([count], [facts], ports, attached, health, ValidityPolicy().of(spec, by_windows=True), dated)
     return [reason.code for reason in judged]
 

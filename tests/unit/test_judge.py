@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.config.sla_file import parse_limit, parse_sla
-from pytest_nfvperf.model.sla.judge import judge, worst
+from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Limit, Rule
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, Verdict, worst
 from pytest_nfvperf.model.statistics import Relative
 
 LABELS = {"suite": "throughput", "topology": "phy2phy", "frame_size": "64", "bridges": "3"}

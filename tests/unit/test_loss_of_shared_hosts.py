@@ -14,8 +14,8 @@ from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.ledger.ledger import Ledger, LedgerLine
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
-from pytest_nfvperf.model.sla.judge import judge, worst
-from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.verdict import Judgement, worst
 
 LOAD_FPS = 5e6
 

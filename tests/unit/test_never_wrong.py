@@ -33,8 +33,8 @@ from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.observe import observation, observations, unmeasured
 from pytest_nfvperf.model.measure.outcome import Confirmation, Goal, GoalOutcome, Outcome, SearchStatus
-from pytest_nfvperf.model.sla.judge import judge, worst
-from pytest_nfvperf.model.sla.verdict import Judgement, Observation
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.verdict import Judgement, Observation, worst
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic

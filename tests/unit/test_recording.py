@@ -12,6 +12,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.engine import (
     EngineLink,
     EngineRefusedError,
+    check_answer,
     engine_of,
     read,
     recording,
@@ -37,18 +38,13 @@ class ScriptedLink:
         return "log"
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
-        return self.checked(name, self._answers(name, arguments))
+        return check_answer(self, name, self._answers(name, arguments))
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
         return 7
 
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
         return next(self._lines)
-
-    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        if not answer["ok"]:
-            raise EngineRefusedError(answer["error"], answer, log="")
-        return answer
 
     def close(self) -> None:
         pass
@@ -119,7 +115,7 @@ def test_states_can_be_asked_for_again_and_trials_cannot(tmp_path: Path) -> None
 
 def test_a_question_that_differs_is_told_by_its_words(tmp_path: Path) -> None:
     recorded(tmp_path / "x", counting()).command("trial", 1.0, fps=5, seconds=1)
-    with pytest.raises(GeneratorError, match=r"'trial' was recorded with other fps; record it anew"):
+    with pytest.raises(GeneratorError, match=r"'trial' was recorded with other fps; record it again"):
         played(tmp_path / "x").command("trial", 1.0, fps=6, seconds=1)
 
 

@@ -43,8 +43,8 @@ VERSION = 1
 _WHERE = {"device", "path", "server", "user", "rpc_port", "event_port", "timeout_ms", "force"}
 """Arguments that locate an engine and its ports, and so differ from machine to machine."""
 _REPEATABLE = {"hello", "attach", "detach", "links", "learn", "stats", "forward", "ceiling"}
-"""Commands that ask for a state, as often as it takes: their last recorded answer is repeated."""
-COMMAND = "ceiling"
+"""Commands that ask for a state, as often as needed: their last recorded answer is repeated."""
+_CEILING = "ceiling"
 
 
 class EngineRefusedError(GeneratorError):
@@ -59,33 +59,46 @@ class EngineRefusedError(GeneratorError):
         self.code: str = answer["code"]
 
 
-def _checked(name: str, answer: dict[str, Any], log: str) -> dict[str, Any]:
-    if not answer["ok"]:
-        raise EngineRefusedError(f"the generator refused {name}: {answer['error']}", answer, log=log)
-    return answer
-
-
 class EngineLink(Protocol):
     """A conversation with an engine process, with one that is recorded, or with a recording."""
 
     @property
     def pid(self) -> int:
-        """Process id; 0 where there is none."""
+        """Process id; 0 if there is none."""
         ...
 
     def log_tail(self) -> str: ...
 
-    def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]: ...
+    def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
+        """Send one command and return its answer.
 
-    def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int: ...
+        Args:
+            name: the command.
+            deadline_s: seconds until an engine that has not answered is killed.
+            arguments: its keys (docs/reference/engine-protocol.md).
 
-    def read(self, awaited: str, deadline_s: float) -> dict[str, Any]: ...
+        Raises:
+            EngineRefusedError: it answered with an error.
+            GeneratorError: it died, or did not answer in time.
+        """
 
-    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer itself; EngineRefusedError if it is a refusal."""
-        ...
+    def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
+        """Send a command that is answered by several lines, and return its id; ``read`` them all.
+
+        GeneratorError if the engine died, or did not take it in time.
+        """
+
+    def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
+        """Return the next line; GeneratorError if the engine died, or is silent for this long."""
 
     def close(self) -> None: ...
+
+
+def check_answer(link: EngineLink, name: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer itself; EngineRefusedError if it is a refusal."""
+    if not answer["ok"]:
+        raise EngineRefusedError(f"the generator refused {name}: {answer['error']}", answer, log=link.log_tail())
+    return answer
 
 
 StartEngine = Callable[[Sequence[str], Path, Mapping[str, str]], EngineLink]
@@ -95,8 +108,8 @@ StartEngine = Callable[[Sequence[str], Path, Mapping[str, str]], EngineLink]
 class Engine:
     """A running engine process.
 
-    It asks the kernel to be killed when the *thread* that started it ends (PR_SET_PDEATHSIG), so
-    start it from a thread that lives as long as the engine is wanted: the main thread.
+    The kernel kills it when the *thread* that started it ends (PR_SET_PDEATHSIG): start it from a thread that lives as
+    long as the engine is needed, the main thread.
 
     Args:
         argv: program and arguments.
@@ -140,40 +153,31 @@ class Engine:
         return ""
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
-        """Send one command and return its answer.
-
-        Args:
-            name: the command.
-            deadline_s: seconds until an engine that has not answered is killed.
-            arguments: its keys (docs/reference/engine-protocol.md).
-
-        Raises:
-            EngineRefusedError: it answered with an error.
-            GeneratorError: it died, or did not answer in time.
-        """
         until = time.monotonic() + deadline_s
         request_id = self.send(name, deadline_s, **arguments)
         with self._ends_when_interrupted(name):
             answer = self._answer(until, name, deadline_s)
         if answer.get("id") != request_id:
             raise self._fail(f"it answered {name} with {str(answer)[:200]}, which is not the answer to it")
-        return self.checked(name, answer)
+        return check_answer(self, name, answer)
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
-        """Send a command and return its id, for one that is answered by several lines; ``read`` them all.
-
-        Raises:
-            GeneratorError: it died, or did not take it in time.
-        """
         self._check_usable()
-        request = {"id": next(self._ids), "cmd": name, **arguments}
+        number = next(self._ids)
+        data = json.dumps({"id": number, "cmd": name, **arguments}).encode() + b"\n"
         until = time.monotonic() + deadline_s
         with self._ends_when_interrupted(name):
-            self._send(json.dumps(request).encode() + b"\n", until, name, deadline_s)
-        return int(request["id"])
+            while data:
+                self._wait(self._stdin.fileno(), selectors.EVENT_WRITE, until, name, deadline_s)
+                try:
+                    data = data[os.write(self._stdin.fileno(), data) :]
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise self._died(name) from error
+        return number
 
     def read(self, awaited: str, deadline_s: float) -> dict[str, Any]:
-        """Return the next line; GeneratorError when the engine died, or is silent for this long."""
         self._check_usable()
         with self._ends_when_interrupted(f"the wait for {awaited}"):
             return self._answer(time.monotonic() + deadline_s, awaited, deadline_s)
@@ -184,10 +188,10 @@ class Engine:
 
     @contextlib.contextmanager
     def _ends_when_interrupted(self, during: str) -> Iterator[None]:
-        """End an engine if a signal's handler interrupts its exchange: Ctrl-C, or the time limit of pytest-timeout.
+        """End the engine if a signal's handler interrupts an exchange: Ctrl-C, or the time limit of pytest-timeout.
 
-        Otherwise it would finish its trial, at a priority that leaves next to nothing for others, and its answer would
-        be read as that to the next command. Half a request or half an answer may also be in the pipe.
+        Otherwise it would finish its trial, at a priority that leaves little for others, and its answer would be taken
+        for that to the next command. Half a request or half an answer may also be in the pipe.
         """
         try:
             yield
@@ -197,27 +201,14 @@ class Engine:
             self._fail(f"it was interrupted during {during}")
             raise
 
-    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        return _checked(name, answer, self.log_tail() if not answer["ok"] else "")
-
     def close(self) -> None:
-        """End the process by ``quit``, else by force. Can be called twice."""
+        """End the process by ``quit``, or else by force. Can be called twice."""
         if self._process.poll() is None and self._failure is None:
             with contextlib.suppress(GeneratorError):
                 self.command("quit", _QUIT_DEADLINE_S)
                 self._process.wait(_QUIT_DEADLINE_S)
         self._kill()
         self._failure = self._failure or "it was closed"
-
-    def _send(self, data: bytes, until: float, name: str, deadline_s: float) -> None:
-        while data:
-            self._wait(self._stdin.fileno(), selectors.EVENT_WRITE, until, name, deadline_s)
-            try:
-                data = data[os.write(self._stdin.fileno(), data) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise self._died(name) from error
 
     def _answer(self, until: float, name: str, deadline_s: float) -> dict[str, Any]:
         while b"\n" not in self._received:
@@ -278,7 +269,7 @@ def replaying(path: Path, engine: str, passed: Callable[[float], None] = lambda 
 
     Args:
         path: the recording.
-        engine: which it must be of.
+        engine: the engine that must have been recorded.
         passed: receives the recorded duration of each exchange, seconds.
     """
     conversations = deque(read(path, engine))
@@ -291,12 +282,12 @@ def replaying(path: Path, engine: str, passed: Callable[[float], None] = lambda 
 
 
 class RecordedLink:
-    """A conversation that is recorded, without the places and the name of this machine."""
+    """A conversation that is recorded, without paths and the user of this machine."""
 
     def __init__(self, link: EngineLink, path: Path, engine: str) -> None:
         self._link = link
         self._path = path
-        self._places = {"path": engine, "user": "nfvperf"}
+        self._replaced = {"path": engine, "user": "nfvperf"}
 
     @property
     def pid(self) -> int:
@@ -318,7 +309,12 @@ class RecordedLink:
             exchange["failure"] = error.message
             raise
         finally:
-            self._keep({**exchange, "seconds": round(time.monotonic() - began, 6)})
+            text = json.dumps({**exchange, "seconds": round(time.monotonic() - began, 6)})
+            for word, replacement in self._replaced.items():
+                value = arguments.get(word)
+                if value and isinstance(value, str):
+                    text = text.replace(json.dumps(value)[1:-1], replacement)
+            _append(self._path, json.loads(text))
         return answer
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
@@ -331,24 +327,15 @@ class RecordedLink:
         _append(self._path, {"line": line})
         return line
 
-    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        return self._link.checked(name, answer)
-
     def close(self) -> None:
         self._link.close()
 
-    def _keep(self, exchange: dict[str, Any]) -> None:
-        """Append the exchange, with other words for the engine's path and the user: a recording hides both."""
-        text = json.dumps(exchange)
-        for word, replacement in self._places.items():
-            said = exchange["arguments"].get(word)
-            if said and isinstance(said, str):
-                text = text.replace(json.dumps(said)[1:-1], replacement)
-        _append(self._path, json.loads(text))
-
 
 class ReplayedLink:
-    """A recorded conversation: the same question gets the same answer, in the order of the recording."""
+    """A recorded conversation: the same question gets the same answer, in the order of the recording.
+
+    GeneratorError for a question without a recorded answer, or that failed then.
+    """
 
     pid = 0
 
@@ -366,12 +353,11 @@ class ReplayedLink:
         return ""
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:  # noqa: ARG002 - at once
-        """Return the recorded answer; GeneratorError for a question without one, or that failed then."""
         exchange = self._found(name, _key(name, arguments))
         self._passed(exchange.get("seconds", 0.0))
         if "failure" in exchange:
             raise GeneratorError(exchange["failure"], evidence={"recording": str(self._path)})
-        return self.checked(name, dict(exchange["answer"]))
+        return check_answer(self, name, dict(exchange["answer"]))
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:  # noqa: ARG002 - as command
         return int(self._found(name, _key(name, arguments))["sent"])
@@ -380,9 +366,6 @@ class ReplayedLink:
         if not self._lines:
             raise GeneratorError(f"the recording {self._path} ends where {awaited} is awaited")
         return self._lines.popleft()
-
-    def checked(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        return _checked(name, answer, "")
 
     def close(self) -> None:
         self._closed = True
@@ -397,12 +380,13 @@ class ReplayedLink:
         return self._last.get(key, {"answer": {"ok": True}})
 
     def _difference(self, name: str, key: str) -> str:
+        """How a command differs from those of its name that are left in the recording."""
         asked = json.loads(key)[1]
         known = [json.loads(other)[1] for other, left in self._left.items() if left and json.loads(other)[0] == name]
         if not known:
             return f"no {name!r} is left in it; the test asks for more than was recorded"
         differing = min(([word for word in asked if asked[word] != other.get(word)] for other in known), key=len)
-        return f"{name!r} was recorded with other {', '.join(sorted(differing)) or 'arguments'}; record it anew"
+        return f"{name!r} was recorded with other {', '.join(sorted(differing)) or 'arguments'}; record it again"
 
 
 def read(path: Path, engine: str | None = None) -> list[list[Mapping[str, Any]]]:
@@ -410,7 +394,7 @@ def read(path: Path, engine: str | None = None) -> list[list[Mapping[str, Any]]]
 
     Args:
         path: the file.
-        engine: which it must be of; None: any.
+        engine: the engine that must have been recorded; None: any.
 
     Raises:
         ConfigError: it cannot be read, is no recording, or is of another engine.
@@ -441,7 +425,7 @@ def read(path: Path, engine: str | None = None) -> list[list[Mapping[str, Any]]]
 
 
 def engine_of(path: Path) -> str:
-    """Return the engine of a recording; ConfigError as :func:`read`."""
+    """The engine of a recording; errors of :func:`read`."""
     read(path)
     engine: str = json.loads(_lines(path)[0])["engine"]
     return engine
@@ -455,12 +439,11 @@ def _lines(path: Path) -> list[str]:
 
 
 def _key(name: str, arguments: Mapping[str, Any]) -> str:
-    said = {word: value for word, value in arguments.items() if word not in _WHERE}
-    return json.dumps([name, said], sort_keys=True)
+    return json.dumps([name, {word: value for word, value in arguments.items() if word not in _WHERE}], sort_keys=True)
 
 
 def _append(path: Path, entry: Mapping[str, Any]) -> None:
-    """One whole line at a time, so that a killed run leaves whole exchanges."""
+    # one whole line at a time, so that a killed run leaves whole exchanges
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
 
@@ -477,32 +460,32 @@ class RecordedCeilings:
         return known
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        found = self._ceilings.measure(traffic, directions)
-        self._note(traffic, directions, found)
-        return found
+        fps = self._ceilings.measure(traffic, directions)
+        self._note(traffic, directions, fps)
+        return fps
 
     def _note(self, traffic: Traffic, directions: int, fps: float | None) -> None:
-        exchange = {"cmd": COMMAND, "arguments": _asked(traffic, directions), "answer": {"ok": True, "fps": fps}}
+        exchange = {"cmd": _CEILING, "arguments": _ceiling_of(traffic, directions), "answer": {"ok": True, "fps": fps}}
         _append(self._path, {**exchange, "seconds": 0.0})
 
 
 class ReplayedCeilings:
-    """The ceilings of a recording; None where it has none."""
+    """The ceilings of a recording; None if it has none."""
 
     def __init__(self, exchanges: list[dict[str, Any]]) -> None:
         self._known = {
             json.dumps(exchange["arguments"], sort_keys=True): exchange["answer"]["fps"]
             for exchange in exchanges
-            if exchange.get("cmd") == COMMAND
+            if exchange.get("cmd") == _CEILING
         }
 
     def cached(self, traffic: Traffic, directions: int) -> float | None:
-        fps: float | None = self._known.get(json.dumps(_asked(traffic, directions), sort_keys=True))
+        fps: float | None = self._known.get(json.dumps(_ceiling_of(traffic, directions), sort_keys=True))
         return fps
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
         return self.cached(traffic, directions)
 
 
-def _asked(traffic: Traffic, directions: int) -> dict[str, Any]:
+def _ceiling_of(traffic: Traffic, directions: int) -> dict[str, Any]:
     return {"frame_size": traffic.shape_label, "directions": directions}

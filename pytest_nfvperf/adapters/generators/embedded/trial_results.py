@@ -4,8 +4,7 @@
 run, the run's own looks show nothing faster than a shared core, which then passes for an undisturbed one. Looks of an
 earlier run since the machine's start are a better reference.
 
-``judge`` derives from the engine's statements about itself why a trial says nothing about the DUT. An ``EngineTrial``
-reports its counts while it runs.
+``judge`` derives from what the engine reports about itself why a trial says nothing about the DUT.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.engine import EngineLink
+from pytest_nfvperf.adapters.generators.engine import EngineLink, check_answer
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
 from pytest_nfvperf.model.traffic.trial import (
@@ -47,9 +46,9 @@ from pytest_nfvperf.ports.machine import Kept
 
 FEWEST_LOOKS = 200
 """Fewest looks of a run whose speed is stored: among so many, some see a core alone if it ever is."""
-BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
+_BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
 """Foreign frames that a healthy switch or host sends on its own: counted, but no reason."""
-MOST_SKIPPED_UNDISTURBED = 0.02
+_MOST_SKIPPED_UNDISTURBED = 0.02
 """Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
 _GRACE_S = 10.0
 _FRAMES = ("sent", "refused", "skipped", "received", "duplicated", "out_of_order", "corrupted")
@@ -61,8 +60,7 @@ _MONITOR_COUNTS = ("address", "received", "duplicated", "out_of_order", "truncat
 class CoreSpeed:
     """Cycles that the speed probe takes on a core of its own.
 
-    Args:
-        kept: the speed that earlier runs observed on this machine since its start; None: nothing is stored.
+    ``kept``: the speed that earlier runs observed on this machine since its start; None: nothing is stored.
     """
 
     def __init__(self, kept: Kept | None = None) -> None:
@@ -126,19 +124,6 @@ class ValidityPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamFacts:
-    """One direction's counts that a DirectionCounts lacks.
-
-    ``fell_behind`` is part of the skipped frames; ``highest_seq`` is one above the highest sequence number received;
-    ``beyond_window`` frames came too late to be distinguished from duplicates.
-    """
-
-    fell_behind: int
-    highest_seq: int
-    beyond_window: int
-
-
-@dataclass(frozen=True, slots=True)
 class PortFacts:
     """A receiving port: foreign frames by kind, and whether its peer waits when it is full."""
 
@@ -148,26 +133,39 @@ class PortFacts:
 
 def judge(
     counts: Sequence[DirectionCounts],
-    facts: Sequence[StreamFacts],
+    streams: Sequence[Mapping[str, Any]],
     ports: Mapping[str, PortFacts],
     attached: Mapping[str, GeneratorPort],
     health: RigHealth,
     policy: ValidityPolicy,
-    judged_windows: SelectedWindows | None = None,
+    undisturbed: SelectedWindows | None = None,
 ) -> tuple[InvalidReason, ...]:
-    """All reasons, in the order of the directions. ``judged_windows``: undisturbed windows, where they are enough."""
+    """All reasons, in the order of the directions.
+
+    Args:
+        counts: of each direction.
+        streams: the engine's own rows of them. ``fell_behind`` is part of the skipped frames; ``highest_seq`` is one
+            above the highest sequence number received; ``beyond_window`` frames came too late to be distinguished from
+            duplicates.
+        ports: that receive.
+        attached: all ports.
+        health: of the generator.
+        policy: for this trial.
+        undisturbed: undisturbed windows, if there are enough.
+    """
     reasons: list[InvalidReason] = []
     if policy.undated and any(count.lost > 0 for count in counts):
         policy = replace(policy, may_fall_behind=True)
-    for count, fact in zip(counts, facts, strict=True):
-        reasons += _skipped(count, fact, policy)
-        reasons += _miscounted(count, fact)
-        if judged_windows is None:
+    for count, stream in zip(counts, streams, strict=True):
+        reasons += _skipped(count, stream["fell_behind"], policy)
+        reasons += _miscounted(count, stream)
+        if undisturbed is None:
             reasons += _late_poll(count, ports[count.direction.rx], attached, health)
-    if judged_windows is not None:
-        reasons += _skipped_undisturbed(judged_windows)
+    if undisturbed is not None:
+        reasons += _skipped_undisturbed(undisturbed)
     for name, port in ports.items():
-        if foreign_frames(port.foreign) > policy.max_foreign_frames:
+        # Bystanders aside, only a broken rig or DUT sends foreign frames.
+        if sum(n for kind, n in port.foreign.items() if kind not in _BYSTANDERS) > policy.max_foreign_frames:
             kinds = ", ".join(f"{frames} {kind}" for kind, frames in port.foreign.items() if frames)
             reasons.append(InvalidReason(Reason.FOREIGN_FRAMES, f"{name}: received frames not of this trial: {kinds}"))
     gap_ns = health.longest_poll_gap_ns
@@ -178,18 +176,13 @@ def judge(
     return tuple(reasons)
 
 
-def foreign_frames(foreign: Mapping[str, int]) -> int:
-    """Foreign frames that only a broken rig or DUT sends."""
-    return sum(frames for kind, frames in foreign.items() if kind not in BYSTANDERS)
-
-
 def _share(part: int, whole: int) -> str:
     return f"{part} of {whole} frames ({part / whole:.2%})"
 
 
-def _skipped(count: DirectionCounts, fact: StreamFacts, policy: ValidityPolicy) -> Iterator[InvalidReason]:
+def _skipped(count: DirectionCounts, fell_behind: int, policy: ValidityPolicy) -> Iterator[InvalidReason]:
     allowed = policy.max_skipped_ratio * count.intended
-    absent, behind = count.skipped - fact.fell_behind, 0 if policy.may_fall_behind else fact.fell_behind
+    absent, behind = count.skipped - fell_behind, 0 if policy.may_fall_behind else fell_behind
     if absent + behind <= allowed:
         return
     limit = f"limit {policy.max_skipped_ratio:.2%}"
@@ -211,29 +204,29 @@ def _remedy(cpus: Sequence[int]) -> str:
     )
 
 
-def _skipped_undisturbed(judged_windows: SelectedWindows) -> Iterator[InvalidReason]:
+def _skipped_undisturbed(windows: SelectedWindows) -> Iterator[InvalidReason]:
     """A load that the undisturbed generator does not sustain is too high for it.
 
     If the DUT lost more than the generator skipped, the load is too high for the DUT in any case.
     """
-    skipped = judged_windows.due - judged_windows.offered
-    if judged_windows.skipped_ratio > MOST_SKIPPED_UNDISTURBED and judged_windows.lost <= skipped:
-        behind = _share(skipped, judged_windows.due)
-        limit = f"limit {MOST_SKIPPED_UNDISTURBED:.2%}"
+    if windows.skipped_ratio > _MOST_SKIPPED_UNDISTURBED and windows.lost <= windows.due - windows.offered:
+        behind = _share(windows.due - windows.offered, windows.due)
+        limit = f"limit {_MOST_SKIPPED_UNDISTURBED:.2%}"
         yield InvalidReason(
             Reason.FELL_BEHIND, f"in undisturbed windows {behind} were due faster than it could send, {limit}"
         )
 
 
-def _miscounted(count: DirectionCounts, fact: StreamFacts) -> Iterator[InvalidReason]:
-    if count.received > count.sent or fact.highest_seq > count.sent:
-        detail = f"{count.direction}: sent {count.sent}, received {count.received}, highest number {fact.highest_seq}"
+def _miscounted(count: DirectionCounts, stream: Mapping[str, Any]) -> Iterator[InvalidReason]:
+    highest = stream["highest_seq"]
+    if count.received > count.sent or highest > count.sent:
+        detail = f"{count.direction}: sent {count.sent}, received {count.received}, highest number {highest}"
         yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, detail)
     if count.corrupted:
         detail = f"{count.direction}: {count.corrupted} of {count.received} received frames were not as sent"
         yield InvalidReason(Reason.CORRUPT_FRAMES, detail)
-    if fact.beyond_window:
-        detail = f"{count.direction}: {fact.beyond_window} frames came over a million frames late"
+    if stream["beyond_window"]:
+        detail = f"{count.direction}: {stream['beyond_window']} frames came over a million frames late"
         yield InvalidReason(Reason.FOREIGN_FRAMES, detail)
 
 
@@ -268,9 +261,9 @@ def trial_result(
         for name, port in answer["ports"].items()
         if "foreign" in port
     }
-    pairs = list(zip(spec.directions, answer["streams"], strict=True))
+    streams = answer["streams"]
+    pairs = zip(spec.directions, streams, strict=True)
     counts = tuple(_counts(direction, stream, ports[direction.rx]) for direction, stream in pairs)
-    facts = [StreamFacts(s["fell_behind"], s["highest_seq"], s["beyond_window"]) for s in answer["streams"]]
     health = _health(answer)
     vnfs = tuple(
         VnfCounts(
@@ -294,15 +287,14 @@ def trial_result(
         given_up=answer.get("given_up", False),
         windows=windows,
     )
-    judged_windows = None if spec.saturating else result.judged_windows
-    reasons = judge(
-        counts, facts, ports, attached, health, policy.of(spec, by_windows=judged_windows is not None), judged_windows
-    )
+    undisturbed = None if spec.saturating else result.judged_windows
+    policy = policy.of(spec, by_windows=undisturbed is not None)
+    reasons = judge(counts, streams, ports, attached, health, policy, undisturbed)
     return replace(result, invalid=(*also_invalid, *reasons))
 
 
 def trial_windows(answer: Mapping[str, Any], speed: CoreSpeed) -> Windows | None:
-    """Each thread's and witness's rows as columns; None if no windows were requested. ``speed`` gets their looks."""
+    """Each thread's and witness's rows as columns; None if no windows were requested. Adds their looks to ``speed``."""
     tables = [worker["windows"] for worker in answer["workers"] if "windows" in worker]
     if not tables:
         return None
@@ -376,15 +368,7 @@ def _health(answer: Mapping[str, Any]) -> RigHealth:
 
 
 class EngineTrial:
-    """Fulfils ports.running_trial.RunningTrial.
-
-    Args:
-        engine: has received the trial's request.
-        request_id: of that request.
-        interval_s: between its lines.
-        most_skipped: see the port.
-        finish: converts the engine's answer to the result.
-    """
+    """Fulfils ports.running_trial.RunningTrial."""
 
     def __init__(
         self,
@@ -394,6 +378,7 @@ class EngineTrial:
         most_skipped: float,
         finish: Callable[[Mapping[str, Any]], TrialResult],
     ) -> None:
+        """``engine`` has received the trial's request; ``finish`` converts its answer to the result."""
         self.most_skipped = most_skipped
         self._engine = engine
         self._request = request_id
@@ -409,9 +394,9 @@ class EngineTrial:
             if "interval" in line:
                 return interval_counts(line["interval"])
             if line.get("id") == self._request:
-                self._result = self._finish(self._engine.checked("trial", line))
+                self._result = self._finish(check_answer(self._engine, "trial", line))
             elif line.get("id") in self._stop_requests:
-                # A refusal is as good: a trial that had just ended had nothing to stop.
+                # A refusal does no harm: a trial that had just ended had nothing to stop.
                 self._stop_requests.remove(line["id"])
             else:
                 raise GeneratorError(f"the generator answered {str(line)[:200]} in the middle of a trial")
@@ -430,17 +415,16 @@ class EngineTrial:
 
 def interval_counts(data: Mapping[str, Any]) -> IntervalCounts:
     """A line's ``interval`` (docs/reference/engine-protocol.md)."""
+    progress = [
+        TrialProgress(
+            **{name: stream[name] for name in _INTERVAL_COUNTS},
+            latency=IntervalLatency(**stream["latency"]) if stream.get("latency") is not None else None,
+        )
+        for stream in data["streams"]
+    ]
     return IntervalCounts(
         at_ns=data["at_ns"],
-        directions=tuple(_so_far(stream) for stream in data["streams"]),
+        directions=tuple(progress),
         absent_ns=sum(worker["absent_ns"] for worker in data["workers"]),
         longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in data["workers"]),
-    )
-
-
-def _so_far(stream: Mapping[str, Any]) -> TrialProgress:
-    latency = stream.get("latency")
-    return TrialProgress(
-        **{name: stream[name] for name in _INTERVAL_COUNTS},
-        latency=IntervalLatency(**latency) if latency is not None else None,
     )
