@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.process.journal import Kind
 from pytest_nfvperf.model.ledger.ledger import deltas

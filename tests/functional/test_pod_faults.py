@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
-from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine
+from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, Iperf3Options
+from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology

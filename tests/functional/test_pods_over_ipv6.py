@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.iperf3.engine import Iperf3Engine, Iperf3Options
-from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.pairs.sockperf import SockperfEngine, check_family
+from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, Iperf3Options
+from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine, check_family
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal

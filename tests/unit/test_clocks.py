@@ -37,7 +37,7 @@ FOR_PEOPLE = {
     "features/history/command.py": "a run of a clock that was not set is refused",
     "features/versions/adding.py": "when a version was added",
     "features/routing/route_agent.py": "the kernel stamps packets by it; a step is seen",
-    "adapters/generators/pairs/iperf2.py": "iperf times by it; a step is seen",
+    "adapters/generators/streams/iperf2.py": "iperf times by it; a step is seen",
 }
 SECOND = 10**9
 

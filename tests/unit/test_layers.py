@@ -31,7 +31,7 @@ FOLDERS = {
         *("process", "net", "host", "generators", "ovs", "evidence", "vnf"),
         *("report", "machine"),
     ),
-    "adapters.generators": ("", "embedded", "iperf3", "pairs"),
+    "adapters.generators": ("", "embedded", "streams"),
 }
 """The order of the folders inside a folder, the lowest first; "" is what lies beside them."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.end_counters import EndState, Interface
-from pytest_nfvperf.adapters.generators.iperf3.engine import (
+from pytest_nfvperf.adapters.generators.streams.iperf3 import (
     Sides,
     account_reasons,
     count_way,
@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.generators.iperf3.engine import (
     sides,
     time_reasons,
 )
-from pytest_nfvperf.adapters.generators.iperf3.session import Ended, Report, read_report
+from pytest_nfvperf.adapters.generators.streams.iperf3_session import Ended, Report, read_report
 from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import StreamDirectionCounts, StreamEvidence, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason

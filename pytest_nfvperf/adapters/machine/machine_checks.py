@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
-from pytest_nfvperf.adapters.generators.iperf3.engine import find_iperf3, iperf3_options
+from pytest_nfvperf.adapters.generators.streams.iperf3 import find_iperf3, iperf3_options
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp

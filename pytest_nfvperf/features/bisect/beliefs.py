@@ -143,7 +143,7 @@ def judge(run: RunConclusion) -> VersionJudgement:
         return VersionJudgement(Judged.STOP, run.last_line)
     bad = [test for test in run.tests if failed(test)]
     if bad and run.fate in {RunFate.FAILED, RunFate.BROKEN}:
-        return VersionJudgement(Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].told or bad[0].reason}")
+        return VersionJudgement(Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].full_reason or bad[0].reason}")
     if run.fate not in {RunFate.ACCEPTED, RunFate.PASSED}:
         return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {run.last_line}")
     open_ones = [test for test in run.tests if test.tolerated]

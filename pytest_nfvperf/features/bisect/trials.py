@@ -275,7 +275,7 @@ class MeasuredVersions:
     def _run(self, version: int, where: str, *, again: bool) -> Event:
         run = self._conclusion(version, where)
         good = tuple(test.node_id for test in run.tests if passed(test))
-        bad = tuple((test.node_id, test.told or test.reason) for test in run.tests if failed(test))
+        bad = tuple((test.node_id, test.full_reason or test.reason) for test in run.tests if failed(test))
         if good or bad or run.fate is not RunFate.BROKEN:
             return Ran(version, good, bad, again)
         # The version is unusable only if the testbed does not break on the good end as well.

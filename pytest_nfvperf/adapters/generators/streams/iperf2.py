@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_nfvperf.adapters.generators.end_counters import read_end
-from pytest_nfvperf.adapters.generators.pairs.program_pair import GivesUp, ProgramPair
+from pytest_nfvperf.adapters.generators.streams.program_pair import GivesUp, ProgramPair
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, wait_until

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
-from pytest_nfvperf.adapters.generators.pairs.program_pair import ProgramPair
+from pytest_nfvperf.adapters.generators.streams.program_pair import ProgramPair
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.end_counters import EndState, read_cpu, read_end, read_softirq
-from pytest_nfvperf.adapters.generators.iperf3.session import (
+from pytest_nfvperf.adapters.generators.streams.iperf3_session import (
     Ended,
     Iperf3Session,
     Job,

@@ -1,1 +1,0 @@
-"""iperf3 as a stream engine and as a load generator."""

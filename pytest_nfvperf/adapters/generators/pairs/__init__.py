@@ -1,1 +1,0 @@
-"""Measurements by a pair of programs: a client in one namespace, a server in another."""
