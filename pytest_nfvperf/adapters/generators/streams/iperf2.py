@@ -126,7 +126,7 @@ class _ClockSteps:
         self._began_ns, self._before_ns = time.monotonic_ns(), _wall_offset_ns()
 
     def by_s(self) -> float:
-        """Seconds by which it was set; 0 where it was not."""
+        """Seconds by which it was set; 0 if it was not."""
         stepped_s = (_wall_offset_ns() - self._before_ns) / 1e9
         slewed_s = _SLEWED_S + _SLEWED_SHARE * (time.monotonic_ns() - self._began_ns) / 1e9
         return stepped_s if abs(stepped_s) > slewed_s else 0.0

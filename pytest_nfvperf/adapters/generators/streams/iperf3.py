@@ -1,6 +1,6 @@
-"""The iperf3 engine: real iperf3 between two namespaces, behind the StreamEngine port.
+"""The iperf3 engine: iperf3 between two namespaces, behind the StreamEngine port.
 
-It makes a StreamResult of two iperf3 reports and the counters around them, with the reasons that invalidate it.
+From two iperf3 reports and the counters around them it makes a StreamResult, with the reasons that invalidate it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from pytest_nfvperf.adapters.generators.end_counters import EndState, read_cpu, 
 from pytest_nfvperf.adapters.generators.streams.iperf3_session import (
     Ended,
     Iperf3Session,
-    Job,
     Report,
     StreamPart,
     bytes_within,
-    interval_s,
-    stream_options,
     unaccounted,
     window,
 )
@@ -49,7 +46,7 @@ _HIDDEN_RATIO = 0.02
 _THREADS_SINCE = (3, 16)
 """iperf3's release notes: since 3.16 each stream has a thread of its own; before, one thread served all."""
 _MAY_FALL = {"Tcp.CurrEstab", "Tcp.MaxConn", "iowait", "idle"}
-"""No counters: the connections there are; a limit; time that the kernel estimates (proc_stat(5))."""
+"""Not counters: the present connections; a limit; time that the kernel estimates (proc_stat(5))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def sides(spec: StreamSpec, client: Report, server: Report) -> list[Sides]:
 
 
 def count_way(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts | None:
-    """Counts of one direction in the measured time; None when the receiver's report ends before it."""
+    """Counts of one direction in the measured time; None if the receiver's report ends before it."""
     streams: list[StreamCounts] = []
     spans: list[tuple[StreamPart, ...]] = []
     sent_spans: list[tuple[StreamPart, ...]] = []
@@ -102,7 +99,7 @@ def _mean_ns(spans: Sequence[Sequence[StreamPart]]) -> int:
 
 
 def side_cpu(ended: Ended) -> SideCpu | None:
-    """CPU that one process used; None when its end was not observed, or nothing flowed."""
+    """CPU that one process used; None if its end was not observed, or nothing flowed."""
     if ended.cpu_ns is None or ended.report is None or ended.report.elapsed_s <= 0:
         return None
     elapsed_ns = round(ended.report.elapsed_s * 1e9)
@@ -131,7 +128,7 @@ def process_reasons(ended: Mapping[str, Ended]) -> Iterator[InvalidReason]:
 
 
 def time_reasons(spec: StreamSpec, ways: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
-    """A measured time other than requested: the machine, or the VM, paused."""
+    """A measured time other than requested: the machine or the VM paused."""
     allowed_s = max(_STRETCH_S, _STRETCH_RATIO * spec.duration_s)
     for way in ways:
         elapsed_s = way.elapsed_ns / 1e9
@@ -149,7 +146,7 @@ def counter_reasons(evidence: Sequence[StreamEvidence]) -> Iterator[InvalidReaso
 
 
 def account_reasons(pairs: Sequence[Sides], ways: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
-    """Intervals that lack more of the total than would go unnoticed in the measured time."""
+    """Intervals that lack so much of the total that it would show in the measured time."""
     for pair, way in zip(pairs, ways, strict=False):
         hidden = sum(abs(unaccounted(pair.receiver, key)) for key in pair.receiver.keys(sender=False))
         # Intervals matter only if the run was longer than the measured time.
@@ -162,7 +159,7 @@ def account_reasons(pairs: Sequence[Sides], ways: Sequence[StreamDirectionCounts
 def path_reasons(
     pairs: Sequence[Sides], ends: Mapping[str, StreamEnd], before: Mapping[str, EndState], after: Mapping[str, EndState]
 ) -> Iterator[InvalidReason]:
-    """The named interface counts at least the streams' payload, or they took another path."""
+    """Unless the named interface counts at least the streams' payload, they took another path."""
     for pair in pairs:
         role = "server" if pair.way == "forward" else "client"
         name = ends[role].interface
@@ -220,7 +217,7 @@ def find_iperf3(name: str = "iperf3") -> Iperf3:
 
 
 def check_iperf3(streams: StreamsSpec) -> None:
-    """ConfigError when a testbed file names another program. Without a name a missing iperf3 is no mistake."""
+    """ConfigError if a testbed file names another program. Without a name a missing iperf3 is no mistake."""
     if streams.path is None:
         return
     try:
@@ -273,16 +270,8 @@ class Iperf3Engine:
         before = _Snapshot.of(ends)
         _check_interfaces(ends, before)
         self._runs += 1
-        job = Job(
-            client=client,
-            server=server,
-            options=stream_options(spec),
-            interval_s=interval_s(spec),
-            client_cpus=spec.client_cpus,
-            server_cpus=spec.server_cpus,
-            ports=self._options.ports,
-        )
-        self.session = Iperf3Session(self._journal, self._iperf3.binary, job, f"iperf3-{self._runs}")
+        binary, ports = self._iperf3.binary, self._options.ports
+        self.session = Iperf3Session(self._journal, binary, spec, ends, ports, f"iperf3-{self._runs}")
         try:
             self.session.listen()
             self.session.start()
@@ -350,7 +339,7 @@ def _check_interfaces(ends: Mapping[str, StreamEnd], before: _Snapshot) -> None:
 
 
 def _check_ends(spec: StreamSpec, ends: Mapping[str, StreamEnd], ended: Mapping[str, Ended], margin_s: float) -> None:
-    """GeneratorError when streams failed for a reason that no observation of ours explains."""
+    """GeneratorError if streams failed for a reason that no observation of ours explains."""
     logs = {f"iperf3 {role}": "\n".join(filter(None, (one.error, one.log))) for role, one in ended.items()}
     between = f"from {ends['client'].namespace} to {ends['server'].address} in {ends['server'].namespace}"
     if not ended["client"].in_time:

@@ -1,6 +1,6 @@
 """One iperf3 server and its client (iperf3(1)): command lines, processes, and their ``--json`` reports as data.
 
-Each end is a source for itself only: what it reports about the other end is 0, or counted from another moment.
+Each end is a source for itself only: its figures for the other end are 0, or counted from another moment.
 Since 3.16 an end's intervals do not add up to its total: the thread of a stream counts while another one resets the
 interval's counter (seen with 3.18: 1-3 % missing). The total is exact; in 3.12 both are.
 """
@@ -23,12 +23,11 @@ from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.ports.streams import StreamEnd
 
-FINE_INTERVAL_S = 0.1
-COARSE_INTERVAL_S = 1.0
+_FINE_INTERVAL_S, _COARSE_INTERVAL_S = 0.1, 1.0
 _FINE_UP_TO_S = 30
-STALL_MS = 3000
+_STALL_MS = 3000
 """How long nothing may arrive, or an acknowledgement be missing, before iperf3 gives up."""
-CONNECT_MS = 3000
+_CONNECT_MS = 3000
 _LISTEN_DEADLINE_S = 5.0
 _END_DEADLINE_S = 3.0
 _LEFT_ALONE_S = 0.3
@@ -36,28 +35,10 @@ _TERM_DEADLINE_S = 1.0
 _TAKEN = "Address already in use"
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """The address at which an end listens or from which it connects, and the server's port."""
-
-    address: str
-    port: int
-
-
 def interval_s(spec: StreamSpec) -> float:
     """How often iperf3 counts. The measured time consists of whole intervals."""
     whole = float(spec.omit_s).is_integer() and float(spec.duration_s).is_integer()
-    return COARSE_INTERVAL_S if whole and spec.run_s > _FINE_UP_TO_S else FINE_INTERVAL_S
-
-
-def server_command(binary: Path, server: Binding, interval: float) -> list[str]:
-    command = [str(binary), "--server", "--one-off", *_common(server.address, server.port, interval)]
-    return [*command, "--rcv-timeout", str(STALL_MS)]
-
-
-def client_command(binary: Path, client: str, server: Binding, interval: float, options: Sequence[str]) -> list[str]:
-    command = [str(binary), "--client", server.address, *_common(client, server.port, interval)]
-    return [*command, "--connect-timeout", str(CONNECT_MS), *options]
+    return _COARSE_INTERVAL_S if whole and spec.run_s > _FINE_UP_TO_S else _FINE_INTERVAL_S
 
 
 def stream_options(spec: StreamSpec) -> list[str]:
@@ -69,11 +50,11 @@ def stream_options(spec: StreamSpec) -> list[str]:
     options = ["--time", str(spec.run_s), "--parallel", str(spec.streams)]
     options += {"forward": [], "reverse": ["--reverse"], "both": ["--bidir"]}[spec.direction]
     if "reverse" in spec.directions:  # a client that only sends refuses it
-        options += ["--rcv-timeout", str(STALL_MS)]
+        options += ["--rcv-timeout", str(_STALL_MS)]
     if spec.protocol == "udp":  # 64-bit numbers keep long runs from wrapping; a bitrate of 0 is no limit
         options += ["--udp", "--bitrate", str(spec.bitrate_bps or 0), "--udp-counters-64bit"]
     else:
-        options += ["--snd-timeout", str(STALL_MS)]
+        options += ["--snd-timeout", str(_STALL_MS)]
     sizes = {
         "--window": spec.window_bytes,
         "--set-mss": spec.mss_bytes,
@@ -81,11 +62,6 @@ def stream_options(spec: StreamSpec) -> list[str]:
         "--congestion": spec.congestion,
     }
     return options + [part for option, value in sizes.items() if value is not None for part in (option, str(value))]
-
-
-def _common(address: str, port: int, interval: float) -> list[str]:
-    """The report goes to standard output: with ``--logfile`` 3.12 crashes where it should report an error."""
-    return ["--bind", address, "--port", str(port), "--interval", str(interval), "--json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +83,7 @@ class Report:
     """One end's report.
 
     Attributes:
-        error: iperf3's own words when the test did not end well.
+        error: iperf3's own message if the test did not end well.
         streams: each stream's intervals in order, by the client's port of the stream, which both ends know.
         cpu_percent: user and system time of this end's process, in % of one CPU; None if not reported.
         facts: congestion control, MSS and socket buffers.
@@ -132,7 +108,7 @@ class Report:
 
 
 def read_report(path: Path, *, client: bool) -> Report | None:
-    """One end's report; None when the process was killed before it wrote all of it."""
+    """One end's report; None if the process was killed before it wrote all of it."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -141,7 +117,7 @@ def read_report(path: Path, *, client: bool) -> Report | None:
 
 
 def parse_report(text: str, *, client: bool) -> Report | None:
-    """One end's JSON; None when it is torn. The client's ports name the streams; the server has them as remote ones."""
+    """One end's JSON; None if it is torn. The client's ports name the streams; the server has them as remote ones."""
     try:
         raw = json.loads(text)
     except ValueError:
@@ -165,7 +141,7 @@ def parse_report(text: str, *, client: bool) -> Report | None:
 
 
 def bytes_within(report: Report, key: str, span: Sequence[StreamPart]) -> int:
-    """Bytes of a stream within these intervals: the total less all other intervals, if there is a total."""
+    """Bytes of a stream within these intervals: if there is a total, that less all other intervals."""
     total = report.totals.get(key)
     if total is None:
         return sum(part.bytes for part in span)
@@ -179,7 +155,7 @@ def unaccounted(report: Report, key: str) -> int:
 
 
 def window(parts: Sequence[StreamPart], omit_s: float, duration_s: float) -> tuple[StreamPart, ...]:
-    """The intervals between the boundaries nearest to the end of the warm-up and to the end of the measured time.
+    """The intervals between the boundaries closest to the end of the warm-up and to the end of the measured time.
 
     On a busy machine boundaries are late; the intervals then show the time that was really measured. Empty if the
     streams did not flow as long as the warm-up.
@@ -232,25 +208,6 @@ def _facts(start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """What a session does.
-
-    Attributes:
-        interval_s: how often both ends count.
-        client_cpus, server_cpus: where they may run; empty: anywhere.
-        ports: the server takes the first free one.
-    """
-
-    client: StreamEnd
-    server: StreamEnd
-    options: Sequence[str]
-    interval_s: float
-    client_cpus: tuple[int, ...]
-    server_cpus: tuple[int, ...]
-    ports: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """How one process ended.
 
@@ -275,41 +232,61 @@ class Ended:
 
     @property
     def error(self) -> str | None:
-        """iperf3's own words, or its exit status; None when it ended well."""
+        """iperf3's own message, or its exit status; None if it ended well."""
         if self.report is not None and self.report.error is not None:
             return self.report.error
         if self.status == 0:
             return None
-        said = next(iter(self.log.strip().splitlines()), "")
-        return f"{describe_exit(self.status)}: {said}" if said else describe_exit(self.status)
+        first = next(iter(self.log.strip().splitlines()), "")
+        return f"{describe_exit(self.status)}: {first}" if first else describe_exit(self.status)
 
 
 class Iperf3Session:
-    """One test; it starts nothing by itself. ``name`` is unique in the run and names its files."""
+    """One test; it starts nothing by itself.
 
-    def __init__(self, journal: Journal, binary: Path, job: Job, name: str) -> None:
+    Args:
+        journal: of the run.
+        binary: iperf3.
+        spec: the streams.
+        ends: "client" and "server".
+        ports: the server takes the first free one.
+        name: unique in the run; names its files.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        binary: Path,
+        spec: StreamSpec,
+        ends: Mapping[str, StreamEnd],
+        ports: Sequence[int],
+        name: str,
+    ) -> None:
         self._journal = journal
         self._binary = binary
-        self._job = job
+        self._spec = spec
+        self._ends = ends
+        self._ports = ports
         self._name = name
-        self._binding: Binding | None = None
+        self._port: int | None = None
         self._processes: dict[str, ManagedProcess] = {}
 
     def listen(self) -> None:
         """Start the server and wait until it listens.
 
         Raises:
-            GeneratorError: no port is free, or iperf3 would not listen, with its own words.
+            GeneratorError: no port is free, or iperf3 would not listen; with its own message.
         """
+        server = self._ends["server"]
         tried: set[int] = set()
         while True:
             port = self._free_port(tried)
-            self._binding = Binding(self._job.server.address, port)
-            command = server_command(self._binary, self._binding, self._job.interval_s)
-            process = self._spawn("server", command, self._job.server, self._job.server_cpus)
+            self._port = port
+            options = ["--server", "--one-off", "--rcv-timeout", str(_STALL_MS)]
+            process = self._spawn("server", port, options, self._spec.server_cpus)
             wait_until(
                 lambda: listens(process.pid, port) or not process.running(),  # noqa: B023 - called in this round only
-                f"the iperf3 server to listen on port {port} in namespace {self._job.server.namespace}",
+                f"the iperf3 server to listen on port {port} in namespace {server.namespace}",
                 _LISTEN_DEADLINE_S,
                 interval_s=0.002,
             )
@@ -317,7 +294,7 @@ class Iperf3Session:
                 return
             ended = self._ended("server", process.popen.returncode, None)
             if _TAKEN not in (ended.error or ""):
-                where = f"{self._job.server.address} in namespace {self._job.server.namespace}"
+                where = f"{server.address} in namespace {server.namespace}"
                 raise GeneratorError(
                     f"the iperf3 server did not come to listen on {where}: {ended.error}",
                     evidence={"iperf3 server": ended.log},
@@ -325,11 +302,10 @@ class Iperf3Session:
             tried.add(port)
 
     def start(self) -> None:
-        if self._binding is None:
+        if self._port is None:
             raise ValueError("the server must listen before its client starts")
-        job = self._job
-        command = client_command(self._binary, job.client.address, self._binding, job.interval_s, job.options)
-        self._spawn("client", command, job.client, job.client_cpus)
+        options = ["--client", self._ends["server"].address, "--connect-timeout", str(_CONNECT_MS)]
+        self._spawn("client", self._port, [*options, *stream_options(self._spec)], self._spec.client_cpus)
 
     def finish(self, deadline_s: float) -> tuple[Ended, Ended]:
         """Wait for the client's end (at most ``deadline_s``), then for the server's; end those that do not end."""
@@ -353,15 +329,19 @@ class Iperf3Session:
         return self._journal.directory / f"{self._name}-{what}"
 
     def _free_port(self, tried: set[int]) -> int:
-        namespace, ports = self._job.server.namespace, self._job.ports
+        namespace = self._ends["server"].namespace
         taken = inside_netns(namespace, listening_ports) | tried
-        for port in ports:
+        for port in self._ports:
             if port not in taken:
                 return port
-        listed = ", ".join(str(port) for port in ports if port in taken)
+        listed = ", ".join(map(str, self._ports))
         raise GeneratorError(f"no port is free for the iperf3 server in namespace {namespace}: {listed} taken")
 
-    def _spawn(self, role: str, command: list[str], end: StreamEnd, cpus: tuple[int, ...]) -> ManagedProcess:
+    def _spawn(self, role: str, port: int, options: Sequence[str], cpus: tuple[int, ...]) -> ManagedProcess:
+        end = self._ends[role]
+        # The report goes to standard output: with ``--logfile`` 3.12 crashes where it should report an error.
+        command = [str(self._binary), "--bind", end.address, "--port", str(port)]
+        command += ["--interval", str(interval_s(self._spec)), "--json", *options]
         former = self._processes.get(role)
         if former is not None:
             former.stop()
