@@ -45,7 +45,7 @@ _USER_MISTAKES = {
 
 
 def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Directories to try, best first, then :data:`PYPI` if it is installed; only the one in the file, if any."""
+    """Directories to try, best first, then :data:`PYPI` if it is installed; only the file's, if it names one."""
     if spec.client:
         return [spec.client]
     named = [spec.trex.start.path] if spec.trex.start else []
@@ -65,9 +65,9 @@ def holds_client(path: Path) -> bool:
 
 
 def _here() -> str:
-    """The scope of our pids: the host's name, for people, and a digest that no other machine or container has.
+    """Where our pids are valid: the host's name, for people, and a digest that no other machine or container has.
 
-    Two machines may have one name, and so may a host and a container. User names must be ASCII.
+    Two machines may have the same name, and so may a host and a container. User names must be ASCII.
     """
     host = "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in socket.gethostname())
     machine = _MACHINE_ID.read_text(encoding="ascii").strip() if _MACHINE_ID.is_file() else ""

@@ -29,7 +29,7 @@ RELEASE_DEADLINE_S = 12.0
 _CONNECT_S = 3.0
 _POLL_S = 0.01
 _RPC_TIMEOUT_S = 2
-"""Of one request. The library tries four times, so a server counts as lost after four times this."""
+"""Timeout of a request. The library tries four times, so a server counts as lost after four times this."""
 _MAC_OF_PACKET = 1
 """STLStreamDstMAC_PKT: frames keep their own MAC addresses, whatever the port has learnt."""
 _PORT_COUNTERS = ("opackets", "ipackets", "obytes", "ibytes", "oerrors", "ierrors")
@@ -43,11 +43,9 @@ _LOST = ("connection to the server had been lost", "Failed to get server respons
 _LOST_TOO = ("Not connected to server", "not valid while disconnected", "no data flow from server", "reconnect")
 _MISMATCH = ("version mismatch", "configuration mismatch", "Mismatch between client and server versions")
 
-# Errors in an answer: a stable code, and a text for people.
-
 
 class Failure(Exception):  # noqa: N818 - an answer, not an accident
-    """A refused request. ``code`` is for the parent's decisions."""
+    """A refused request: a stable ``code`` for the parent's decisions, and a text for people."""
 
     def __init__(self, code: str, message: str, **facts: object) -> None:
         super().__init__(message)
@@ -112,42 +110,35 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
     if not fields:
         return []
     made: list[Any] = []
-    if "pairs" in fields:
-        made += _address_and_port(api, fields["pairs"])
+    if (pairs := fields.get("pairs")) is not None:  # the address counts up; when it starts over, the port counts up
+        made += [
+            api.STLVmTupleGen(
+                name="flow",
+                ip_min=str(ipaddress.IPv4Address(pairs["first_address"])),
+                ip_max=str(ipaddress.IPv4Address(pairs["last_address"])),
+                port_min=pairs["first_port"],
+                port_max=pairs["last_port"],
+                limit_flows=pairs["flows"],
+            ),
+            api.STLVmWrFlowVar(fv_name="flow.ip", pkt_offset=pairs["address_at"]),
+            api.STLVmWrFlowVar(fv_name="flow.port", pkt_offset=pairs["port_at"]),
+        ]
     for at, counter in enumerate(fields.get("counters", ())):
-        name = f"counter{at}"
-        made.append(
+        name, first, last, begin = f"counter{at}", counter["first"], counter["last"], counter["begin"]
+        made += [
             api.STLVmFlowVar(
                 name=name,
-                init_value=(
-                    counter["last"] - counter["begin"] if counter["down"] else counter["first"] + counter["begin"]
-                ),
-                min_value=counter["first"],
-                max_value=counter["last"],
+                init_value=last - begin if counter["down"] else first + begin,
+                min_value=first,
+                max_value=last,
                 size=counter["bytes"],
                 step=1,
                 op="dec" if counter["down"] else "inc",
-            )
-        )
-        made.append(api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]))
+            ),
+            api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]),
+        ]
     made += [api.STLVmFixIpv4(offset=offset) for offset in fields["ipv4"]]
     return made
-
-
-def _address_and_port(api: Any, pairs: Mapping[str, Any]) -> list[Any]:
-    """The address counts up; when it starts over, the port counts up."""
-    return [
-        api.STLVmTupleGen(
-            name="flow",
-            ip_min=str(ipaddress.IPv4Address(pairs["first_address"])),
-            ip_max=str(ipaddress.IPv4Address(pairs["last_address"])),
-            port_min=pairs["first_port"],
-            port_max=pairs["last_port"],
-            limit_flows=pairs["flows"],
-        ),
-        api.STLVmWrFlowVar(fv_name="flow.ip", pkt_offset=pairs["address_at"]),
-        api.STLVmWrFlowVar(fv_name="flow.port", pkt_offset=pairs["port_at"]),
-    ]
 
 
 def stream_counts(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,7 +164,7 @@ def port_counts(stats: Mapping[Any, Any], ports: Iterable[int]) -> dict[str, dic
 
 
 def settled(stats: Mapping[Any, Any], plans: Iterable[Mapping[str, Any]]) -> bool:
-    """True when no sent frame is missing."""
+    """True if no sent frame is missing."""
     return all(count["received"] >= count["sent"] > 0 for count in (stream_counts(stats, plan) for plan in plans))
 
 
@@ -207,32 +198,30 @@ def _by_port(counter: Mapping[Any, int]) -> dict[int, int]:
 @dataclass(frozen=True)
 class Library:
     api: Any
-    module: str
     where: str
 
 
 def load(path: str) -> Library:
     """Import the library under ``path``; "" means PyPI's."""
     warnings.simplefilter("ignore")  # they are the library's own, of its age
-    if not path:
-        return _imported("trex_stl_lib.api", "PyPI trex-stl-lib")
-    for places, module, file in (
-        (_PLACES, "trex.stl.api", "trex/stl/api.py"),
-        (_OLD_PLACES, "trex_stl_lib.api", "trex_stl_lib/api.py"),
-    ):
-        for place in places:
-            directory = Path(path) / place
-            if (directory / file).is_file():
-                sys.path.insert(0, str(directory))
-                return _imported(module, str(directory))
-    raise Failure("no_client", f"there is no TRex client library under {path}")
-
-
-def _imported(module: str, where: str) -> Library:
+    module, where = "trex_stl_lib.api", "PyPI trex-stl-lib"
+    if path:
+        module, directory = _find_library(Path(path))
+        where = str(directory)
+        sys.path.insert(0, where)
     try:
-        return Library(importlib.import_module(module), module, where)
+        return Library(importlib.import_module(module), where)
     except ImportError as error:
         raise Failure("no_client", f"{where} cannot be imported: {error}") from error
+
+
+def _find_library(path: Path) -> tuple[str, Path]:
+    """The library's module, and the directory to import it from."""
+    for places, module in ((_PLACES, "trex.stl.api"), (_OLD_PLACES, "trex_stl_lib.api")):
+        for place in places:
+            if (path / place / f"{module.replace('.', '/')}.py").is_file():
+                return module, path / place
+    raise Failure("no_client", f"there is no TRex client library under {path}")
 
 
 class TrexSession:
@@ -265,7 +254,7 @@ class TrexSession:
         }
 
     def attach(self, *, name: str, port: int, force: bool, route: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Take a port, stop what it does, and make it receive everything."""
+        """Take a port, stop its traffic, and make it receive everything."""
         client = self._connected()
         known = client.get_all_ports()
         if port not in known:
@@ -312,16 +301,25 @@ class TrexSession:
         """Send every stream's frames and count those that come back.
 
         Args:
-            streams: as :func:`stream_of` takes them.
+            streams: arguments of :func:`stream_of`.
             duration_s: how long they are due.
             longest_s: when to stop a server that is slower.
             rx_delay_s: how long the last frames may take to arrive.
         """
         client, ports = self._connected(), sorted(self._ours.values())
+        assert self._library is not None
         senders = sorted({plan["port"] for plan in streams})
-        self._load(streams, ports, senders)
+        client.remove_all_streams(ports)
+        for port in senders:
+            made = [stream_of(self._library.api, plan) for plan in streams if plan["port"] == port]
+            client.add_streams(made, ports=[port])
+        client.clear_stats(ports, clear_xstats=False)
         elapsed = self._send(senders, longest_s)
-        stats = self._settled(ports, streams, rx_delay_s)
+        until = time.monotonic() + rx_delay_s
+        while not settled(client.get_stats(ports), streams) and time.monotonic() <= until:
+            time.sleep(_POLL_S)
+        # Once more: the last frame may have been counted then, and been in no histogram yet.
+        stats = client.get_stats(ports)
         client.wait_on_traffic(ports=ports, timeout=_CONNECT_S, rx_delay_ms=0)
         return {
             "streams": [stream_counts(stats, plan) for plan in streams],
@@ -361,7 +359,7 @@ class TrexSession:
             client.set_service_mode(ports, False)
 
     def _end_promiscuous(self, client: Any, ports: list[int]) -> None:
-        """Turn promiscuous mode off where we turned it on."""
+        """Turn promiscuous mode off on ports where we turned it on."""
         ours = sorted(self._made_promiscuous & set(ports))
         if ours:
             client.set_port_attr(ours, promiscuous=False)
@@ -378,15 +376,6 @@ class TrexSession:
         mac: str = client.get_port_attr(port)["arp"]
         return mac
 
-    def _load(self, streams: Sequence[Mapping[str, Any]], ports: list[int], senders: list[int]) -> None:
-        client, library = self._connected(), self._library
-        assert library is not None
-        client.remove_all_streams(ports)
-        for port in senders:
-            made = [stream_of(library.api, plan) for plan in streams if plan["port"] == port]
-            client.add_streams(made, ports=[port])
-        client.clear_stats(ports, clear_xstats=False)
-
     def _send(self, senders: list[int], longest_s: float) -> dict[str, float]:
         """Start, and wait for the end; returns the shortest and longest possible duration."""
         client = self._connected()
@@ -400,16 +389,6 @@ class TrexSession:
                 break
             time.sleep(_POLL_S)
         return {"shortest_s": max(0.0, seen - started), "longest_s": time.monotonic() - began}
-
-    def _settled(self, ports: list[int], streams: Sequence[Mapping[str, Any]], rx_delay_s: float) -> Any:
-        """The statistics once everything arrived, or after the delay."""
-        client = self._connected()
-        until = time.monotonic() + rx_delay_s
-        while True:
-            if settled(client.get_stats(ports), streams) or time.monotonic() > until:
-                # Once more: the last frame may have been counted then, and been in no histogram yet.
-                return client.get_stats(ports)
-            time.sleep(_POLL_S)
 
 
 def about(*, path: str) -> dict[str, Any]:
@@ -456,12 +435,6 @@ def die_with_parent(number: signal.Signals) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
 
 
-def end_soon() -> None:
-    """Interrupt the main thread so that it releases its ports; end by force if it hangs."""
-    give_up_later()
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def give_up_later() -> None:
     timer = threading.Timer(RELEASE_DEADLINE_S, os._exit, (_CODE_GIVEN_UP,))
     timer.daemon = True
@@ -495,7 +468,9 @@ def _requests() -> queue.SimpleQueue[str]:
     def read() -> None:
         for line in sys.stdin:
             lines.put(line)
-        end_soon()
+        # The parent is gone: interrupt the main thread so that it releases its ports; end by force if it hangs.
+        give_up_later()
+        os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=read, name="stdin", daemon=True).start()
     return lines

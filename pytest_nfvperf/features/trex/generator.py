@@ -115,7 +115,7 @@ class TrexGenerator:
         wait_for_links(down, "link on TRex's ports", deadline_s, interval_s=_LINK_POLL_S, log_tail=log)
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send learning frames until they come through in each direction, for some seconds at most."""
+        """Send learning frames until they come through in each direction, for ``_LEARN_TIMEOUT_S`` at most."""
         attached = self._attached()
         check_directions(attached, directions)
         check_traffic(attached, traffic, directions)
@@ -176,7 +176,7 @@ class TrexGenerator:
 
 
 def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
-    """Frames/s per direction that the server sends at most, when the load is higher or the line rate.
+    """The most frames/s per direction that the server sends.
 
     Args:
         generator: connected, its ports free.
@@ -199,7 +199,7 @@ def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, 
             reached = generator.run_trial(replace(spec, saturating=True)).offered_fps or 0.0
             if reached >= load * _ENOUGH:
                 return reached
-            # Under far too high a load a server spends its time on being late.
+            # A server under far too high a load is slower than it could be: try again just above what it reached.
             load = max(1, int(reached / _ENOUGH))
     finally:
         generator.detach([port.name for port in ports])

@@ -1,6 +1,6 @@
 """A TRex server that we start on this machine, and what it needs there.
 
-The journal has it like every process of ours, and also the state of its interfaces, which it leaves promiscuous.
+The journal has it like every process of ours, and the state of its interfaces, too, which it leaves promiscuous.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.generators.end_counters import listening_ports
 from pytest_nfvperf.adapters.net.ends import OURS, keep, restore_settings
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal
@@ -28,7 +29,6 @@ _NORMAL_CPUS = 3
 _UP = 0x1  # IFF_UP, linux/if.h
 _START_DEADLINE_S = 60.0
 """With hugepages to clear and NICs to reset it takes half a minute."""
-_LISTENING = "0A"  # TCP_LISTEN, proc_net_tcp in the kernel's documentation
 _DEVARGS = {
     # Its rings hold frames of 2 KiB otherwise, and larger ones are dropped on transmit.
     "af_packet": "--vdev=net_af_packet{number},iface={name},framesz=9216,blocksz=36864,framecnt=1024",
@@ -55,12 +55,12 @@ def _namespace_of(start: TrexStart) -> Path:
 
 
 def kernel_interfaces(start: TrexStart) -> tuple[str, ...]:
-    """Those of its interfaces that the kernel has."""
+    """Interfaces of TRex that the kernel has."""
     return tuple(name for name in start.interfaces if name != DUMMY) if start.driver == "af_packet" else ()
 
 
 def missing(start: TrexStart) -> Iterator[Missing]:
-    """What a start would fail for; starts nothing."""
+    """What is missing for a start; starts nothing."""
     binary = binary_of(start)
     if not binary.is_file():
         yield Missing(
@@ -102,7 +102,7 @@ def _interfaces() -> dict[str, bool]:
 
 
 class TrexServer:
-    """A server that was started here; its interfaces are restored at its end."""
+    """A server that we started; its interfaces are restored at its end."""
 
     def __init__(self, process: ManagedProcess, journal: Journal, kept: Sequence[Entry]) -> None:
         self._process = process
@@ -144,7 +144,7 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
         spec: its TCP ports.
         start: what to start, on which interfaces.
         journal: notes it before it starts.
-        macs: source MAC addresses by port number, where they are known.
+        macs: known source MAC addresses by port number.
 
     Raises:
         ConfigError: it is not installed, the machine has too few CPUs, the namespace or an interface does not exist,
@@ -157,14 +157,17 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
     config.write_text(configuration(spec, start, journal.tag, macs), encoding="utf-8")
     kept = keep(journal, kernel_interfaces(start), _namespace_of(start))
     options = ["-i", "--cfg", str(config), "--no-scapy-server", *([] if start.driver == "pci" else ["--software"])]
-    program = ["env", f"--chdir={start.path}", f"LD_LIBRARY_PATH={_libraries(start)}", str(binary_of(start))]
+    # Its own libraries, by machine: by itself the program finds them from its own directory only.
+    libraries = Path(start.path) / "so"
+    paths = os.pathsep.join([start.path, str(libraries / os.uname().machine), str(libraries)])
+    program = ["env", f"--chdir={start.path}", f"LD_LIBRARY_PATH={paths}", str(binary_of(start))]
     log = journal.directory / "trex-server.log"
     process = spawn(journal, "TRex", [*program, *options], log=log, netns=start.netns)
     server = TrexServer(process, journal, kept)
 
     def listens() -> bool:
         process.check()
-        return listening(process.pid, spec.rpc_port)
+        return spec.rpc_port in listening_ports(Path(f"/proc/{process.pid}/net"))
 
     awaited = f"TRex to listen on TCP port {spec.rpc_port}"
     try:
@@ -203,19 +206,3 @@ def configuration(spec: TrexSpec, start: TrexStart, prefix: str, macs: Mapping[i
 
 def _mac(number: int) -> str:
     return f"02:00:00:00:7e:{number:02x}"
-
-
-def _libraries(start: TrexStart) -> str:
-    """Its own libraries, by machine: by itself the program finds them from its own directory only."""
-    libraries = Path(start.path) / "so"
-    return os.pathsep.join([start.path, str(libraries / os.uname().machine), str(libraries)])
-
-
-def listening(pid: int, port: int) -> bool:
-    """True when somebody listens on a TCP port in the network namespace of a process (proc_net_tcp)."""
-    try:
-        lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return False
-    sockets = [line.split() for line in lines]
-    return any(socket[1].endswith(f":{port:04X}") and socket[3] == _LISTENING for socket in sockets)

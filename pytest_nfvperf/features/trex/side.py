@@ -50,7 +50,6 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
 
 
 def _startable(start: TrexStart) -> list[Check]:
-    """One line if it can be started; else a line for each thing that is missing."""
     absent = [
         Check(_SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True)
         for one in missing(start)
@@ -90,7 +89,7 @@ def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> Check:
 
 
 def _client_for(start: TrexStart, generator: GeneratorSpec) -> Check:
-    """Without a running server: the library must speak the protocol of the server's own distribution."""
+    """Without a running server the library must speak the protocol of the server's own distribution."""
     found = _found(generator)
     if not found:
         return _none(generator)
@@ -159,7 +158,7 @@ class TrexSide:
         return NoRoundTrips()
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
-        """Measured once a run: a later server of this name may be other hardware."""
+        """Ceilings, measured once a run: a later server of this name may be other hardware."""
         spec, journal = self._spec, machine.journal
 
         def meter(traffic: Traffic, directions: int) -> Ceiling:

@@ -34,13 +34,13 @@ from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 MAX_LATENCY_STREAMS = 128
-"""Of one server: each has a ring of sequence numbers there."""
+"""Limit of a server: each has a ring of sequence numbers there."""
 MAX_FLOW_COUNTERS = 1023
-"""Of one server without hardware counters; a NIC may have fewer."""
+"""Limit of a server without hardware counters; a NIC may have fewer."""
 MIN_LATENCY_BYTES = 60
 """Without FCS. The server pads a shorter one and then does not count it."""
 LATENCY_FPS = 1000
-"""Latency frames/s per direction: the server's receive core processes each single one."""
+"""Latency frames/s per direction: the server's receive core processes each of them."""
 LATENCY_SHARE = 10
 """At most one frame in ten is a latency frame."""
 LATENCY_PAYLOAD_BYTES = 16
@@ -71,6 +71,7 @@ class TrexPort:
 
 
 def port_of(port: GeneratorPort, answer: Mapping[str, Any]) -> TrexPort:
+    """``answer``: the child's, to ``attach``."""
     speed = answer.get("speed_gbps")
     return TrexPort(
         number=port_number(port),
@@ -80,14 +81,6 @@ def port_of(port: GeneratorPort, answer: Mapping[str, Any]) -> TrexPort:
         counters=answer.get("counters"),
         gateway_mac=answer.get("gateway_mac"),
     )
-
-
-def addressed(ports: Mapping[str, TrexPort]) -> dict[str, GeneratorPort]:
-    """The attached ports. Those that asked a gateway send to its MAC."""
-    return {
-        name: replace(held.port, eth_peer=held.gateway_mac) if held.gateway_mac else held.port
-        for name, held in ports.items()
-    }
 
 
 def port_number(port: GeneratorPort) -> int:
@@ -101,7 +94,7 @@ def port_number(port: GeneratorPort) -> int:
 
 
 def check_streams(streams: Sequence[Mapping[str, Any]], ports: Iterable[TrexPort]) -> None:
-    """ConfigError for streams that the server would refuse only at the start, or count wrongly."""
+    """Raise ConfigError for streams that the server would refuse only at the start, or count wrongly."""
     by_number = {port.number: port for port in ports}
     latency = sum(stream["latency"] for stream in streams)
     if latency > MAX_LATENCY_STREAMS:
@@ -128,10 +121,8 @@ def check_streams(streams: Sequence[Mapping[str, Any]], ports: Iterable[TrexPort
 
 
 def _check_line_rate(streams: Sequence[Mapping[str, Any]], port: TrexPort) -> None:
-    if port.speed_bps is None:
-        return
     wire = sum(stream["fps"] * (len(stream["frame"]) // 2 + FCS_BYTES + WIRE_OVERHEAD_BYTES) * 8 for stream in streams)
-    if wire > port.speed_bps * (1 + 1e-9):
+    if port.speed_bps is not None and wire > port.speed_bps * (1 + 1e-9):
         rate = format_fps(sum(stream["fps"] for stream in streams))
         fiction = ", which is what TRex takes a virtual port for" if port.virtual else ""
         raise ConfigError(
@@ -188,7 +179,12 @@ def _of_direction(
         # The smallest of the traffic's frames with room for number and time
         room = spec.traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES
         wanted.append((max(room, spec.traffic.smallest_frame_size), sampled, True))
-    addresses = directed_addresses(spec.traffic, direction, addressed(ports), reverse=reverse)
+    # A port with a gateway sends to the gateway's MAC.
+    attached = {
+        name: replace(port.port, eth_peer=port.gateway_mac) if port.gateway_mac else port.port
+        for name, port in ports.items()
+    }
+    addresses = directed_addresses(spec.traffic, direction, attached, reverse=reverse)
     begins = [sum(count for _, count, _ in wanted[:at]) % spec.traffic.flows for at in range(len(wanted))]
     return [
         {
@@ -216,7 +212,7 @@ def _fields(traffic: Traffic, begin: int, *, latency: bool, reverse: bool) -> di
     ranges = flow_ranges(traffic, traffic.dst_ip if reverse else traffic.src_ip)
     ip_at = traffic.header_bytes - UDP_BYTES - IP_BYTES[traffic.ip_version]
     if traffic.headers_label:
-        return _side_by_side(traffic, ranges, ip_at, begin, latency=latency)
+        return _joint_counters(traffic, ranges, ip_at, begin, latency=latency)
     first, addresses = ranges["first_address"], ranges["addresses"]
     if addresses == traffic.flows:
         source = {"offset": ip_at + _IPV4_SOURCE, "bytes": 4, "first": first, "last": first + addresses - 1}
@@ -233,7 +229,7 @@ def _fields(traffic: Traffic, begin: int, *, latency: bool, reverse: bool) -> di
     return {"pairs": pairs, "ipv4": [ip_at]}
 
 
-def _side_by_side(
+def _joint_counters(
     traffic: Traffic, ranges: Mapping[str, int], ip_at: int, begin: int, *, latency: bool
 ) -> dict[str, Any]:
     """Counters that step together with each frame: the address's lowest two bytes, and what has to follow them.

@@ -1,4 +1,4 @@
-"""The model's TrialResult from the child's answer, and the reasons against it.
+"""The model's TrialResult from the child's answer, and the reasons that invalidate it.
 
 The streams' counters count a direction's frames. The ports' counters show the tester's own losses: frames that the
 server counted as sent and did not put on the wire, or dropped on arrival without processing them.
@@ -46,8 +46,8 @@ def bucket_ends_ns(bucket: int) -> tuple[int, int]:
 def counted(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
     """A stream's latency with as many frames in it as were received.
 
-    Under 10 us the server shows the largest difference of two counters that it ever observed, across trials (too many),
-    and none before it has added those counters up (too few). The other buckets are counts, and so is the number
+    For under 10 us the server reports the largest difference of two counters that it ever observed, across trials (too
+    many), and none before it has added those counters up (too few). The other buckets are counts, and so is the number
     received: the server counts a frame and puts it into a bucket at once. The rest was under 10 us.
     """
     above = {bucket: frames for bucket, frames in latency["histogram"].items() if bucket != _SHORTEST}
@@ -69,18 +69,14 @@ def merged(latencies: Sequence[Mapping[str, Any]]) -> Histogram:
 def _histogram(latency: Mapping[str, Any]) -> Histogram:
     filled = sorted((int(bucket), frames) for bucket, frames in latency["histogram"].items() if frames)
     ends = [bucket_ends_ns(bucket) for bucket, _ in filled]
+    # The server's smallest and largest values are at times seconds old, and not in their buckets.
+    low_ns, high_ns = (round(latency[key] * _NS_PER_US) for key in ("min_us", "max_us"))
     return Histogram(
         counts=tuple((end[1], frames) for end, (_, frames) in zip(ends, filled, strict=True)),
-        min_ns=_within(latency["min_us"], ends[0], otherwise=ends[0][0]),
-        max_ns=_within(latency["max_us"], ends[-1], otherwise=ends[-1][1]),
+        min_ns=low_ns if ends[0][0] <= low_ns <= ends[0][1] else ends[0][0],
+        max_ns=high_ns if ends[-1][0] <= high_ns <= ends[-1][1] else ends[-1][1],
         significant_digits=SIGNIFICANT_DIGITS,
     )
-
-
-def _within(value_us: float, ends_ns: tuple[int, int], *, otherwise: int) -> int:
-    """The server's smallest or largest value. At times it is seconds old and not in its bucket."""
-    value_ns = round(value_us * _NS_PER_US)
-    return value_ns if ends_ns[0] <= value_ns <= ends_ns[1] else otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,7 @@ class TrexPolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One direction's counts, and those of its ports."""
+    """One direction's counts, and those of its ports. ``fell``: counters that fell during the trial."""
 
     counts: DirectionCounts
     tx_drops: int
@@ -138,7 +134,7 @@ def trial_result(
 
 
 def longest(duration_s: float) -> float:
-    """When a trial is stopped that is still running, in seconds: its result cannot count."""
+    """After how many seconds a trial that still runs is stopped: its result cannot count."""
     return duration_s * _STRETCH + _STRETCH_S
 
 
@@ -165,8 +161,8 @@ def _direction(
     streams = [(wanted, seen) for wanted, seen in pairs if wanted["direction"] == index]
     for wanted, seen in streams:
         if (seen["id"], seen["rx_port"]) != (wanted["id"], wanted["rx_port"]):
-            asked = f"stream {wanted['id']} to port {wanted['rx_port']}"
-            raise ValueError(f"asked for {asked}, it counted stream {seen['id']!r} to port {seen['rx_port']!r}")
+            requested = f"stream {wanted['id']} to port {wanted['rx_port']}"
+            raise ValueError(f"asked for {requested}, it counted stream {seen['id']!r} to port {seen['rx_port']!r}")
     tx = answer["ports"][str(ports[direction.tx].number)]
     rx = answer["ports"][str(ports[direction.rx].number)]
     written = sum(seen["sent"] for _, seen in streams)
@@ -177,6 +173,10 @@ def _direction(
     sampled = [counted(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
     latency = merged(sampled) if spec.latency else None
     sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
+    # What no stream claims is foreign: the DUT's own frames, such as LLDP, or another trial's.
+    rx_port = ports[direction.rx].number
+    claimed = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == rx_port)
+    claimed += sum(seen["elsewhere"].get(str(rx_port), 0) for seen in answer["streams"])
     counts = DirectionCounts(
         direction=direction,
         intended=intended,
@@ -186,7 +186,7 @@ def _direction(
         received=received,
         duplicated=sum(error.get("dup", 0) for error in errors),
         out_of_order=sum(error.get("out_of_order", 0) for error in errors),
-        foreign=_foreign(answer, ports[direction.rx].number),
+        foreign=max(0, rx["ipackets"] - claimed),
         corrupted=0,
         sent_bytes=sent_bytes - round(dropped * spec.traffic.mean_frame_size),
         # Some NICs count a flow's frames and not its bytes; all frames of a stream have one size.
@@ -202,14 +202,6 @@ def _direction(
     counted_by += [(f"stream {seen['id']}", {key: seen[key] for key in _STREAM}) for _, seen in streams]
     fell = tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
     return _Judged(counts, dropped, rx["ierrors"], rx["ipackets"], fell)
-
-
-def _foreign(answer: Mapping[str, Any], port: int) -> int:
-    """Frames on a port that no stream claims: the DUT's own, such as LLDP, or another trial's."""
-    claimed: int = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == port)
-    claimed += sum(seen["elsewhere"].get(str(port), 0) for seen in answer["streams"])
-    arrived: int = answer["ports"][str(port)]["ipackets"]
-    return max(0, arrived - claimed)
 
 
 def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) -> str:
