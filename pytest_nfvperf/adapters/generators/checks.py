@@ -1,4 +1,4 @@
-"""What generators share: the ports that are attached, the mistakes of users that they refuse, waits for links."""
+"""Parts that generators share: attached ports, checks of what users ask for, waits for links."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class AttachedPorts(dict[str, GeneratorPort]):
 
 @contextmanager
 def parsing_answer(who: str, answer: object) -> Iterator[None]:
-    """While another program's answer is parsed, report a missing field or a wrong type as that program's fault.
+    """Report a missing field or a wrong type in another program's answer as that program's fault.
 
     Args:
         who: the program that answered, such as "TRex server 192.0.2.1".
         answer: all of it, as evidence.
 
     Raises:
-        GeneratorError: it cannot be read, and why.
+        GeneratorError: the answer cannot be read; says why.
     """
     try:
         yield
@@ -106,7 +106,7 @@ def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable
 
 
 def check_traffic(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Iterable[Direction]) -> None:
-    """Raise ConfigError when a frame does not fit the MTU of a port on its way."""
+    """Raise ConfigError if a frame does not fit the MTU of a port on its path."""
     overhead = ETHERNET_HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
     for direction in directions:
         for end in (direction.tx, direction.rx):

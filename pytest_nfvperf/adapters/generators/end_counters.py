@@ -48,7 +48,7 @@ class EndState:
 
 
 def read_end(namespace: str) -> EndState:
-    """One namespace's state; TestbedError when it does not exist."""
+    """The state of a namespace; TestbedError if it does not exist."""
 
     def read() -> EndState:
         with IPRoute() as links:
@@ -110,13 +110,13 @@ def read_softirq(proc: Path = Path("/proc")) -> CounterSnapshot:
 
 
 def read_cpu(proc: Path = Path("/proc")) -> CounterSnapshot:
-    """Clock ticks of all CPUs together, by kind. They show softirqs and stolen time, which no process has."""
+    """Clock ticks of all CPUs together, by kind. They include softirqs and stolen time, which no process has."""
     first = (proc / "stat").read_text(encoding="ascii").splitlines()[0].split()
     return snapshot("cpu", dict(zip(_CPU_KINDS, map(int, first[1:]), strict=False)))
 
 
 def listening_ports(proc_net: Path = PROC_NET) -> frozenset[int]:
-    """TCP ports on which somebody listens, and UDP ports that are bound, in the caller's namespace."""
+    """TCP ports on which a process listens, and UDP ports that are bound, in the caller's namespace."""
     return frozenset(port for port, _ in _bound(proc_net))
 
 

@@ -78,8 +78,8 @@ class FakeTrial:
         self._wait(step_s)
         self._at_s += step_s
         share = self._at_s / self._spec.duration_s
-        so_far = tuple(_so_far(counts, share) for counts in self._whole.counts)
-        return IntervalCounts(round(self._at_s * 1e9), so_far, absent_ns=0, longest_poll_gap_ns=1_000)
+        progress = tuple(_progress(counts, share) for counts in self._whole.counts)
+        return IntervalCounts(round(self._at_s * 1e9), progress, absent_ns=0, longest_poll_gap_ns=1_000)
 
     def stop(self) -> None:
         self._stopped = True
@@ -90,7 +90,7 @@ class FakeTrial:
         return self._whole
 
 
-def _so_far(counts: DirectionCounts, share: float) -> TrialProgress:
+def _progress(counts: DirectionCounts, share: float) -> TrialProgress:
     histogram, latency = counts.latency, None
     if histogram is not None:
         p50, p90, p99, p999 = (histogram.percentile_ns(each) or 0 for each in (50, 90, 99, 99.9))
@@ -143,7 +143,7 @@ class FakeGenerator:
         self._random = random.Random(self.seed)  # noqa: S311 - simulation, not cryptography
 
     def info(self) -> GeneratorInfo:
-        return GeneratorInfo(engine="fake", version="1", detail=f"simulated DUT of {self.capacity_fps:g} pps", cpus=())
+        return GeneratorInfo("fake", "1", f"simulated DUT of {self.capacity_fps:g} pps", ())
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
         self._ports.attach(ports)
@@ -178,7 +178,11 @@ class FakeGenerator:
             run_delay_ns=0,
             busy_ratio=0.5,
         )
-        return TrialResult(spec=spec, counts=counts, health=health, invalid=self._reasons(counts))
+        skipped, intended = sum(count.skipped for count in counts), sum(count.intended for count in counts)
+        code = Reason.SKIPPED_FRAMES if self.ceiling_fps is None else Reason.FELL_BEHIND
+        detail = f"{skipped} of {intended} frames were due while the generator was not running"
+        invalid = (InvalidReason(code, detail),) if skipped else ()
+        return TrialResult(spec=spec, counts=counts, health=health, invalid=invalid)
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> FakeTrial:
         self._accept(spec)
@@ -236,14 +240,6 @@ class FakeGenerator:
         value = self.latency_ns + queue_ns
         return Histogram(counts=((value, received),), min_ns=value, max_ns=value)
 
-    def _reasons(self, counts: tuple[DirectionCounts, ...]) -> tuple[InvalidReason, ...]:
-        skipped = sum(count.skipped for count in counts)
-        if not skipped:
-            return ()
-        code = Reason.SKIPPED_FRAMES if self.ceiling_fps is None else Reason.FELL_BEHIND
-        intended = sum(count.intended for count in counts)
-        return (InvalidReason(code, f"{skipped} of {intended} frames were due while the generator was not running"),)
-
 
 @dataclass
 class FakeStreams:
@@ -266,9 +262,7 @@ class FakeStreams:
     closed: bool = field(default=False, init=False)
 
     def info(self) -> GeneratorInfo:
-        return GeneratorInfo(
-            engine="fake", version="1", detail=f"simulated DUT of {self.capacity_bps:g} bit/s", cpus=()
-        )
+        return GeneratorInfo("fake", "1", f"simulated DUT of {self.capacity_bps:g} bit/s", ())
 
     def run(self, spec: StreamSpec, client: StreamEnd, server: StreamEnd) -> StreamResult:
         if self.closed:
@@ -298,14 +292,12 @@ class FakeStreams:
     def _way(self, spec: StreamSpec, way: Way) -> StreamDirectionCounts:
         share = self.capacity_bps / len(spec.directions) / spec.streams
         requested = share if spec.bitrate_bps is None else float(spec.bitrate_bps)
-        stream = _stream(spec, min(requested, share), requested if spec.protocol == "udp" else share)
+        sent_bps = requested if spec.protocol == "udp" else share
+        received, sent = (int(rate * spec.duration_s / 8) for rate in (min(requested, share), sent_bps))
+        if spec.protocol == "tcp":
+            stream = StreamCounts(received, sent, retransmits=0)
+        else:
+            size = spec.buffer_bytes or 1448
+            stream = StreamCounts(received, sent, datagrams=sent // size, lost_datagrams=(sent - received) // size)
         elapsed_ns = round(spec.duration_s * 1e9)
         return StreamDirectionCounts(way, elapsed_ns, (stream,) * spec.streams, elapsed_ns)
-
-
-def _stream(spec: StreamSpec, received_bps: float, sent_bps: float) -> StreamCounts:
-    received, sent = (int(rate * spec.duration_s / 8) for rate in (received_bps, sent_bps))
-    if spec.protocol == "tcp":
-        return StreamCounts(received, sent, retransmits=0)
-    size = spec.buffer_bytes or 1448
-    return StreamCounts(received, sent, datagrams=sent // size, lost_datagrams=(sent - received) // size)

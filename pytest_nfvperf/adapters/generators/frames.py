@@ -129,9 +129,9 @@ def recipe_of(traffic: Traffic) -> tuple[tuple[int, int], ...]:
 
 
 def flow_ranges(traffic: Traffic, src_ip: str) -> dict[str, int]:
-    """Flow ranges: addresses up to the end of the first one's /16, less broadcast, then UDP source ports.
+    """The ranges of flows: addresses up to the end of the first one's /16, less broadcast, then UDP source ports.
 
-    Of IPv6 addresses the lowest four bytes count, up to the end of the /112.
+    Of IPv6 addresses the lowest four bytes change, up to the end of the /112.
     """
     first = int(ipaddress.ip_address(src_ip)) & 0xFFFFFFFF
     addresses = max(1, min(traffic.flows, 0xFFFE - (first & 0xFFFF) + 1))
@@ -143,7 +143,7 @@ def directed_addresses(
 ) -> Addresses:
     """The addresses of one direction's frames.
 
-    Where the traffic gives no MACs, frames go from the sender's own to the sender's ``eth_peer``, or else to the
+    If the traffic gives no MACs, frames go from the sender's own to the sender's ``eth_peer``, or else to the
     receiver's. In the reverse direction the addresses that the traffic gives change sides.
     """
     macs = (traffic.dst_mac, traffic.src_mac) if reverse else (traffic.src_mac, traffic.dst_mac)
@@ -152,40 +152,6 @@ def directed_addresses(
     sender = ports[direction.tx]
     source, destination = macs[0] or sender.mac, macs[1] or sender.eth_peer or ports[direction.rx].mac
     return Addresses(source, destination, *ips, traffic.vlan, vxlan)
-
-
-def stream(
-    traffic: Traffic,
-    direction: Direction,
-    ports: Mapping[str, GeneratorPort],
-    *,
-    reverse: bool,
-    load_fps: int,
-    frames: int,
-) -> dict[str, Any]:
-    """One direction as the engine's ``trial`` command wants it.
-
-    Args:
-        traffic: the profile.
-        direction: who sends to whom.
-        ports: attached ports by name, for their MACs.
-        reverse: this is the opposite direction: addresses given by the traffic change sides.
-        load_fps: frames/s.
-        frames: how many are due.
-    """
-    addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
-    recipe = recipe_of(traffic)
-    return {
-        "tx": direction.tx,
-        "rx": direction.rx,
-        "fps": load_fps,
-        "frames": frames,
-        "signature": traffic.header_bytes,
-        "templates": [build_frame(size, addresses).hex() for size, _ in recipe],
-        "order": mix_order(recipe),
-        "flows": flow_ranges(traffic, addresses.src_ip),
-        "queue_depth": ports[direction.tx].queue_depth,
-    }
 
 
 def reversals(directions: Sequence[Direction]) -> list[bool]:
@@ -197,10 +163,25 @@ def reversals(directions: Sequence[Direction]) -> list[bool]:
 def streams(
     traffic: Traffic, directions: Sequence[Direction], ports: Mapping[str, GeneratorPort], load_fps: int, frames: int
 ) -> list[dict[str, Any]]:
-    return [
-        stream(traffic, direction, ports, reverse=reverse, load_fps=load_fps, frames=frames)
-        for direction, reverse in zip(directions, reversals(directions), strict=True)
-    ]
+    """The directions as the engine's ``trial`` command takes them; each sends this many frames/s and frames."""
+    recipe = recipe_of(traffic)
+    made = []
+    for direction, reverse in zip(directions, reversals(directions), strict=True):
+        addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
+        made.append(
+            {
+                "tx": direction.tx,
+                "rx": direction.rx,
+                "fps": load_fps,
+                "frames": frames,
+                "signature": traffic.header_bytes,
+                "templates": [build_frame(size, addresses).hex() for size, _ in recipe],
+                "order": mix_order(recipe),
+                "flows": flow_ranges(traffic, addresses.src_ip),
+                "queue_depth": ports[direction.tx].queue_depth,
+            }
+        )
+    return made
 
 
 def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[str, Any]:
@@ -224,7 +205,7 @@ class LegCopies:
 
     Attributes:
         source, destination: MAC addresses of the frames there.
-        seen: how often each sequence number came.
+        seen: how often each sequence number arrived.
     """
 
     source: str
@@ -247,7 +228,7 @@ class CopiedFrames:
     Attributes:
         legs: copies of each crossing's frames.
         others: frames of other trials, of the bridge, or with other addresses.
-        wrong: how the first few frames differ that are not as they were sent.
+        wrong: the differences of the first few frames that are not as they were sent.
     """
 
     legs: tuple[LegCopies, ...]
@@ -256,11 +237,7 @@ class CopiedFrames:
 
 
 def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple[LegCopies, ...]:
-    """The MAC addresses of a direction's frames at each crossing.
-
-    Raises:
-        ValueError: the topology does not define the path of the direction.
-    """
+    """The MAC addresses of a direction's frames at each crossing; ValueError if the topology defines no path for it."""
     passes = route(topology, direction)
     if passes is None:
         raise ArgumentError(f"topology {topology.name!r} does not define the path of {direction}")
@@ -279,13 +256,13 @@ def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple
 def check_frames(
     frames: Iterable[bytes], topology: Topology, direction: Direction, traffic: Traffic, *, snaplen: int | None = None
 ) -> CopiedFrames:
-    """Compare captured frames with those that the generator sent. Their addresses say at which crossing.
+    """Compare captured frames with those that the generator sent. Their addresses identify the crossing.
 
     It compares all bytes except the signature, which holds the sequence number and the send time.
 
     Args:
         frames: captured, without FCS.
-        topology: that they crossed.
+        topology: the one that they crossed.
         direction: of the trial.
         traffic: of the trial: one flow, one frame size.
         snaplen: bytes that copies were cut to, or None.
@@ -327,7 +304,7 @@ def _expected(traffic: Traffic, leg: LegCopies) -> bytes:
 
 
 def _difference(frame: bytes, expected: bytes, start: int) -> str:
-    from scapy.layers.l2 import Ether  # noqa: PLC0415 - takes half a second, spent only where a frame is wrong
+    from scapy.layers.l2 import Ether  # noqa: PLC0415 - takes half a second, needed for wrong frames only
 
     if len(frame) != len(expected):
         return f"{len(frame) + FCS_BYTES} bytes with FCS in place of {len(expected) + FCS_BYTES}"

@@ -12,8 +12,8 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,7 +52,7 @@ MOST_IN_A_BURST = 32
 """What OVS reads at once from such a port (NETDEV_MAX_BURST). With 128 some readings of the kernel's datapath were 12 %
 below the others, as if it had left a part to ksoftirqd, which is not counted."""
 _SOCKET_BYTES, _FRAME_OVERHEAD_BYTES = 140_000, 800
-"""What surely fits into OVS's socket (net.core.rmem_default: 212,992), and what the kernel adds to each frame."""
+"""What fits into OVS's socket in any case (net.core.rmem_default: 212,992), and what the kernel adds to each frame."""
 MOST_FLOWS = 256
 _DEVICE = "net_af_packet,iface="
 _LEARN_FRAMES = 4
@@ -83,13 +83,9 @@ class _Message(ctypes.Structure):  # struct mmsghdr
 
 
 class PreparedFrames:
-    """Frames in memory that sendmmsg(2) takes as they are.
+    """Frames in memory, ready for sendmmsg(2).
 
-    Args:
-        frames: without FCS, at most MOST_AT_ONCE.
-
-    Raises:
-        ValueError: none, or too many.
+    ``frames``: without FCS. ValueError for none, or more than MOST_AT_ONCE.
     """
 
     def __init__(self, frames: Sequence[bytes]) -> None:
@@ -105,29 +101,22 @@ class PreparedFrames:
     def send(self, to: socket.socket) -> tuple[int, int]:
         """Send all that the socket takes; returns how many, and how long the call took, in ns.
 
-        Raises:
-            GeneratorError: the kernel took none.
+        GeneratorError if the kernel took none.
         """
-        with _uninterrupted():
+        # Nothing else may run until the frames are sent, so that their reader always finds all of them.
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+        except PermissionError as error:
+            raise GeneratorError("cannot send without being interrupted (SCHED_FIFO): this needs root") from error
+        try:
             began = time.monotonic_ns()
             sent: int = _LIBC.sendmmsg(to.fileno(), self._messages, len(self._messages), 0)
             took = time.monotonic_ns() - began
+        finally:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         if sent < 0:
             raise GeneratorError(f"the kernel takes no frame: {os.strerror(ctypes.get_errno())}")
         return sent, took
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let nothing else run until the frames are sent, so that their reader always finds all of them."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
-    except PermissionError as error:
-        raise GeneratorError("cannot send without being interrupted (SCHED_FIFO): this needs root") from error
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 class PacketSocketGenerator:
@@ -185,15 +174,18 @@ class PacketSocketGenerator:
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """The same, and the cost of each burst.
+        """Run a trial; also returns the cost of each burst.
 
         Raises:
-            ConfigError: frames that it cannot make; the port that is not attached.
+            ConfigError: it cannot make such frames, or a port is not attached.
             GeneratorError: the kernel took no frame.
         """
         self._ports.check_open()
         check_spec(self._ports, spec)
-        _check_flows(spec.traffic)
+        if spec.traffic.flows > MOST_FLOWS:
+            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
+        if spec.traffic.flows > 1 and spec.traffic.ip_version != 4:
+            raise ConfigError("in virtual time several flows are of IPv4 only")
         frames = frames_of(spec)
         at_once = burst_of(spec.traffic.largest_frame_size)
         with ExitStack() as stack:
@@ -222,7 +214,7 @@ class PacketSocketGenerator:
 
 @dataclass(slots=True)
 class _Sender:
-    """One direction of a running trial. ``before``: what the receiving interface had counted when it began."""
+    """One direction of a running trial. ``before``: what the receiving interface had counted at its begin."""
 
     direction: Direction
     sizes: tuple[int, ...]
@@ -257,9 +249,8 @@ class _Sender:
         return _Sender(direction, sizes, frames, link, receiver, _received(receiver))
 
     def burst(self, frames: int, forwarding_ns: Callable[[], int] | None, residual_s: float) -> Burst:
-        """Send so many frames and wait until they arrived, for at most the residual wait; returns their cost."""
-        at = [(self.sent + number) % len(self.frames) for number in range(frames)]
-        prepared = PreparedFrames([self.frames[number] for number in at])
+        """Send a number of frames and wait until they arrived, for at most the residual wait; returns their cost."""
+        prepared = PreparedFrames([self.frames[at % len(self.frames)] for at in range(self.sent, self.sent + frames)])
         ran = forwarding_ns() if forwarding_ns is not None else 0
         sent, took_ns = prepared.send(self.link)
         self.sent += sent
@@ -300,15 +291,8 @@ class _Sender:
 
 
 def burst_of(frame_size: int) -> int:
-    """How many frames of this size, in bytes with FCS, go at once."""
+    """How many frames of this size, in bytes with FCS, are sent at once."""
     return max(1, min(MOST_IN_A_BURST, _SOCKET_BYTES // (frame_size + _FRAME_OVERHEAD_BYTES)))
-
-
-def _check_flows(traffic: Traffic) -> None:
-    if traffic.flows > MOST_FLOWS:
-        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {traffic.flows}")
-    if traffic.flows > 1 and traffic.ip_version != 4:
-        raise ConfigError("in virtual time several flows are of IPv4 only")
 
 
 def _interface(port: GeneratorPort) -> str:
