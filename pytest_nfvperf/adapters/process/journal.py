@@ -6,7 +6,7 @@ Layout under the base directory (``/run/nfvperf``, or ``$NFVPERF_RUN_DIR``)::
     <tag>/journal.jsonl   one JSON object a line: {"op": "note", ...} or {"op": "forget", "id": n}
 
 A run directory appears by rename with its owner already in it. Until then its name is ``.new-<tag>-<pid>-<start>``,
-after its maker. Pids are reused, so start time and boot identify a process (proc(5)).
+after its maker. Pids are used again, so start time and boot identify a process (proc(5)).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 TAG_VARIABLE = "NFVPERF_TAG"
-"""Environment variable with the run's tag, which every process that we spawn carries."""
+"""Environment variable with the run's tag: every process that we spawn has it."""
 _PROC = Path("/proc")
 RUN_DIR_VARIABLE = "NFVPERF_RUN_DIR"
 DEFAULT_BASE = Path("/run/nfvperf")
@@ -56,7 +56,7 @@ def pid_namespace() -> int | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot (field 22 of stat); None when it is gone.
+    """Start time of a process in clock ticks since boot (field 22 of stat); None if it is gone.
 
     A zombie counts as gone: it runs nothing and holds nothing but its pid.
     """
@@ -72,7 +72,7 @@ def start_ticks(pid: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process, identified by pid and start time: pids are reused."""
+    """A process, identified by pid and start time: pids are used again."""
 
     pid: int
     start_ticks: int
@@ -94,7 +94,7 @@ class ProcessId:
 
 
 def command_line(pid: int) -> str:
-    """For messages; empty when the process is gone."""
+    """A process's command, for messages; empty if the process is gone."""
     try:
         raw = (_PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
@@ -103,7 +103,7 @@ def command_line(pid: int) -> str:
 
 
 def processes_tagged(tag: str) -> Iterator[ProcessId]:
-    """Every process whose environment at exec carried our variable with this tag."""
+    """Every process whose environment at exec had our variable with this tag."""
     yield from _processes(lambda process: _is_tagged(process, tag))
 
 
@@ -121,10 +121,10 @@ def _processes(wanted: Callable[[Path], bool]) -> Iterator[ProcessId]:
         if not entry.name.isdigit():
             continue
         try:
-            found = wanted(entry)
+            is_wanted = wanted(entry)
         except OSError:  # gone meanwhile
             continue
-        identity = ProcessId.of(int(entry.name)) if found else None
+        identity = ProcessId.of(int(entry.name)) if is_wanted else None
         if identity is not None:
             yield identity
 
@@ -134,7 +134,7 @@ def _is_tagged(process: Path, tag: str) -> bool:
 
 
 def _writes_to(process: Path, file: str) -> bool:
-    """True if the process has the file open for writing; a reader (tail -f) is somebody else's."""
+    """True if the process has the file open for writing; a reader (tail -f) is not ours."""
     for fd in (process / "fd").iterdir():
         with suppress(OSError):  # closed meanwhile
             if str(fd.readlink()) == file:
@@ -146,7 +146,7 @@ def _writes_to(process: Path, file: str) -> bool:
 
 
 class Kind(StrEnum):
-    """What an entry is about, and so how it is removed."""
+    """The kind of thing that an entry names, which decides how it is removed."""
 
     NETNS = "netns"  # name: the namespace under /run/netns
     LINK = "link"  # name: the interface, in the host's namespace, or in the one of detail namespace
@@ -182,7 +182,7 @@ class Owner:
     def alive(self, directory: Path) -> bool:
         """True while the owner of a run directory runs: same boot, same pid, same start time.
 
-        An owner in another pid namespace (a container that shares the directory) counts while it locks its journal.
+        An owner in another pid namespace (a container that shares the directory) is alive while it locks its journal.
         """
         if self.boot != boot_id():
             return False
@@ -203,8 +203,6 @@ def new_tag() -> str:
 
 @dataclass(frozen=True, slots=True)
 class RemovalFailure:
-    """Something that could not be removed."""
-
     what: str
     why: str
 
@@ -226,7 +224,7 @@ class Journal:
         self._links = 0
         self._groups = 0
         self._fd = os.open(directory / JOURNAL_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with suppress(OSError):  # on a file system without locks others take this run for a live one
+        with suppress(OSError):  # on a file system without locks others always take this run for a live one
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @staticmethod
@@ -294,7 +292,7 @@ class Journal:
         return entries
 
     def amend(self, entry: Entry, **details: Any) -> Entry:
-        """Add details that are known once the thing exists, such as a pid."""
+        """Add details that became known, such as a pid."""
         amended = Entry(entry.id, entry.kind, entry.name, {**entry.details, **details})
         self._entries[entry.id] = amended
         self._append(_note_record(amended))
@@ -309,7 +307,7 @@ class Journal:
         self._append(*({"op": "forget", "id": entry.id} for entry in known))
 
     def _append(self, *records: dict[str, Any]) -> None:
-        # One write of whole lines on O_APPEND: a kill leaves whole lines, at worst a torn last one.
+        # One write of whole lines on O_APPEND: a kill can tear the last line only.
         if not records:
             return
         lines = "".join(json.dumps(record) + "\n" for record in records)
@@ -355,7 +353,7 @@ def _note_record(entry: Entry) -> dict[str, Any]:
 
 
 def read_owner(directory: Path) -> Owner | None:
-    """None when its file is unreadable."""
+    """None if its file is unreadable."""
     try:
         raw = json.loads((directory / OWNER_FILE).read_text(encoding="utf-8"))
         process = ProcessId(int(raw["pid"]), int(raw["start_ticks"]))
@@ -365,10 +363,10 @@ def read_owner(directory: Path) -> Owner | None:
 
 
 def _is_held(journal: Path) -> bool:
-    """True while a process of any namespace holds the journal's lock, and where this cannot be determined."""
+    """True while a process of any namespace holds the journal's lock, and if this cannot be determined."""
     try:
         fd = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # it may have been made this very moment, before its journal
+    except OSError:  # the directory may be new, and its journal not yet made
         return True
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -380,7 +378,7 @@ def _is_held(journal: Path) -> bool:
 
 
 def read_entries(directory: Path) -> tuple[Entry, ...]:
-    """What the journal still lists, oldest first. A torn line (its writer was killed) is skipped."""
+    """Entries that the journal still lists, oldest first. A torn line (its writer was killed) is skipped."""
     try:
         lines = (directory / JOURNAL_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

@@ -45,7 +45,7 @@ class Lease:
 
 
 def try_lease(place: Path, *, shared: bool = False) -> Lease | None:
-    """Lock a file or a directory; None while somebody else holds it, ConfigError if it cannot be read or locked."""
+    """Lock a file or a directory; None while another process holds it, ConfigError if it cannot be read or locked."""
     try:
         handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -84,7 +84,7 @@ class LockWait:
 
 
 AT_ONCE = LockWait()
-"""Refuse what cannot be had now."""
+"""Do not wait: refuse at once."""
 
 
 class MeasurementLock:
@@ -105,9 +105,9 @@ class MeasurementLock:
         Args:
             cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
             tag: of this run; refused runs show it.
-            shared: nothing is measured: others may hold the CPUs, too, if they share them.
+            shared: nothing is measured: others that share the CPUs may hold them, too.
             wait_s: how long to wait for other runs to finish; 0 refuses at once.
-            say: receives a line before a wait: for whom it waits.
+            say: receives a line before a wait, which names the holder.
             base: the directory of all runs.
 
         Raises:
@@ -137,7 +137,7 @@ class MeasurementLock:
     def _take(self, cpu: int, tag: str) -> int:
         path = self._directory / f"measure-cpu{cpu}.lock"
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._tell_wait(handle, cpu, path)
+        self._announce_wait(handle, cpu, path)
         try:
             left = max(0.0, self._deadline - time.monotonic())
             wait_until(lambda: _try_lock(handle, self._mode), f"CPU {cpu}", left, interval_s=0.05)
@@ -148,7 +148,7 @@ class MeasurementLock:
             "pid": os.getpid(),
             "tag": tag,
             "command": " ".join(sys.argv),
-            "worker": _worker(),
+            "worker": os.environ.get(WORKER, ""),
             "parent": os.getppid(),
             "shared": self._mode == fcntl.LOCK_SH,
         }
@@ -156,7 +156,7 @@ class MeasurementLock:
         os.pwrite(handle, (json.dumps(holder) + "\n").encode(), 0)
         return handle
 
-    def _tell_wait(self, handle: int, cpu: int, path: Path) -> None:
+    def _announce_wait(self, handle: int, cpu: int, path: Path) -> None:
         if not self._wait_s or self._say is None or _try_lock(handle, self._mode):
             return
         sibling, wait = _sibling(path), f"waits up to {format_seconds(self._wait_s)} for its turn: CPU {cpu}"
@@ -206,13 +206,8 @@ def _try_lock(handle: int, mode: int) -> bool:
     return True
 
 
-def _worker() -> str:
-    """Name of this pytest-xdist worker; "" in other processes."""
-    return os.environ.get(WORKER, "")
-
-
 def _holder(path: Path) -> dict[str, Any]:
-    """What the holder wrote about itself; empty as long as it has not."""
+    """What the holder wrote about itself; empty until it has."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -222,7 +217,7 @@ def _holder(path: Path) -> dict[str, Any]:
 def _sibling(path: Path) -> str:
     """Name of the holder if it is a worker of the same run as this worker; else ""."""
     holder = _holder(path)
-    ours = bool(_worker()) and holder.get("parent") == os.getppid()
+    ours = bool(os.environ.get(WORKER)) and holder.get("parent") == os.getppid()
     return str(holder.get("worker", "")) if ours else ""
 
 

@@ -22,8 +22,8 @@ itself may still be writable."""
 def write_whole(path: Path, data: str | bytes) -> None:
     """Write a file so that nobody ever reads half of it; OSError leaves the old content.
 
-    A new file replaces the old one. Where that is impossible, as for a bind-mounted file, the old one is overwritten,
-    and gets its old content back if the disk is full. Links are followed; text is written in UTF-8.
+    A new file replaces the old one. If that is impossible, as for a bind-mounted file, the old one is overwritten, and
+    gets its old content back if the disk is full. Links are followed; text is written in UTF-8.
     """
     content = data if isinstance(data, bytes) else data.encode("utf-8")
     path = path.resolve()
@@ -52,9 +52,9 @@ def write_whole(path: Path, data: str | bytes) -> None:
 class SteadyOutput:
     """A text stream whose writes never fail: the work must not depend on its readers.
 
-    Characters that the encoding lacks are replaced. When the stream refuses (nobody reads the pipe any more, the disk
-    is full, the terminal is gone), later text is dropped, and ``failed`` has the error. With ``plain``, control
-    characters are shown instead of sent; colours stay on a terminal.
+    Characters that the encoding lacks are replaced. If a write fails (nobody reads the pipe any more, the disk is full,
+    the terminal is gone), later text is dropped, and ``failed`` has the error. With ``plain``, control characters are
+    shown instead of sent; colours stay on a terminal.
     """
 
     def __init__(self, stream: TextIO, *, plain: bool = False) -> None:
@@ -70,7 +70,7 @@ class SteadyOutput:
             shown = visible(text, colors=self.isatty()) if self._plain else text
             try:
                 self._stream.write(encodable(shown, self._stream.encoding or "utf-8"))
-            except (OSError, ValueError) as error:  # ValueError: somebody closed it
+            except (OSError, ValueError) as error:  # ValueError: it was closed
                 self._give_up(error)
         return len(text)
 
@@ -91,7 +91,7 @@ class SteadyOutput:
         return False
 
     def _give_up(self, error: Exception) -> None:
-        """Redirect the stream to /dev/null: otherwise Python exits by status 120 when it flushes its buffer."""
+        """Redirect the stream to /dev/null: otherwise Python exits with status 120 when it flushes its buffer."""
         self.failed = error
         with suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -140,7 +140,7 @@ class StoredValueFile:
 
     def _all(self) -> dict[str, object]:
         try:
-            kept = json.loads(self._path.read_text(encoding="utf-8"))
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, json.JSONDecodeError, UnicodeDecodeError):
             return {}
-        return kept if isinstance(kept, dict) else {}
+        return stored if isinstance(stored, dict) else {}

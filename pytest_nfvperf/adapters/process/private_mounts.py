@@ -64,7 +64,7 @@ def _own_mounts() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "a mount namespace of its own")
-    _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)  # else what follows would be seen outside
+    _mount(libc, "none", "/", _MS_REC | _MS_PRIVATE)  # otherwise later mounts would be seen outside
     return libc
 
 

@@ -42,8 +42,8 @@ _FREEZE_LOOK_S = 0.0005
 _NOT_FOUND = 127
 """The status of env(1), nsenter(1) and the like when there is no such command."""
 _DPDK_RUNTIME = "RUNTIME_DIRECTORY"
-"""Where DPDK makes its directory ``dpdk/<file prefix>``, even with --in-memory, and leaves it behind when killed;
-without the variable in /var/run/dpdk."""
+"""Environment variable for the place where DPDK makes its directory ``dpdk/<file prefix>``, even with --in-memory, and
+leaves it behind when killed; without the variable that is in /var/run/dpdk."""
 
 
 def wait_until(
@@ -79,18 +79,18 @@ def wait_until(
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Defer signals that could interrupt a short step, which would be lost half done."""
+    """Defer signals that could interrupt a short step half way."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in _HELD}
+    deferred: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: deferred.append(number)) for number in _HELD}
     try:
         yield
     finally:
         for held_one, handler in before.items():
             signal.signal(held_one, handler if handler is not None else signal.SIG_DFL)
-        for number in came:
+        for number in deferred:
             signal.raise_signal(number)
 
 
@@ -106,7 +106,7 @@ class Interrupts:
         hung_up: the terminal was closed.
         stop: called by the first signal, wherever the main thread is, to end its wait.
 
-    A second Ctrl-C raises KeyboardInterrupt at once: somebody is in a hurry.
+    A second Ctrl-C raises KeyboardInterrupt at once.
     """
 
     def __init__(self, terminal_log: Path, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -169,7 +169,7 @@ class Child(subprocess.Popen[bytes]):
     """
 
     def __del__(self) -> None:
-        started = getattr(self, "pid", None) is not None  # not where the program could not be executed
+        started = getattr(self, "pid", None) is not None  # False if the program could not be executed
         if started and self.returncode is None:
             for stream in (self.stdin, self.stdout, self.stderr):
                 if stream is not None:
@@ -180,11 +180,11 @@ class Child(subprocess.Popen[bytes]):
 
 
 class SchedStat(NamedTuple):
-    """Since the thread began.
+    """A thread's times since its begin.
 
     Attributes:
         ran_ns: how long it ran on a CPU, ns.
-        waited_ns: how long it could have run and waited for its CPU, ns. What a hypervisor kept is not in it.
+        waited_ns: how long it could have run and waited for its CPU, ns, without what a hypervisor took.
         turns: how often it was put on a CPU.
     """
 
@@ -213,7 +213,7 @@ def plain_environment() -> dict[str, str]:
 
 
 class ManagedProcess:
-    """A running child. Owns its end: ``stop()`` leaves no process behind."""
+    """A running child; ``stop()`` leaves no process behind."""
 
     def __init__(self, popen: subprocess.Popen[bytes], name: str, log: Path, journal: Journal, entry: Entry) -> None:
         self.popen = popen
@@ -307,12 +307,12 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
         name: for messages: "ovs-vswitchd".
         argv: the command, as a list.
         log: for standard error, and for standard output unless that is a pipe.
-        cpus: CPUs it may run on; those of this process when empty.
+        cpus: CPUs it may run on; empty: those of this process.
         netns: named network namespace it runs in.
         env: variables added to ours.
         pipes: standard input and output are pipes; otherwise there is no input, and output goes to the log.
         output: a separate file for standard output, overwritten.
-        nice: it gets its own session, and that session this priority; None: ours.
+        nice: the child gets a session of its own with this priority; None: our session.
 
     Raises:
         TestbedError: it could not be started.
@@ -344,9 +344,9 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
 
 
 def prefer(pid: int, nice: int) -> bool:
-    """Give the session of a process another priority; False where the kernel or our rights do not allow it.
+    """Give the session of a process another priority; False if the kernel or our rights do not allow it.
 
-    Where sessions are scheduled as groups (sched(7), "The autogroup feature"), a thread's nice value counts only
+    If sessions are scheduled as groups (sched(7), "The autogroup feature"), a thread's nice value counts only
     within its session; this one counts between sessions.
     """
     try:
@@ -384,7 +384,7 @@ def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, std
 
 
 def process_state(pid: int) -> str:
-    """As the kernel has it (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" if there is none."""
+    """The kernel's state of a process (proc_pid_status(5)): "S (sleeping)", "T (stopped)"; "gone" if there is none."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("State:"):

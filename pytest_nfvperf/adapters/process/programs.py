@@ -1,6 +1,6 @@
-"""Every external program that the package, its tests and its CI call: its package, its purpose, what lacks without it.
+"""Every external program that the package, its tests and its CI call: its package, its purpose, what fails without it.
 
-The set-up installs by this table, doctor and errors name packages by it, and tests/unit/test_programs.py checks every
+The set-up installs by this table, doctor and errors name packages from it, and tests/unit/test_programs.py checks every
 call against it. Standard library only: the set-up runs before any pip install.
 """
 
@@ -33,11 +33,11 @@ class Program:
 
     Attributes:
         name: of the program; for a library that of its package.
-        package: on each distribution but those in ``elsewhere``.
+        package: its package on most distributions.
         purpose: what it is for.
         use: who calls it.
         lost: what does not work without it; empty: nothing works.
-        elsewhere: package by system, such as "ubuntu 24.04", where it has another name.
+        elsewhere: other names of the package, by system, such as "ubuntu 24.04".
         directories: where it may be, besides PATH.
     """
 
@@ -59,8 +59,8 @@ _FROM_GIT, _OVS_BUILDS = "to build Open vSwitch from a git tree", "nfvperf ovs a
 _GUEST = "guests: --nfv-virtual-time, tests of the kernel datapath, VNFs of kind qemu"
 _TWO_MACHINES = "python -m benchmarks two-machines"
 _OTHER_MACHINES = f"tests of nodes on other machines, {_TWO_MACHINES}"
-_FRR_DIRECTORIES = ("/usr/lib/frr", "/usr/libexec/frr")
-_BIRD_DIRECTORIES = ("/usr/sbin", "/usr/local/sbin")
+_FRR = ("/usr/lib/frr", "/usr/libexec/frr")
+_BIRD = ("/usr/sbin", "/usr/local/sbin")
 
 _PROGRAMS = (
     Program("ovs-vswitchd", "openvswitch-switch-dpdk", "Open vSwitch with DPDK, the device under test"),
@@ -82,21 +82,11 @@ _PROGRAMS = (
     ),
     Program("valgrind", "valgrind", "to count the instructions of each function", Use.EXTRA, _FUNCTIONS),
     Program("vgdb", "valgrind", "to tell valgrind when to count", Use.EXTRA, _FUNCTIONS),
-    Program("zebra", "frr", "routes into the kernel (FRR)", lost=_ROUTING, directories=_FRR_DIRECTORIES),
+    Program("zebra", "frr", "routes into the kernel (FRR)", lost=_ROUTING, directories=_FRR),
+    Program("bgpd", "frr", "BGP on the DUT's side (FRR); its service stays disabled", lost=_ROUTING, directories=_FRR),
+    Program("bfdd", "frr", "BFD (FRR)", lost=_ROUTING, directories=_FRR),
     Program(
-        "bgpd",
-        "frr",
-        "BGP on the DUT's side (FRR); its service stays disabled",
-        lost=_ROUTING,
-        directories=_FRR_DIRECTORIES,
-    ),
-    Program("bfdd", "frr", "BFD (FRR)", lost=_ROUTING, directories=_FRR_DIRECTORIES),
-    Program(
-        "bird",
-        "bird2",
-        "the BGP neighbour (BIRD 2); its service stays disabled",
-        lost=_ROUTING,
-        directories=_BIRD_DIRECTORIES,
+        "bird", "bird2", "the BGP neighbour (BIRD 2); its service stays disabled", lost=_ROUTING, directories=_BIRD
     ),
     Program("ovn-northd", "ovn-central", "OVN; its service stays disabled", lost=_OVN),
     Program("ovn-controller", "ovn-host", "OVN on a chassis; its service stays disabled", lost=_OVN),

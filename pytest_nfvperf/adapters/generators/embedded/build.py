@@ -40,7 +40,7 @@ def default_cache_dir() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "nfvperf"
-    except RuntimeError:  # as Path.home() says it
+    except RuntimeError:  # of Path.home()
         return _WITHOUT_A_HOME / "nfvperf"
 
 
@@ -76,7 +76,7 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
         try:
             staged.rename(place)  # atomic
         except OSError:
-            if not program.exists():  # else another process was faster, and its build is as good
+            if not program.exists():  # otherwise another process was faster, and its build serves as well
                 raise
     return program
 
@@ -94,7 +94,7 @@ def find(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
 
 
 def program_path(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
-    """Where the program is once it is built; GeneratorError when this cannot be determined."""
+    """Where the program is once it is built; GeneratorError if this cannot be determined."""
     try:
         return _place(cache_dir, sanitize=False, portable=portable) / PROGRAM
     except TestbedError as error:
@@ -155,18 +155,13 @@ def _place(cache_dir: Path | None, *, sanitize: bool, portable: bool) -> Path:
     for path in sorted(source_dir().rglob("*")):
         if path.suffix in {".c", ".h", ".build"}:
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    cpu = "portable" if portable else _cpu_flags()
+    # A build is for one CPU: different machines that share a home directory must not share programs.
+    lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    cpu = "portable" if portable else flags
     compiler = _output([_tool("cc"), "--version"], 30, plain_environment()).stdout.partition("\n")[0]
     digest.update(f"{dpdk}\0{compiler}\0{cpu}\0{sanitize}".encode())
     return (cache_dir or default_cache_dir()) / f"dpdk-{dpdk}-{digest.hexdigest()[:16]}"
-
-
-def _cpu_flags() -> str:
-    """A build is for one CPU: different machines that share a home directory must not share programs."""
-    for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith(("flags", "Features")):
-            return line
-    return ""
 
 
 def _run(command: Sequence[str], what: str) -> None:
