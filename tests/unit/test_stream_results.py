@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.generators.end_counters import EndState, Interface
 from pytest_nfvperf.adapters.generators.streams.iperf3 import (
     Sides,
     account_reasons,
-    count_way,
+    count_direction,
     counter_reasons,
     interface_reasons,
     path_reasons,
@@ -42,7 +42,7 @@ def pairs(spec: StreamSpec, version: str, name: str) -> list[Sides]:
 
 
 def counted(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts:
-    way = count_way(spec, pair)
+    way = count_direction(spec, pair)
     assert way is not None
     return way
 
@@ -85,9 +85,9 @@ def test_udp_counts_losses_at_the_receiver() -> None:
 
 def test_too_few_streams_or_too_little_time_is_no_count() -> None:
     spec = StreamSpec(streams=3)
-    assert count_way(spec, pairs(spec, "3.12", "tcp")[0]) is None
+    assert count_direction(spec, pairs(spec, "3.12", "tcp")[0]) is None
     late = StreamSpec(streams=2, omit_s=1.2)
-    assert count_way(late, pairs(late, "3.12", "tcp")[0]) is None
+    assert count_direction(late, pairs(late, "3.12", "tcp")[0]) is None
 
 
 def test_a_measured_time_that_is_another_is_a_reason() -> None:

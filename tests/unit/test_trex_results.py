@@ -15,15 +15,22 @@ from changed_answers import CANNOT_BE, changed_at, leaves
 from pytest_nfvperf.adapters.generators.checks import parsing_answer
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.features.trex import child as owner
-from pytest_nfvperf.features.trex.child import explained, left_by_a_dead_run, own_name
-from pytest_nfvperf.features.trex.child_process import failure_of, port_counts, refused, settled, stream_counts, text_of
+from pytest_nfvperf.features.trex.child import explain_refusal, is_of_dead_run, user_name
+from pytest_nfvperf.features.trex.child_process import (
+    all_received,
+    failure_of,
+    port_counts,
+    refusal,
+    stream_counts,
+    text_of,
+)
 from pytest_nfvperf.features.trex.stream_plan import TrexPort
 from pytest_nfvperf.features.trex.trial_results import (
     TrexPolicy,
     bucket_ends_ns,
-    counted,
-    elapsed,
-    merged,
+    complete_latency,
+    merge_latencies,
+    sending_time,
     trial_result,
 )
 from pytest_nfvperf.measure.validity import generator_reasons
@@ -99,7 +106,7 @@ def test_buckets_are_of_one_digit(bucket: int, ends: tuple[int, int]) -> None:
 
 
 def test_a_stale_largest_value_is_not_believed() -> None:
-    histogram = merged([{"histogram": {"20": 3, "300": 1}, "min_us": 0, "max_us": 0}])
+    histogram = merge_latencies([{"histogram": {"20": 3, "300": 1}, "min_us": 0, "max_us": 0}])
     assert (histogram.min_ns, histogram.max_ns) == (20_000, 399_999)
 
 
@@ -116,8 +123,8 @@ def test_a_stale_largest_value_is_not_believed() -> None:
     ],
 )
 def test_a_histogram_has_as_many_samples_as_frames(histogram: dict[str, int], received: int, total: int) -> None:
-    latency = counted({"histogram": histogram, "min_us": 1, "max_us": 12, "errors": {}}, received)
-    assert merged([latency]).total == total
+    latency = complete_latency({"histogram": histogram, "min_us": 1, "max_us": 12, "errors": {}}, received)
+    assert merge_latencies([latency]).total == total
     assert latency["histogram"].get("10") == histogram.get("10")
 
 
@@ -131,7 +138,7 @@ def test_a_trial_has_no_more_samples_than_latency_frames() -> None:
 
 
 def test_no_latency_frame_came_back() -> None:
-    assert merged([{"histogram": {}, "min_us": 0, "max_us": 0}]).total == 0
+    assert merge_latencies([{"histogram": {}, "min_us": 0, "max_us": 0}]).total == 0
 
 
 def test_statistics_with_numbers_for_keys_are_read_the_same() -> None:
@@ -140,10 +147,10 @@ def test_statistics_with_numbers_for_keys_are_read_the_same() -> None:
 
 
 def test_settled_when_nothing_is_missing() -> None:
-    assert settled(SAMPLE, PLAN)
+    assert all_received(SAMPLE, PLAN)
     missing = copy.deepcopy(SAMPLE)
     missing["flow_stats"]["10"]["rx_pkts"]["1"] -= 1
-    assert not settled(missing, PLAN)
+    assert not all_received(missing, PLAN)
 
 
 def ports_with(port: str, **changes: int) -> dict[str, Any]:
@@ -218,8 +225,8 @@ def test_a_link_that_is_down_after_the_trial() -> None:
 
 
 def test_elapsed_is_never_shorter_than_the_frames_take() -> None:
-    assert elapsed(1.0, {"shortest_s": 0.97, "longest_s": 0.99}, 0.03) == 1.0
-    assert elapsed(1.0, {"shortest_s": 1.5, "longest_s": 1.51}, 0.03) == 1.47
+    assert sending_time(1.0, {"shortest_s": 0.97, "longest_s": 0.99}, 0.03) == 1.0
+    assert sending_time(1.0, {"shortest_s": 1.5, "longest_s": 1.51}, 0.03) == 1.47
 
 
 def recorded_errors() -> dict[str, str]:
@@ -267,9 +274,9 @@ class LibraryError(Exception):
     ],
 )
 def test_recorded_refusals_are_explained(case: str, code: str, kind: type[Exception], advice: str) -> None:
-    answered = refused(LibraryError(recorded_errors()[case]))
+    answered = refusal(LibraryError(recorded_errors()[case]))
     assert answered["code"] == code
-    error = explained(EngineRefusedError("x", answered, log=""), GeneratorSpec("trex", server="tgen1"))
+    error = explain_refusal(EngineRefusedError("x", answered, log=""), GeneratorSpec("trex", server="tgen1"))
     assert isinstance(error, kind)
     assert advice in str(error)
     assert "TRex server tgen1" in str(error)
@@ -284,9 +291,9 @@ def test_versions_that_do_not_fit_both_ways(end: str) -> None:
     ]
     assert texts
     for text in texts:
-        answered = refused(LibraryError(text))
+        answered = refusal(LibraryError(text))
         assert answered["code"] == "version_mismatch"
-        error = explained(EngineRefusedError("x", answered, log=""), GeneratorSpec("trex", server="tgen1"))
+        error = explain_refusal(EngineRefusedError("x", answered, log=""), GeneratorSpec("trex", server="tgen1"))
         assert isinstance(error, ConfigError)
         assert "server: '5.1', client: " in str(error)
         assert "write 'client: DIRECTORY'" in str(error)
@@ -303,7 +310,7 @@ class StartedServer:
     def running(self) -> bool:
         return self.runs
 
-    def fate(self) -> str:
+    def describe_state(self) -> str:
         return self.end
 
     def evidence(self) -> dict[str, str]:
@@ -317,7 +324,7 @@ LOST = {"ok": False, "code": "server_lost", "error": "connection to the server h
 def test_what_became_of_our_own_server_is_said_with_its_log(end: str, runs: bool) -> None:
     refusal = EngineRefusedError("x", LOST, log="Traceback (most recent call last)")
     started = StartedServer(end, runs)
-    error = explained(refusal, GeneratorSpec("trex", server="127.0.0.1"), started)  # type: ignore[arg-type]
+    error = explain_refusal(refusal, GeneratorSpec("trex", server="127.0.0.1"), started)  # type: ignore[arg-type]
     assert str(error) == (
         f"TRex server 127.0.0.1 stopped answering: its process (pid 77) {end}; look at its last output\n"
         "--- trex-server.log ---\nits last words"
@@ -326,7 +333,7 @@ def test_what_became_of_our_own_server_is_said_with_its_log(end: str, runs: bool
 
 def test_of_somebody_elses_server_there_is_no_log_and_no_trace_of_the_librarys() -> None:
     refusal = EngineRefusedError("x", LOST, log="Traceback (most recent call last)")
-    text = str(explained(refusal, GeneratorSpec("trex", server="tgen1")))
+    text = str(explain_refusal(refusal, GeneratorSpec("trex", server="tgen1")))
     assert "TRex server tgen1 stopped answering: connection to the server had been lost; look whether it" in text
     assert "Traceback" not in text
 
@@ -334,7 +341,7 @@ def test_of_somebody_elses_server_there_is_no_log_and_no_trace_of_the_librarys()
 def test_what_nobody_understands_has_the_librarys_trace() -> None:
     odd = {"ok": False, "code": "refused", "error": "'NoneType' object has no attribute 'x'"}
     refusal = EngineRefusedError("x", odd, log="Traceback (most recent call last)")
-    assert "Traceback" in str(explained(refusal, GeneratorSpec("trex", server="tgen1")))
+    assert "Traceback" in str(explain_refusal(refusal, GeneratorSpec("trex", server="tgen1")))
 
 
 def test_a_lost_server_is_known_by_its_words() -> None:
@@ -348,11 +355,11 @@ def test_colours_are_taken_off() -> None:
 
 
 def test_our_own_dead_runs_are_told_from_other_people() -> None:
-    assert not left_by_a_dead_run(own_name())
-    name, ticks = own_name().rsplit("-", 1)
-    assert left_by_a_dead_run(f"{name}-{int(ticks) + 1}")
-    assert not left_by_a_dead_run("alice")
-    assert not left_by_a_dead_run("nfvperf-elsewhere-00000000-1-1")
+    assert not is_of_dead_run(user_name())
+    name, ticks = user_name().rsplit("-", 1)
+    assert is_of_dead_run(f"{name}-{int(ticks) + 1}")
+    assert not is_of_dead_run("alice")
+    assert not is_of_dead_run("nfvperf-elsewhere-00000000-1-1")
 
 
 WHOLE = answer()
@@ -389,14 +396,14 @@ def test_flow_statistics_that_count_nothing_are_the_rigs() -> None:
 def test_a_name_on_a_server_is_of_one_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two machines of one name, or a container beside its host: the other's runs are no dead ones of ours."""
     monkeypatch.setattr(socket, "gethostname", lambda: "m\u00fcller\udce9")
-    here = own_name()
+    here = user_name()
     assert here.isascii()
     assert here.startswith("nfvperf-m_ller_-")
     later = f"{here}9"
-    assert left_by_a_dead_run(later)
+    assert is_of_dead_run(later)
     monkeypatch.setattr(owner, "pid_namespace", lambda: 1)
-    assert not left_by_a_dead_run(later)
+    assert not is_of_dead_run(later)
     monkeypatch.undo()
     monkeypatch.setattr(owner, "_MACHINE_ID", tmp_path / "machine-id")
     (tmp_path / "machine-id").write_text("0" * 32)
-    assert not left_by_a_dead_run(own_name().replace(owner._here(), "elsewhere-00000000"))
+    assert not is_of_dead_run(user_name().replace(owner._here(), "elsewhere-00000000"))

@@ -43,9 +43,7 @@ _QUEUE_FRAMES = 1024
 class FakeTrial:
     """Fulfils ports.running_trial.RunningTrial: reports the whole result in equal parts.
 
-    Args:
-        simulate: gives the simulated DUT's result of a spec.
-        wait: lets simulated seconds pass.
+    ``simulate`` returns the simulated DUT's result of a spec; ``wait`` lets simulated seconds pass.
     """
 
     most_skipped = 0.005

@@ -62,11 +62,7 @@ def frames_of(spec: TrialSpec) -> int:
 def mix_order(recipe: Sequence[tuple[int, int]]) -> list[int]:
     """The order in which a mix's sizes are sent: each as evenly spread as its weight allows.
 
-    Args:
-        recipe: ``((frame_size, weight), ...)``.
-
-    Returns:
-        Indexes into the recipe, as many as the weights' sum.
+    From ``((frame_size, weight), ...)`` to indexes into that, as many as the weights' sum.
     """
     total = sum(weight for _, weight in recipe)
     if total > _MAX_MIX_ORDER:
@@ -74,7 +70,7 @@ def mix_order(recipe: Sequence[tuple[int, int]]) -> list[int]:
     credit = [0] * len(recipe)
     order = []
     for _ in range(total):
-        credit = [have + weight for have, (_, weight) in zip(credit, recipe, strict=True)]
+        credit = [old + weight for old, (_, weight) in zip(credit, recipe, strict=True)]
         chosen = credit.index(max(credit))
         credit[chosen] -= total
         order.append(chosen)

@@ -123,9 +123,7 @@ class PacketSocketGenerator:
     """Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
 
     A port's device is ``net_af_packet,iface=NAME``, a kernel interface of the namespace that we run in.
-
-    Args:
-        instruction_ns: virtual time of one instruction, in ns.
+    ``instruction_ns``: virtual time of one instruction.
     """
 
     def __init__(self, instruction_ns: int) -> None:

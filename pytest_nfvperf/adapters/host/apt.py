@@ -70,15 +70,9 @@ def archives(targets: Iterable[list[str]]) -> list[Archive]:
 
 class PrivateApt:
     def __init__(self, release: str, archive: Archive, scratch: Path) -> None:
-        """Fetch the release's lists.
+        """Fetch the lists of a release, by its codename, into an empty directory, which the caller removes.
 
-        Args:
-            release: Debian's codename.
-            archive: of Debian.
-            scratch: an empty directory, which the caller removes.
-
-        Raises:
-            ConfigError: no such release, or the archive does not have it.
+        ConfigError if there is no such release, or the archive does not have it.
         """
         if not _RELEASE.fullmatch(release):
             raise ConfigError(f"{release!r} is no codename of a Debian release: write e.g. debian:bookworm")

@@ -74,13 +74,13 @@ def _here() -> str:
     return f"{host}-{hashlib.sha256(f'{machine} {pid_namespace()}'.encode()).hexdigest()[:8]}"
 
 
-def own_name() -> str:
+def user_name() -> str:
     """The user name of this process on a TRex server."""
     process = ProcessId.own()
     return f"nfvperf-{_here()}-{boot_id()[:8]}-{process.pid}-{process.start_ticks}"
 
 
-def left_by_a_dead_run(owner: str) -> bool:
+def is_of_dead_run(owner: str) -> bool:
     """True for the name of a process of this machine that has ended."""
     match = _NAME.fullmatch(owner)
     if match is None or match["host"] != _here():
@@ -97,7 +97,7 @@ def no_client_library() -> ConfigError:
     )
 
 
-def explained(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
+def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
     """The child's refusal as an error of ours: the server's words, and what to do.
 
     ``started``: the server, if we started it; its log is evidence when it does not answer any more.
@@ -123,9 +123,9 @@ def explained(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServe
         if part in text:
             return ConfigError(f"{server} refuses the trial: {text}; {advice}")
     if started is not None and (code == "server_lost" or not started.running()):
+        process = f"its process (pid {started.pid}) {started.describe_state()}"
         return GeneratorError(
-            f"{server} stopped answering: its process (pid {started.pid}) {started.fate()}; look at its last output",
-            evidence=started.evidence(),
+            f"{server} stopped answering: {process}; look at its last output", evidence=started.evidence()
         )
     messages = {
         "unreachable": (
@@ -155,9 +155,9 @@ class ChildOptions:
     """Rarely changed settings.
 
     Attributes:
-        env: variables added to the child's environment, such as the tag by which a reaper finds it.
+        env: added to the child's environment, such as the tag by which a reaper finds it.
         netns: network namespace to connect from; None: ours.
-        start: may also record the conversation, or replay one.
+        start: starts the child; may record the conversation, or replay one.
         on_spawn: receives each child's process id.
         server: the server, if we started it; its state explains a missing answer.
     """
@@ -190,7 +190,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
         except EngineRefusedError as error:
             link.close()
             if error.code not in _WRONG_CLIENT or (spec.client and len(libraries) == 1):
-                raise explained(error, spec, options.server) from error
+                raise explain_refusal(error, spec, options.server) from error
             tried.append(f"{library or 'PyPI trex-stl-lib'}: {error.answer['error']}")
         except BaseException:
             link.close()
@@ -212,7 +212,7 @@ def stl_version(library: str, log: Path) -> str:
         version: str = link.command("library", _HELLO_DEADLINE_S, path=library)["stl"]
         return version
     except EngineRefusedError as error:
-        raise explained(error, GeneratorSpec("trex", client=library)) from error
+        raise explain_refusal(error, GeneratorSpec("trex", client=library)) from error
     finally:
         link.close()
 
@@ -239,7 +239,7 @@ def _hello(link: EngineLink, spec: GeneratorSpec, library: str) -> dict[str, Any
         server=spec.server,
         rpc_port=spec.trex.rpc_port,
         event_port=spec.trex.event_port,
-        user=own_name(),
+        user=user_name(),
     )
     if hello["protocol"] != PROTOCOL:
         raise GeneratorError(

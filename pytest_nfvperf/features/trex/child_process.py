@@ -163,7 +163,7 @@ def port_counts(stats: Mapping[Any, Any], ports: Iterable[int]) -> dict[str, dic
     return {str(port): {key: int(_of(stats, port)[key]) for key in _PORT_COUNTERS} for port in ports}
 
 
-def settled(stats: Mapping[Any, Any], plans: Iterable[Mapping[str, Any]]) -> bool:
+def all_received(stats: Mapping[Any, Any], plans: Iterable[Mapping[str, Any]]) -> bool:
     """True if no sent frame is missing."""
     return all(count["received"] >= count["sent"] > 0 for count in (stream_counts(stats, plan) for plan in plans))
 
@@ -316,7 +316,7 @@ class TrexSession:
         client.clear_stats(ports, clear_xstats=False)
         elapsed = self._send(senders, longest_s)
         until = time.monotonic() + rx_delay_s
-        while not settled(client.get_stats(ports), streams) and time.monotonic() <= until:
+        while not all_received(client.get_stats(ports), streams) and time.monotonic() <= until:
             time.sleep(_POLL_S)
         # Once more: the last frame may have been counted then, and been in no histogram yet.
         stats = client.get_stats(ports)
@@ -391,7 +391,7 @@ class TrexSession:
         return {"shortest_s": max(0.0, seen - started), "longest_s": time.monotonic() - began}
 
 
-def about(*, path: str) -> dict[str, Any]:
+def library_version(*, path: str) -> dict[str, Any]:
     library = load(path)
     client = library.api.STLClient()
     # Where the protocol's version is since v2.31, and where it was in 2019.
@@ -399,7 +399,7 @@ def about(*, path: str) -> dict[str, Any]:
     return {"library": library.where, "stl": f"{version['major']}.{version['minor']}"}
 
 
-def refused(error: BaseException) -> dict[str, Any]:
+def refusal(error: BaseException) -> dict[str, Any]:
     failure = failure_of(error)
     return {"ok": False, "code": failure.code, "error": failure.message, **failure.facts}
 
@@ -479,7 +479,7 @@ def _requests() -> queue.SimpleQueue[str]:
 def _serve(session: TrexSession, requests: queue.SimpleQueue[str], answers: TextIO) -> None:
     commands: Mapping[str, Callable[..., dict[str, Any]]] = {
         "hello": session.hello,
-        "library": about,
+        "library": library_version,
         "attach": session.attach,
         "detach": session.detach,
         "links": session.links,
@@ -506,7 +506,7 @@ def _result(commands: Mapping[str, Callable[..., dict[str, Any]]], name: str, re
     # A library of any age may raise anything: the answer names it, and its trace is in the log.
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         traceback.print_exc()
-        return refused(error)
+        return refusal(error)
 
 
 def _answer(answers: TextIO, answer: Mapping[str, Any]) -> None:

@@ -17,9 +17,9 @@ from pytest_nfvperf.adapters.generators.checks import (
     wait_for_links,
 )
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
-from pytest_nfvperf.features.trex.child import ChildOptions, connect, explained, left_by_a_dead_run
+from pytest_nfvperf.features.trex.child import ChildOptions, connect, explain_refusal, is_of_dead_run
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, port_number, port_of, streams
-from pytest_nfvperf.features.trex.trial_results import TrexPolicy, longest, saturating, trial_result
+from pytest_nfvperf.features.trex.trial_results import TrexPolicy, longest_trial, saturating_policy, trial_result
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
 from pytest_nfvperf.model.topology.ports import PortRole
@@ -140,7 +140,7 @@ class TrexGenerator:
     def _run(self, spec: TrialSpec, command: str = "trial") -> TrialResult:
         plan = streams(spec, self._ports)
         delay_s = max(spec.residual_s, self._spec.trex.rx_delay_s)
-        longest_s = longest(spec.duration_s)
+        longest_s = longest_trial(spec.duration_s)
         answer = self._command(
             command,
             deadline_s=longest_s + delay_s + _COMMAND_DEADLINE_S,
@@ -150,24 +150,24 @@ class TrexGenerator:
             rx_delay_s=delay_s,
         )
         with parsing_answer(f"TRex server {self._spec.server}", answer):
-            return trial_result(spec, answer, plan, self._ports, saturating(self._policy, spec))
+            return trial_result(spec, answer, plan, self._ports, saturating_policy(self._policy, spec))
 
     def _take(self, port: GeneratorPort) -> dict[str, Any]:
         number = port_number(port)
         route = next((asdict(route) for route in self._spec.trex.routes if route.port == number), None)
-        asked: dict[str, Any] = {"name": port.name, "port": number, "route": route}
+        request: dict[str, Any] = {"name": port.name, "port": number, "route": route}
         try:
-            return self._command_raw("attach", _COMMAND_DEADLINE_S, force=self._spec.force, **asked)
+            return self._command_raw("attach", _COMMAND_DEADLINE_S, force=self._spec.force, **request)
         except EngineRefusedError as error:
-            if error.code == "port_taken" and left_by_a_dead_run(error.answer["owner"]):
-                return self._command("attach", force=True, **asked)
-            raise explained(error, self._spec, self._server) from error
+            if error.code == "port_taken" and is_of_dead_run(error.answer["owner"]):
+                return self._command("attach", force=True, **request)
+            raise explain_refusal(error, self._spec, self._server) from error
 
     def _command(self, command: str, /, deadline_s: float = _COMMAND_DEADLINE_S, **arguments: Any) -> dict[str, Any]:
         try:
             return self._command_raw(command, deadline_s, **arguments)
         except EngineRefusedError as error:
-            raise explained(error, self._spec, self._server) from error
+            raise explain_refusal(error, self._spec, self._server) from error
 
     def _command_raw(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
         if self._closed:
@@ -175,7 +175,7 @@ class TrexGenerator:
         return self._child.command(command, deadline_s, **arguments)
 
 
-def measure(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
+def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
     """The most frames/s per direction that the server sends.
 
     Args:

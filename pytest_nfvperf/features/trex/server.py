@@ -117,7 +117,7 @@ class TrexServer:
         """True while it runs, or is stopped by a signal."""
         return self._process.running()
 
-    def fate(self) -> str:
+    def describe_state(self) -> str:
         """The state of its process, for messages: "was killed by SIGKILL", "is in state T (stopped)"."""
         status = self._process.popen.poll()
         return f"is in state {self._process.state()}" if status is None else describe_exit(status)

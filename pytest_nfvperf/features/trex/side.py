@@ -23,7 +23,7 @@ from pytest_nfvperf.features.trex.child import (
     no_client_library,
     stl_version,
 )
-from pytest_nfvperf.features.trex.generator import TrexGenerator, measure
+from pytest_nfvperf.features.trex.generator import TrexGenerator, measure_ceiling
 from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing, start_server
 from pytest_nfvperf.measure.cpu_placement import NoRoundTrips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
@@ -34,6 +34,8 @@ from pytest_nfvperf.ports.generator import Ceilings, Generator
 
 _CONNECT_S = 2.0
 _SERVER, _CLIENT = "TRex server", "TRex client"
+_Finding = tuple[CheckState, str, str]
+"""State, what was seen, advice."""
 
 
 def trex_checks(testbed: Testbed | None) -> list[Check]:
@@ -43,19 +45,18 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
         return [Check("TRex", CheckState.OK, f"not needed ({seen})")]
     generator = testbed.generator
     start = generator.trex.start
-    if start is not None:
-        return [_client_for(start, generator), *_startable(start)]
-    server = _listens(generator)
-    return [_client_of_a_running(generator, listens=server.state is CheckState.OK), server]
-
-
-def _startable(start: TrexStart) -> list[Check]:
+    if start is None:
+        server = _listens(generator)
+        client = _client_of_a_running(generator, listens=server.state is CheckState.OK)
+        return [Check(_CLIENT, *client, needed=True), server]
+    # A line for each thing that is missing, or one if the server can be started.
     absent = [
         Check(_SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True)
         for one in missing(start)
     ]
     seen = f"{binary_of(start)} on {', '.join(start.interfaces)}"
-    return absent or [Check(_SERVER, CheckState.OK, seen, needed=True)]
+    servers = absent or [Check(_SERVER, CheckState.OK, seen, needed=True)]
+    return [Check(_CLIENT, *_client_for(start, generator), needed=True), *servers]
 
 
 def _listens(generator: GeneratorSpec) -> Check:
@@ -68,67 +69,60 @@ def _listens(generator: GeneratorSpec) -> Check:
         return Check(_SERVER, CheckState.MISSING, f"{server}:{port}: {error}", advice, needed=True)
 
 
-def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> Check:
+def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> _Finding:
     """Ask the server whether it understands the library."""
-    found = _found(generator)
-    if not found:
-        return _none(generator)
+    libraries = _libraries(generator)
+    if not libraries:
+        return _no_library(generator)
     if not listens:
         advice = "start the server and run doctor again: only the server can say whether it understands the library"
-        return Check(
-            _CLIENT, CheckState.WARN, f"{_named(found[0])}, not tried: the server does not answer", advice, needed=True
-        )
+        return CheckState.WARN, f"{_library_name(libraries[0])}, not tried: the server does not answer", advice
     with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
         try:
             link, hello = connect(generator, Path(directory) / "trex-client.log", ChildOptions())
         except NfvperfError as error:
             return _refused(error)
         link.close()
-    version = hello["server"]["version"]
-    return Check(_CLIENT, CheckState.OK, f"{hello['library']}, which server {version} understands", needed=True)
+    return CheckState.OK, f"{hello['library']}, which server {hello['server']['version']} understands", ""
 
 
-def _client_for(start: TrexStart, generator: GeneratorSpec) -> Check:
+def _client_for(start: TrexStart, generator: GeneratorSpec) -> _Finding:
     """Without a running server the library must speak the protocol of the server's own distribution."""
-    found = _found(generator)
-    if not found:
-        return _none(generator)
+    libraries = _libraries(generator)
+    if not libraries:
+        return _no_library(generator)
     with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
         log = Path(directory) / "trex-client.log"
         try:
-            spoken = stl_version(found[0], log)
+            spoken = stl_version(libraries[0], log)
             own = stl_version(start.path, log) if holds_client(Path(start.path)) else None
         except NfvperfError as error:
             return _refused(error)
+    name = _library_name(libraries[0])
     if own is not None and own != spoken:
-        return Check(
-            _CLIENT,
-            CheckState.MISSING,
-            f"{_named(found[0])} speaks STL {spoken}, the server in {start.path} STL {own}",
-            "leave generator.client out, or let it name the server's own distribution",
-            needed=True,
-        )
-    return Check(_CLIENT, CheckState.OK, f"{_named(found[0])}, STL {spoken}", needed=True)
+        advice = "leave generator.client out, or let it name the server's own distribution"
+        return CheckState.MISSING, f"{name} speaks STL {spoken}, the server in {start.path} STL {own}", advice
+    return CheckState.OK, f"{name}, STL {spoken}", ""
 
 
-def _found(generator: GeneratorSpec) -> list[str]:
+def _libraries(generator: GeneratorSpec) -> list[str]:
     return [path for path in candidates(generator) if not path or holds_client(Path(path))]
 
 
-def _named(path: str) -> str:
+def _library_name(path: str) -> str:
     return "PyPI trex-stl-lib (servers of 2019)" if path == PYPI else path
 
 
-def _none(generator: GeneratorSpec) -> Check:
+def _no_library(generator: GeneratorSpec) -> _Finding:
     advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
-    return Check(_CLIENT, CheckState.MISSING, f"none in {generator.client or 'the usual places'}", advice, needed=True)
+    return CheckState.MISSING, f"none in {generator.client or 'the usual places'}", advice
 
 
-def _refused(error: NfvperfError) -> Check:
+def _refused(error: NfvperfError) -> _Finding:
     """The error says what went wrong and what to do, with a semicolon in between."""
     what, _, advice = str(error).partition("; ")
     key = "generator.client: " if isinstance(error, ConfigError) else ""
-    return Check(_CLIENT, CheckState.MISSING, what.removeprefix(key), advice, needed=True)
+    return CheckState.MISSING, what.removeprefix(key), advice
 
 
 class TrexSide:
@@ -164,7 +158,7 @@ class TrexSide:
         def meter(traffic: Traffic, directions: int) -> Ceiling:
             if self._trex is None:
                 raise TestbedError("TRex's ceiling was asked for before TRex was connected")
-            return Ceiling(measure(self._trex, spec.ports, traffic, directions))
+            return Ceiling(measure_ceiling(self._trex, spec.ports, traffic, directions))
 
         facts = digest({"server": spec.server, "ports": spec.ports, "run": journal.tag})
         return CachedCeilings(StoredValueFile(journal.directory / "trex-ceilings.json", facts), "trex", meter)

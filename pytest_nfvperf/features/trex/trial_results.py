@@ -43,7 +43,7 @@ def bucket_ends_ns(bucket: int) -> tuple[int, int]:
     return bucket * _NS_PER_US, (bucket + width) * _NS_PER_US - 1
 
 
-def counted(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
+def complete_latency(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
     """A stream's latency with as many frames in it as were received.
 
     For under 10 us the server reports the largest difference of two counters that it ever observed, across trials (too
@@ -55,7 +55,7 @@ def counted(latency: Mapping[str, Any], received: int) -> dict[str, Any]:
     return {**latency, "histogram": {**above, _SHORTEST: rest} if rest > 0 else above}
 
 
-def merged(latencies: Sequence[Mapping[str, Any]]) -> Histogram:
+def merge_latencies(latencies: Sequence[Mapping[str, Any]]) -> Histogram:
     """The histograms of a direction's latency streams as one; empty when no frame came back.
 
     The time stamp is that of the actual sending: the server has no other. A server that fell behind stretched the
@@ -114,7 +114,7 @@ def trial_result(
     policy: TrexPolicy,
 ) -> TrialResult:
     """The child's answer to ``trial`` as a result, judged by the policy. ``plan``: streams in the answer's order."""
-    elapsed_s = elapsed(spec.duration_s, answer["elapsed"], policy.end_notice_s)
+    elapsed_s = sending_time(spec.duration_s, answer["elapsed"], policy.end_notice_s)
     judged = [
         _direction(spec, direction, index, answer, plan, ports, elapsed_s)
         for index, direction in enumerate(spec.directions)
@@ -133,19 +133,19 @@ def trial_result(
     return TrialResult(spec=spec, counts=counts, health=health, invalid=tuple(reasons))
 
 
-def longest(duration_s: float) -> float:
+def longest_trial(duration_s: float) -> float:
     """After how many seconds a trial that still runs is stopped: its result cannot count."""
     return duration_s * _STRETCH + _STRETCH_S
 
 
-def elapsed(asked_s: float, measured: Mapping[str, float], end_notice_s: float) -> float:
+def sending_time(requested_s: float, measured: Mapping[str, float], end_notice_s: float) -> float:
     """How long frames were sent, in seconds: as requested, or longer.
 
     A trial is a number of frames at a rate, so it cannot end sooner; the server's own clock paces it more exactly than
     our polling could measure. A longer trial shows by the wall clock: the server was observed sending, less the time by
     which the notice of its end may have been late.
     """
-    return max(asked_s, measured["shortest_s"] - end_notice_s)
+    return max(requested_s, measured["shortest_s"] - end_notice_s)
 
 
 def _direction(
@@ -170,8 +170,8 @@ def _direction(
     intended = intended_frames(spec.load_fps, spec.duration_s)
     dropped = max(0, written - tx["opackets"])
     errors = [seen["latency"]["errors"] for _, seen in streams if seen["latency"]]
-    sampled = [counted(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
-    latency = merged(sampled) if spec.latency else None
+    sampled = [complete_latency(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
+    latency = merge_latencies(sampled) if spec.latency else None
     sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
     # What no stream claims is foreign: the DUT's own frames, such as LLDP, or another trial's.
     rx_port = ports[direction.rx].number
@@ -209,7 +209,7 @@ def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) ->
     measured = answer["elapsed"]
     if answer["complete"]:
         return f"took {elapsed_s:.3g} s"
-    if measured["shortest_s"] > longest(duration_s):
+    if measured["shortest_s"] > longest_trial(duration_s):
         return f"was stopped after {measured['shortest_s']:.3g} s"
     return f"was over {measured['longest_s']:.3g} s after the server was told to start"
 
@@ -244,6 +244,6 @@ def _reasons(one: _Judged, policy: TrexPolicy) -> Iterator[InvalidReason]:
         yield InvalidReason(Reason.IMPOSSIBLE_COUNTS, detail)
 
 
-def saturating(policy: TrexPolicy, spec: TrialSpec) -> TrexPolicy:
+def saturating_policy(policy: TrexPolicy, spec: TrialSpec) -> TrexPolicy:
     """The policy for a trial whose load only has to exceed what the DUT takes."""
     return replace(policy, max_unsent_ratio=max(policy.max_unsent_ratio, 0.05)) if spec.saturating else policy

@@ -51,17 +51,17 @@ _MAY_FALL = {"Tcp.CurrEstab", "Tcp.MaxConn", "iowait", "idle"}
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    way: Way
+    direction: Way
     sender: Report
     receiver: Report
 
 
 def sides(spec: StreamSpec, client: Report, server: Report) -> list[Sides]:
     both = {"forward": Sides("forward", client, server), "reverse": Sides("reverse", server, client)}
-    return [both[way] for way in spec.directions]
+    return [both[direction] for direction in spec.directions]
 
 
-def count_way(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts | None:
+def count_direction(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts | None:
     """Counts of one direction in the measured time; None if the receiver's report ends before it."""
     streams: list[StreamCounts] = []
     spans: list[tuple[StreamPart, ...]] = []
@@ -85,7 +85,7 @@ def count_way(spec: StreamSpec, pair: Sides) -> StreamDirectionCounts | None:
     if len(streams) != spec.streams:
         return None
     sender_ns = _mean_ns(sent_spans) if len(sent_spans) == len(spans) else None
-    return StreamDirectionCounts(pair.way, _mean_ns(spans), tuple(streams), sender_ns)
+    return StreamDirectionCounts(pair.direction, _mean_ns(spans), tuple(streams), sender_ns)
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
@@ -127,13 +127,13 @@ def process_reasons(ended: Mapping[str, Ended]) -> Iterator[InvalidReason]:
             yield InvalidReason(Reason.GENERATOR_DIED, f"the iperf3 {role} {one.error}")
 
 
-def time_reasons(spec: StreamSpec, ways: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
+def time_reasons(spec: StreamSpec, directions: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
     """A measured time other than requested: the machine or the VM paused."""
     allowed_s = max(_STRETCH_S, _STRETCH_RATIO * spec.duration_s)
-    for way in ways:
-        elapsed_s = way.elapsed_ns / 1e9
+    for one in directions:
+        elapsed_s = one.elapsed_ns / 1e9
         if abs(elapsed_s - spec.duration_s) > allowed_s:
-            detail = f"{way.direction}: measured for {elapsed_s:.3f} s, not {spec.duration_s:g} s"
+            detail = f"{one.direction}: measured for {elapsed_s:.3f} s, not {spec.duration_s:g} s"
             yield InvalidReason(Reason.STRETCHED_TIME, f"{detail}, limit {allowed_s:g} s more or less")
 
 
@@ -145,14 +145,16 @@ def counter_reasons(evidence: Sequence[StreamEvidence]) -> Iterator[InvalidReaso
             yield InvalidReason(Reason.COUNTER_WENT_BACK, f"{one.source}: {', '.join(back)}")
 
 
-def account_reasons(pairs: Sequence[Sides], ways: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
+def account_reasons(pairs: Sequence[Sides], directions: Sequence[StreamDirectionCounts]) -> Iterator[InvalidReason]:
     """Intervals that lack so much of the total that it would show in the measured time."""
-    for pair, way in zip(pairs, ways, strict=False):
+    for pair, counts in zip(pairs, directions, strict=False):
         hidden = sum(abs(unaccounted(pair.receiver, key)) for key in pair.receiver.keys(sender=False))
         # Intervals matter only if the run was longer than the measured time.
-        longer = pair.receiver.elapsed_s - way.elapsed_ns / 1e9 > _STRETCH_S / 2
-        if longer and hidden > _HIDDEN_RATIO * way.received_bytes:
-            detail = f"{pair.way}: {hidden} bytes received are in no interval, of {way.received_bytes} measured"
+        longer = pair.receiver.elapsed_s - counts.elapsed_ns / 1e9 > _STRETCH_S / 2
+        if longer and hidden > _HIDDEN_RATIO * counts.received_bytes:
+            detail = (
+                f"{pair.direction}: {hidden} bytes received are in no interval, of {counts.received_bytes} measured"
+            )
             yield InvalidReason(Reason.COUNTER_WENT_BACK, f"{detail}, limit {_HIDDEN_RATIO:.0%}: leave omit_s at 0")
 
 
@@ -161,7 +163,7 @@ def path_reasons(
 ) -> Iterator[InvalidReason]:
     """Unless the named interface counts at least the streams' payload, they took another path."""
     for pair in pairs:
-        role = "server" if pair.way == "forward" else "client"
+        role = "server" if pair.direction == "forward" else "client"
         name = ends[role].interface
         old, new = (states[role].interfaces.get(name) for states in (before, after))
         if old is None or new is None or "rx_bytes" not in old.counters:
@@ -169,7 +171,9 @@ def path_reasons(
         passed = new.counters["rx_bytes"] - old.counters["rx_bytes"]
         received = sum(part.bytes for key in pair.receiver.keys(sender=False) for part in pair.receiver.streams[key])
         if received > passed:
-            detail = f"{pair.way}: {received} bytes of payload received, but only {passed} bytes came in by {name}"
+            detail = (
+                f"{pair.direction}: {received} bytes of payload received, but only {passed} bytes came in by {name}"
+            )
             yield InvalidReason(Reason.MORE_RECEIVED_THAN_SENT, f"{detail}: the streams took another way")
 
 
@@ -307,17 +311,17 @@ class Iperf3Engine:
             _check_ends(spec, ends, ended, self._options.margin_s)
         client, server = ended["client"].report, ended["server"].report
         pairs = sides(spec, client, server) if client is not None and server is not None else []
-        ways = [way for pair in pairs if (way := count_way(spec, pair)) is not None]
+        directions = [counts for pair in pairs if (counts := count_direction(spec, pair)) is not None]
         evidence = _evidence(ends, before, after)
-        if len(ways) < len(spec.directions):
+        if len(directions) < len(spec.directions):
             detail = f"the streams did not flow for {spec.omit_s:g} s of warm-up and {spec.duration_s:g} s of measuring"
             reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
-        reasons += [*time_reasons(spec, ways), *account_reasons(pairs, ways)]
+        reasons += [*time_reasons(spec, directions), *account_reasons(pairs, directions)]
         reasons += [*path_reasons(pairs, ends, before.states, after.states), *counter_reasons(evidence)]
         facts = {**(client.facts if client else {}), "iperf3": self._iperf3.version, "threads": self._iperf3.threads}
         return StreamResult(
             spec=spec,
-            directions=tuple(ways) if len(ways) == len(spec.directions) else (),
+            directions=tuple(directions) if len(directions) == len(spec.directions) else (),
             client_cpu=side_cpu(ended["client"]),
             server_cpu=side_cpu(ended["server"]),
             facts=tuple(sorted(facts.items())),

@@ -24,18 +24,11 @@ GivesUp = Callable[[ManagedProcess], str | None]
 
 
 class ProgramPair:
-    """An installed program and its runs.
-
-    Args:
-        journal: notes processes before they start.
-        binary: the program.
-        what: the program exchanges, for messages: "requests".
+    """An installed program and its runs; UnavailableError, with the package, if it is not installed.
 
     Attributes:
+        what: the program exchanges, for messages: "requests".
         version: the program and its version, "iperf 2.1.8".
-
-    Raises:
-        UnavailableError: it is not installed; names the package.
     """
 
     def __init__(self, journal: Journal, binary: str, what: str) -> None:
@@ -112,7 +105,7 @@ class PairRun:
 
 def _version(path: str) -> str:
     """Such as ``2.1.8``. iperf prints it to standard error and exits with status 1."""
-    said = subprocess.run(
+    done = subprocess.run(
         [path, "--version"],
         capture_output=True,
         encoding="utf-8",
@@ -121,9 +114,9 @@ def _version(path: str) -> str:
         timeout=_VERSION_DEADLINE_S,
         check=False,
     )
-    found = re.search(r"version (\S+)", said.stdout + said.stderr)
+    found = re.search(r"version (\S+)", done.stdout + done.stderr)
     if found is None:
-        raise TestbedError(f"{path} --version does not say its version", evidence={"stderr": said.stderr})
+        raise TestbedError(f"{path} --version does not say its version", evidence={"stderr": done.stderr})
     return found[1]
 
 
