@@ -43,11 +43,7 @@ class Archive:
 
 
 def debian_archive() -> Archive:
-    """The archive from which this machine's apt gets Debian.
-
-    Raises:
-        ConfigError: its sources name none, or its lists were never fetched.
-    """
+    """The archive from which this machine's apt gets Debian; ConfigError without one, or without fetched lists."""
     listed = run(["apt-get", "indextargets", "--format", _FIELDS, "Created-By: Packages"], deadline_s=30.0)
     found = archives(line.split("\t") for line in listed.splitlines())
     if not found:
@@ -98,12 +94,8 @@ class PrivateApt:
     def download(self, what: str, *packages: str) -> list[Path]:
         """Fetch packages and all that they depend on; returns the archives, which the caller may remove.
 
-        Args:
-            what: the packages, for the error: "Open vSwitch".
-            packages: their names.
-
-        Raises:
-            TestbedError: the release does not have them, or the download failed; with apt's own message.
+        ``what`` they are is for the error, such as "Open vSwitch". TestbedError, with apt's own message, if the release
+        does not have them, or the download failed.
         """
         wanted = ["install", "--download-only", "--yes", "--no-install-recommends", *packages]
         self._fetch(what, ["apt-get", "--quiet=2", *self._options, *wanted])

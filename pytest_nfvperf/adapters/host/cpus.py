@@ -98,10 +98,8 @@ def plan_cpus(cpus: tuple[Cpu, ...]) -> CpuPlan:
 def planned(testbed: Testbed) -> Testbed:
     """Complete what a testbed's file leaves open: each owner gets CPUs, and OVS all hugepages there are.
 
-    The system's OVS has placed its PMDs itself: if the file names no CPUs for them, they stay.
-
-    Raises:
-        TestbedError: not enough CPUs.
+    The system's OVS has placed its PMDs itself: if the file names no CPUs for them, they stay. TestbedError if there
+    are not enough CPUs.
     """
     own_pmds = testbed.ovs.instance != "system"
     cpus = (
@@ -136,10 +134,7 @@ def _first_of_each_core(cpus: tuple[Cpu, ...]) -> list[Cpu]:
 def discover_testbed() -> Testbed:
     """The embedded testbed of this machine: a private OVS and the embedded generator on two vhost-user ports.
 
-    Without hugepages the datapath is "netdev": OVS's userspace datapath without DPDK.
-
-    Raises:
-        TestbedError: fewer than two cores.
+    Without hugepages the datapath is "netdev": OVS's userspace datapath without DPDK. TestbedError for a single core.
     """
     hugepages = read_hugepages()
     dpdk = hugepages.idle().rooms(*LEAST_MIB) > 0
@@ -173,10 +168,7 @@ def read_cpu_places(sysfs: Path = SYSFS_CPUS) -> dict[int, CpuPlace]:
 def check_resources(testbed: Testbed, hugepages: Hugepages | None = None, online: Path = _ONLINE) -> None:
     """Raise ConfigError for a CPU that this machine does not have, or for more hugepages than it has reserved.
 
-    Args:
-        testbed: with its CPUs planned.
-        hugepages: the machine's; read now if not given.
-        online: where the kernel lists its CPUs. Isolated ones are among them, unlike in our own affinity.
+    ``online``: where the kernel lists its CPUs. Isolated ones are among them, unlike in our own affinity.
     """
     listed = online.read_text(encoding="ascii").strip() if online.is_file() else ""
     for key, cpus in _claims(testbed).items():

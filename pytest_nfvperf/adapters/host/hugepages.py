@@ -168,8 +168,7 @@ def _wanted_pages(now: Hugepages, pool: Pool, mib: int) -> int:
 def reserve(mib: int, pools: Path = _POOLS) -> HostChange | None:
     """Reserve at least ``mib`` MiB until the next boot; None if there was nothing to do.
 
-    Raises:
-        OSError: not root, or the kernel found too little contiguous memory; says how much.
+    OSError if not root, or if the kernel found too little contiguous memory; says how much.
     """
     before = read_hugepages(pools)
     pool = before.growing

@@ -73,11 +73,7 @@ class SetupError(Exception):
 
 
 def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
-    """The distribution that runs here.
-
-    Raises:
-        SetupError: its package names are not known; lists what has to be installed.
-    """
+    """The distribution that runs here; SetupError, with what to install, if its package names are not known."""
     found = system(os_release)
     for distribution in DISTRIBUTIONS:
         if distribution.id == found:
@@ -115,11 +111,7 @@ def _install_command(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def install(names: Sequence[str]) -> tuple[str, ...]:
-    """Install what is missing; returns what was done, empty if nothing was.
-
-    Raises:
-        SetupError: apt failed; its output is above.
-    """
+    """Install what is missing; returns what was done, empty if nothing was. SetupError if apt failed."""
     absent = missing(names)
     if not absent:
         return ()
@@ -220,11 +212,7 @@ def setup_plan(
 
 
 def apply(hugepages_mib: int | None = None, *, packages: bool = True, also: Sequence[Use] = ()) -> tuple[str, ...]:
-    """Make the changes; returns what was done, empty if nothing was.
-
-    Raises:
-        SetupError: not root, or a change failed; says what to do.
-    """
+    """Make the changes; returns what was done, empty if nothing was. SetupError if not root, or a change failed."""
     if not setup_plan(hugepages_mib, packages=packages, also=also):
         return ()
     if os.geteuid() != 0:

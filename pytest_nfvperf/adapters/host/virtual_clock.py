@@ -19,11 +19,7 @@ def is_virtual(command_line: Path = _COMMAND_LINE) -> bool:
 
 
 def instruction_ns(command_line: Path = _COMMAND_LINE) -> int:
-    """Virtual ns an instruction, as the guest was booted.
-
-    Raises:
-        ConfigError: time is not virtual here, so no instructions are counted.
-    """
+    """Virtual ns an instruction, as the guest was booted; ConfigError if time is not virtual here."""
     found = _found(command_line)
     if found is None:
         raise ConfigError("instructions are counted in virtual time only: boot the guest with --virtual-time")

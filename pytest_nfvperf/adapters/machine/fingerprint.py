@@ -40,12 +40,10 @@ _PMD = re.compile(r"core_id (?P<core>\d+)")
 
 
 def fingerprint(testbed: Testbed, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The fingerprint of this machine and what the testbed names on it.
+    """The fingerprint of this machine and of the testbed's plan, ports and OVS on it.
 
-    Args:
-        testbed: its plan, ports and OVS are part of it.
-        extra: facts that only a running DUT or generator knows, for the top level (``running_facts``; the generator's
-            version and compiler).
+    ``extra``: facts that only a running DUT or generator knows, for the top level (``running_facts``; the generator's
+    version and compiler).
     """
     facts = {**_machine(), **_cpu_facts(), **_testbed_facts(testbed), **_ovs_facts(testbed), **dict(extra or {})}
     return {name: plain(value) for name, value in sorted(facts.items()) if value not in (None, "", {})}

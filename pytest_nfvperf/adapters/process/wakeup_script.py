@@ -12,10 +12,9 @@ import time
 
 
 def exchange(one: int, other: int, seconds: float) -> int:
-    """Send a byte to and fro. Each side sleeps until the other has written, so each byte wakes a CPU.
+    """Send a byte to and fro, and return how often.
 
-    Returns:
-        How often it went to and fro.
+    Each side sleeps until the other has written, so each byte wakes a CPU.
     """
     from_other, to_one = os.pipe()
     from_one, to_other = os.pipe()

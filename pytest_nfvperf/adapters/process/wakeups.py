@@ -56,7 +56,7 @@ class ShortTurns:
         return tuple(waker.pid for waker in self._wakers.values())
 
     def run_ns(self) -> Mapping[int, int]:
-        """How long each has run so far, ns, by CPU: ready threads waited this long (schedstat, proc(5))."""
+        """How long each process has run so far, ns, by CPU: ready threads waited this long (schedstat, proc(5))."""
         found: dict[int, int] = {}
         for cpu, waker in self._wakers.items():
             try:
@@ -107,12 +107,8 @@ def _real_time(pid: int) -> bool:
 
 
 def exchange_wakeups(one: int, other: int) -> int:
-    """Have two processes, each on one of these CPUs, wake one another for ``EXCHANGE_S``.
+    """Have two processes, each on one of these CPUs, wake one another for ``EXCHANGE_S``; returns how often.
 
-    Returns:
-        How often each was woken.
-
-    Raises:
-        TestbedError: this process may not use one of the CPUs (sched_setaffinity(2)).
+    TestbedError if this process may not use one of the CPUs (sched_setaffinity(2)).
     """
     return int(run([sys.executable, "-I", _SCRIPT, str(one), str(other), str(EXCHANGE_S)]))

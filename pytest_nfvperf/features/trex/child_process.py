@@ -491,9 +491,9 @@ def _serve(session: TrexSession, requests: queue.SimpleQueue[str], answers: Text
         number, name = request.pop("id"), request.pop("cmd")
         if name == "quit":
             _close(session)
-            _answer(answers, {"id": number, "ok": True})
+            print(json.dumps({"id": number, "ok": True}), file=answers, flush=True)
             return
-        _answer(answers, {"id": number, **_result(commands, name, request)})
+        print(json.dumps({"id": number, **_result(commands, name, request)}), file=answers, flush=True)
 
 
 def _result(commands: Mapping[str, Callable[..., dict[str, Any]]], name: str, request: Mapping[str, Any]) -> Any:
@@ -507,11 +507,6 @@ def _result(commands: Mapping[str, Callable[..., dict[str, Any]]], name: str, re
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         traceback.print_exc()
         return refusal(error)
-
-
-def _answer(answers: TextIO, answer: Mapping[str, Any]) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
 
 
 def _close(session: TrexSession) -> None:

@@ -40,12 +40,7 @@ _MTU = MAX_FRAME_SIZE - 18
 
 
 class TrexGenerator:
-    """Fulfils ports.generator.Generator.
-
-    Args:
-        spec: server, client library, ports, force, delays.
-        run_dir: existing directory for the child's log.
-        policy: what makes a trial invalid.
+    """Fulfils ports.generator.Generator; ``run_dir`` is an existing directory for the child's log.
 
     Start it from the main thread: the child is killed when the thread that started it ends.
     """

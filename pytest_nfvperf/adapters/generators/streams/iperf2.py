@@ -160,11 +160,7 @@ class ConnectReport:
 
 
 def read_report(text: str) -> ConnectReport:
-    """The report of a client that ran with ``--connect-only --enhanced``.
-
-    Raises:
-        GeneratorError: no connection was made, or there is no summary; with the last lines as evidence.
-    """
+    """The report of a client with ``--connect-only --enhanced``; GeneratorError without a connection or a summary."""
     steps = Counter(int(whole) * 100 + int(hundredths) for whole, hundredths in _TIME.findall(text))
     summary = _SUMMARY.search(text)
     if not steps or summary is None:
@@ -221,8 +217,7 @@ class Listener:
 def listening(end: StreamEnd, cpus: tuple[int, ...] = ()) -> Iterator[Listener]:
     """Listen at an end, on a port that the kernel picks; on these CPUs, or any.
 
-    Raises:
-        GeneratorError: the end's namespace has no such address.
+    GeneratorError if the end's namespace does not have its address.
     """
     with inside_netns(end.namespace, partial(_listening_socket, end)) as made:
         listener = Listener(made, cpus)

@@ -244,13 +244,7 @@ class Ended:
 class Iperf3Session:
     """One test; it starts nothing by itself.
 
-    Args:
-        journal: of the run.
-        binary: iperf3.
-        spec: the streams.
-        ends: "client" and "server".
-        ports: the server takes the first free one.
-        name: unique in the run; names its files.
+    The server listens on the first free one of ``ports``; ``name`` is unique in the run, and names the files.
     """
 
     def __init__(
@@ -272,11 +266,7 @@ class Iperf3Session:
         self._processes: dict[str, ManagedProcess] = {}
 
     def listen(self) -> None:
-        """Start the server and wait until it listens.
-
-        Raises:
-            GeneratorError: no port is free, or iperf3 would not listen; with its own message.
-        """
+        """Start the server and wait until it listens; GeneratorError if no port is free, or iperf3 does not listen."""
         server = self._ends["server"]
         tried: set[int] = set()
         while True:

@@ -85,13 +85,9 @@ class PairRun:
         return process
 
     def wait_client(self, process: ManagedProcess, gives_up: GivesUp) -> None:
-        """Wait for the client's end; errors of ``await_end``.
-
-        Raises:
-            TestbedError: a namespace was deleted meanwhile. A process keeps it alive though its name was removed:
-                nobody knows where the run went on.
-        """
+        """Wait for the client's end; errors of ``await_end``, and TestbedError if a namespace was deleted meanwhile."""
         await_end(process, str(self), gives_up)
+        # A process keeps its namespace alive though its name was removed: nobody knows where the run went on.
         for name, number in self._namespaces.items():
             if namespace_id(name) != number:
                 raise TestbedError(f"network namespace {name} was deleted during the {self._pair.what}")

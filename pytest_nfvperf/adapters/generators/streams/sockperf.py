@@ -94,8 +94,7 @@ def check_family(version: str, address: str) -> None:
 def read_log(path: Path) -> tuple[Histogram, int, int]:
     """Response times, requests without a response, and ns from the first request to the last.
 
-    Raises:
-        GeneratorError: the log is not there, or holds no message.
+    GeneratorError if there is no log, or no message in it.
     """
     try:
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()
