@@ -1,4 +1,4 @@
-"""The CPU time of this machine's threads, beside what the machine itself counted; and how long threads had to wait.
+"""The CPU time of this machine's threads, compared to what the machine itself counted; and how long threads waited.
 
 Threads: ``/proc/PID/task/TID/schedstat`` (ns that it ran, how often it was put on a CPU). The machine: ``/proc/stat``,
 in steps of 10 ms. Most kernels count busy time at ticks, and time idle time. So up to 5 % of what passed is in neither
@@ -9,9 +9,9 @@ runs on a shared machine the parts were 3.7 % off at most, and 4.4 % and 4.7 % w
 How much softirq and stolen time threads are charged depends on how the kernel was built: CONFIG_IRQ_TIME_ACCOUNTING
 takes interrupts out of it, CONFIG_PARAVIRT_TIME_ACCOUNTING what a hypervisor reported as stolen.
 
-Processes that came and went in between have no threads any more; whoever waited for them has their time
+Processes that came and went in between have no threads any more; the process that waited for them has their time
 (cutime and cstime, proc_pid_stat(5)). Threads that ended are in the time of their process, if that still runs. On a
-machine where somebody works, both were a third of a run's CPU time.
+machine that is in use, both were a third of a run's CPU time.
 
 To look at all threads takes tens of milliseconds, in which the machine goes on: its own accounting is read before and
 after, and the middle is taken.
@@ -204,7 +204,7 @@ class CpuAccountant:
         self._before = None
         machine = {kind: after.machine_ns[kind] - before.machine_ns[kind] for kind in _KINDS}
         elapsed_ns = after.at_ns - before.at_ns
-        stolen_is_charged = self._steal_separate is False
+        stolen_is_charged = kernel_option("PARAVIRT_TIME_ACCOUNTING", self._proc) is False
         busy_ns = sum(machine[kind] for kind in _BUSY) + (machine["steal"] if stolen_is_charged else 0)
         uncounted_ns = max(0, elapsed_ns * after.cpus - sum(machine.values()))
         parts, streams = list(self._ran(before, after)), list(ended)
@@ -224,10 +224,6 @@ class CpuAccountant:
     @cached_property
     def _softirq_separate(self) -> bool | None:
         return kernel_option("IRQ_TIME_ACCOUNTING", self._proc)
-
-    @cached_property
-    def _steal_separate(self) -> bool | None:
-        return kernel_option("PARAVIRT_TIME_ACCOUNTING", self._proc)
 
     def _blind(self) -> Iterator[str]:
         if self._softirq_separate is None:

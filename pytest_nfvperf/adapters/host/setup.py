@@ -59,6 +59,7 @@ DISTRIBUTIONS = (
     Distribution("Ubuntu 24.04 (with universe)", UBUNTU_24_04, tried=False),
 )
 
+_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 _POLICY = Path("/usr/sbin/policy-rc.d")
 _POLICY_MARK = "# nfvperf's, while it installs"
 _POLICY_TEXT = f"#!/bin/sh\n{_POLICY_MARK}: no service is started\nexit 101\n"
@@ -103,11 +104,8 @@ def plan_packages(names: Sequence[str]) -> HostChange | None:
     absent = missing(names)
     if not absent:
         return None
-    return HostChange(f"install {', '.join(absent)} (services neither started nor enabled)", _install_command(absent))
-
-
-def _install_command(names: Sequence[str]) -> tuple[str, ...]:
-    return ("apt-get", "install", "-y", "--no-install-recommends", *names)
+    what = f"install {', '.join(absent)} (services neither started nor enabled)"
+    return HostChange(what, (*_INSTALL, *absent))
 
 
 def install(names: Sequence[str]) -> tuple[str, ...]:
@@ -118,7 +116,7 @@ def install(names: Sequence[str]) -> tuple[str, ...]:
     before = enabled_services()
     with services_held():
         _apt("apt-get", "update")
-        _apt(*_install_command(absent))
+        _apt(*_INSTALL, *absent)
     disabled = _disable(enabled_services() - before)
     done = [f"installed {', '.join(absent)}"]
     return (*done, f"left disabled: {', '.join(disabled)}") if disabled else tuple(done)
@@ -220,11 +218,11 @@ def apply(hugepages_mib: int | None = None, *, packages: bool = True, also: Sequ
     done = list(install(_names(also))) if packages else []
     try:
         change = reserve(_wanted_mib(hugepages_mib))
+        done += [change.what] if change is not None else []
     except OSError as error:
         # Not fatal: without hugepages the datapath runs without DPDK, and says so.
         done.append(f"hugepages: {error}")
-        return tuple(done)
-    return (*done, change.what) if change is not None else tuple(done)
+    return tuple(done)
 
 
 def _names(also: Sequence[Use]) -> list[str]:

@@ -18,6 +18,10 @@ class CheckState(StrEnum):
     MISSING = "missing"
 
 
+Finding = tuple[CheckState, str, str]
+"""A check's state, what was seen, and advice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """``needed``: the testbed cannot run without it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.check import Check, CheckState, Finding
 from pytest_nfvperf.adapters.machine.fingerprint import running_facts
 from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module, locate
@@ -34,8 +34,10 @@ def lab_checks(testbed: Testbed) -> list[Check]:
             port = DutPort(f"generator.{number}", "interface", interface=device)
         found.append(_port(port, f"generator port {number}", None))
     if found:
-        found += [_isolated(testbed), _memory(testbed)]
-    return found + ([_system(testbed)] if testbed.ovs.instance == "system" else [])
+        found += [Check("polling CPUs", *_isolated(testbed)), Check("hugepages of the lab", *_memory(testbed))]
+    if testbed.ovs.instance == "system":
+        found.append(Check("the system's OVS", *_system(testbed), needed=True))
+    return found
 
 
 def _port(port: DutPort, name: str, testbed: Testbed | None) -> Check:
@@ -77,29 +79,28 @@ def _absent(port: DutPort, name: str) -> str:
     return ""
 
 
-def _isolated(testbed: Testbed) -> Check:
+def _isolated(testbed: Testbed) -> Finding:
     polling = sorted({*testbed.cpus.pmd, *testbed.cpus.generator})
     open_to_all = [cpu for cpu in polling if cpu not in isolated_cpus()]
-    name, seen = "polling CPUs", f"PMD {_listed(testbed.cpus.pmd)}; generator {_listed(testbed.cpus.generator)}"
+    seen = f"PMD {_listed(testbed.cpus.pmd)}; generator {_listed(testbed.cpus.generator)}"
     if not open_to_all:
-        return Check(name, CheckState.OK, f"{seen}; all isolated")
+        return CheckState.OK, f"{seen}; all isolated", ""
     numbers = _listed(open_to_all)
-    return Check(name, CheckState.WARN, seen, f"not isolated: boot with isolcpus={numbers} nohz_full={numbers}")
+    return CheckState.WARN, seen, f"not isolated: boot with isolcpus={numbers} nohz_full={numbers}"
 
 
-def _memory(testbed: Testbed) -> Check:
-    name, pages = "hugepages of the lab", read_hugepages()
+def _memory(testbed: Testbed) -> Finding:
+    pages = read_hugepages()
     free, wanted = pages.free_mib, testbed.hugepages_mib
     if testbed.ovs.datapath != "dpdk" or not wanted:
-        return Check(name, CheckState.OK, f"{free} MiB free, the file asks for none")
+        return CheckState.OK, f"{free} MiB free, the file asks for none", ""
     if free >= wanted:
-        return Check(name, CheckState.OK, f"{free} MiB free of {wanted} MiB asked for")
+        return CheckState.OK, f"{free} MiB free of {wanted} MiB asked for", ""
     advice = f"{pages.advice(wanted)}, or a smaller 'hugepages' in the file"
-    return Check(name, CheckState.WARN, f"{free} MiB free{pages.in_pages} of {wanted} MiB asked for", advice)
+    return CheckState.WARN, f"{free} MiB free{pages.in_pages} of {wanted} MiB asked for", advice
 
 
-def _system(testbed: Testbed) -> Check:
-    name = "the system's OVS"
+def _system(testbed: Testbed) -> Finding:
     try:
         sockets = find_system(testbed.ovs.run_dir)
         control = Unixctl(sockets.control, "ovs-vswitchd")
@@ -109,9 +110,9 @@ def _system(testbed: Testbed) -> Check:
         finally:
             control.close()
     except TestbedError as error:
-        return Check(name, CheckState.MISSING, testbed.ovs.run_dir or "/run/openvswitch", error.message, needed=True)
+        return CheckState.MISSING, testbed.ovs.run_dir or "/run/openvswitch", error.message
     polled = ", ".join(f"{queue} on CPU {cpu}" for queue, cpu in queues.items()) or "no queue is polled"
-    return Check(name, CheckState.OK, f"{version} in {sockets.directory}; {polled}", needed=True)
+    return CheckState.OK, f"{version} in {sockets.directory}; {polled}", ""
 
 
 def _listed(cpus: Sequence[int]) -> str:

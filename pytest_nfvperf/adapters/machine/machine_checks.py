@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpu
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.host.setup import DEFAULT_HUGEPAGES_MIB, SETUP_USES, SetupError, read_distribution
-from pytest_nfvperf.adapters.machine.check import FEATURE_CHECKS, Check, CheckState
+from pytest_nfvperf.adapters.machine.check import FEATURE_CHECKS, Check, CheckState, Finding
 from pytest_nfvperf.adapters.net.linux_bridge import BridgeDatapath
 from pytest_nfvperf.adapters.net.vduse import lacks_vduse
 from pytest_nfvperf.adapters.ovs.installation import locate
@@ -38,8 +38,6 @@ _OPTIONAL: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Chromium", "chromium", ("chromium-browser", "google-chrome")),
 )
 """Optional programs: the check's name, the program, and its other names."""
-_Finding = tuple[CheckState, str, str]
-"""State, what was seen, advice."""
 OK, WARN, MISSING = CheckState.OK, CheckState.WARN, CheckState.MISSING
 
 
@@ -76,13 +74,13 @@ def checks(testbed: Testbed | None = None) -> list[Check]:
     ]
 
 
-def _root() -> _Finding:
+def _root() -> Finding:
     if os.geteuid() == 0:
         return OK, "yes", ""
     return MISSING, f"uid {os.geteuid()}", "run as root: namespaces, hugepages and a private OVS need it"
 
 
-def _distribution() -> _Finding:
+def _distribution() -> Finding:
     try:
         distribution = read_distribution()
     except (SetupError, OSError) as error:
@@ -92,7 +90,7 @@ def _distribution() -> _Finding:
     return WARN, distribution.name, "package names are known, but nobody tried the set-up here"
 
 
-def _cores() -> _Finding:
+def _cores() -> Finding:
     cpus = read_cpus()
     seen = f"{len(cpus)} CPUs, {len({cpu.core for cpu in cpus})} cores"
     try:
@@ -107,7 +105,7 @@ def _cores() -> _Finding:
     return OK, f"{seen}: {given}", ""
 
 
-def _isolation() -> _Finding:
+def _isolation() -> Finding:
     isolated = isolated_cpus()
     if isolated:
         return OK, ",".join(map(str, isolated)), ""
@@ -115,7 +113,7 @@ def _isolation() -> _Finding:
     return WARN, "none", advice
 
 
-def _open_files() -> _Finding:
+def _open_files() -> Finding:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     seen = "no limit" if most == resource.RLIM_INFINITY else f"{most} at most"
     needed = OWN_FILES + read_hugepages().pages_for(RIG_MIB[0])
@@ -124,7 +122,7 @@ def _open_files() -> _Finding:
     return MISSING, seen, f"OVS needs about {needed}: {RAISE_OPEN_FILES}"
 
 
-def _hugepages() -> _Finding:
+def _hugepages() -> Finding:
     pages = read_hugepages()
     seen = str(pages) if pages.pools else "not in this kernel"
     if pages.rooms(*RIG_MIB):
@@ -134,7 +132,7 @@ def _hugepages() -> _Finding:
     return WARN if pages.rooms(*LEAST_MIB) else MISSING, seen, advice
 
 
-def _ovs(prefix: str | None) -> _Finding:
+def _ovs(prefix: str | None) -> Finding:
     try:
         binaries = locate(prefix)
     except NfvperfError as error:
@@ -142,7 +140,7 @@ def _ovs(prefix: str | None) -> _Finding:
     return OK, f"{binaries.version} ({binaries.vswitchd})", ""
 
 
-def _dpdk(prefix: str | None) -> _Finding:
+def _dpdk(prefix: str | None) -> Finding:
     try:
         version = locate(prefix).dpdk_version
     except NfvperfError:
@@ -150,7 +148,7 @@ def _dpdk(prefix: str | None) -> _Finding:
     return (OK, version, "") if version is not None else (MISSING, "none", install_hint("ovs-vswitchd"))
 
 
-def _toolchain() -> _Finding:
+def _toolchain() -> Finding:
     tools = {"C compiler": "cc", "meson": "meson", "ninja": "ninja", "pkg-config": "pkg-config"}
     absent = [name for name, binary in tools.items() if shutil.which(binary) is None]
     try:
@@ -163,7 +161,7 @@ def _toolchain() -> _Finding:
     return OK, f"libdpdk {version}", ""
 
 
-def _generator() -> _Finding:
+def _generator() -> Finding:
     if find_spec(_BUILD_MODULE) is None:
         return MISSING, "not in this installation", "nfvperf build"
     find: Callable[[], object] = import_module(_BUILD_MODULE).find
@@ -173,7 +171,7 @@ def _generator() -> _Finding:
         return MISSING, str(error), "nfvperf build"
 
 
-def _kernel_datapath() -> _Finding:
+def _kernel_datapath() -> Finding:
     if Path("/sys/module/openvswitch").is_dir():
         return OK, "openvswitch is loaded", ""
     release = os.uname().release
@@ -186,12 +184,12 @@ def _kernel_datapath() -> _Finding:
     return MISSING, f"no openvswitch module for {release}", advice
 
 
-def _linux_bridge() -> _Finding:
+def _linux_bridge() -> Finding:
     lacking = BridgeDatapath.lacks(Dut("linux-bridge"))
     return (OK, "can be made", "") if lacking is None else (MISSING, "cannot be made", lacking)
 
 
-def _af_xdp() -> _Finding:
+def _af_xdp() -> Finding:
     lacking = lacks_af_xdp()
     if lacking is not None:
         seen, _, advice = lacking.partition(": ")
@@ -202,7 +200,7 @@ def _af_xdp() -> _Finding:
     return WARN, "in the kernel, not in DPDK", f"{install_hint('librte-meta-net')} (DPDK's drivers)"
 
 
-def _vduse() -> _Finding:
+def _vduse() -> Finding:
     lacking = lacks_vduse()
     if lacking is None:  # whether OVS can serve VDUSE depends on its DPDK
         return OK, "in the kernel, with virtio_vdpa", ""
@@ -210,7 +208,7 @@ def _vduse() -> _Finding:
     return MISSING, seen, f"{advice}; only pods of kind vduse need it"
 
 
-def _iperf3(streams: StreamsSpec) -> _Finding:
+def _iperf3(streams: StreamsSpec) -> Finding:
     try:
         iperf3 = find_iperf3(iperf3_options(streams).binary)
     except TestbedError as error:
@@ -221,14 +219,14 @@ def _iperf3(streams: StreamsSpec) -> _Finding:
     return OK, f"{iperf3.version}, {iperf3.threads}", ""
 
 
-def _optional(program: str, *other_names: str) -> _Finding:
+def _optional(program: str, *other_names: str) -> Finding:
     path = next(filter(None, (find(program), *map(shutil.which, other_names))), None)
     if path is not None:
         return OK, path, ""
     return MISSING, "not installed", f"{install_hint(program)} (lost: {PROGRAMS[program].lost})"
 
 
-def _others() -> _Finding:
+def _others() -> Finding:
     absent = [name for name, program in PROGRAMS.items() if program.use in SETUP_USES and find(name) is None]
     if absent:
         return MISSING, f"no {', '.join(absent)}", f"{install_hint(*absent)} (or make setup)"

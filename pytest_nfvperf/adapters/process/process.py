@@ -99,7 +99,7 @@ class Interrupts:
 
     Args:
         terminal_log: where output goes once the terminal is gone.
-        tell: receives the name of each signal that requests the end, at once.
+        on_signal: receives the name of each signal that requests the end, at once.
 
     Attributes:
         asked: name of the first signal that requested the end ("SIGTERM"), or "".
@@ -109,9 +109,9 @@ class Interrupts:
     A second Ctrl-C raises KeyboardInterrupt at once.
     """
 
-    def __init__(self, terminal_log: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, terminal_log: Path, on_signal: Callable[[str], None] = lambda _: None) -> None:
         self.asked = ""
-        self._tell = tell
+        self._on_signal = on_signal
         self.hung_up = False
         self.stop: Callable[[], None] = lambda: None
         self._terminal_log = terminal_log
@@ -134,7 +134,7 @@ class Interrupts:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is signal()'s
         first, self.asked = not self.asked, self.asked or signal.Signals(number).name
-        self._tell(signal.Signals(number).name)
+        self._on_signal(signal.Signals(number).name)
         if first:
             self.stop()
         elif number == signal.SIGINT:

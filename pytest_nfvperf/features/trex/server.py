@@ -104,10 +104,10 @@ def _interfaces() -> dict[str, bool]:
 class TrexServer:
     """A server that we started; its interfaces are restored at its end."""
 
-    def __init__(self, process: ManagedProcess, journal: Journal, kept: Sequence[Entry]) -> None:
+    def __init__(self, process: ManagedProcess, journal: Journal, settings: Sequence[Entry]) -> None:
         self._process = process
         self._journal = journal
-        self._kept = list(kept)
+        self._settings = list(settings)
 
     @property
     def pid(self) -> int:
@@ -128,13 +128,13 @@ class TrexServer:
     def stop(self) -> None:
         """End it and restore its interfaces; TestbedError if one cannot be restored. Can be called twice."""
         self._process.stop()
-        while self._kept:
-            entry = self._kept[-1]
+        while self._settings:
+            entry = self._settings[-1]
             try:
                 restore_settings(entry)
             except OSError as error:
                 raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
-            self._journal.forget(self._kept.pop())
+            self._journal.forget(self._settings.pop())
 
 
 def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mapping[int, str]) -> TrexServer:
@@ -155,7 +155,7 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
         raise ConfigError(f"{one.what}: {one.advice}", key=f"generator.trex.start.{one.key}")
     config = journal.directory / "trex_cfg.yaml"
     config.write_text(configuration(spec, start, journal.tag, macs), encoding="utf-8")
-    kept = keep(journal, kernel_interfaces(start), _namespace_of(start))
+    settings = keep(journal, kernel_interfaces(start), _namespace_of(start))
     options = ["-i", "--cfg", str(config), "--no-scapy-server", *([] if start.driver == "pci" else ["--software"])]
     # Its own libraries, by machine: by itself the program finds them from its own directory only.
     libraries = Path(start.path) / "so"
@@ -163,7 +163,7 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
     program = ["env", f"--chdir={start.path}", f"LD_LIBRARY_PATH={paths}", str(binary_of(start))]
     log = journal.directory / "trex-server.log"
     process = spawn(journal, "TRex", [*program, *options], log=log, netns=start.netns)
-    server = TrexServer(process, journal, kept)
+    server = TrexServer(process, journal, settings)
 
     def listens() -> bool:
         process.check()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
-from pytest_nfvperf.adapters.machine.check import Check, CheckState
+from pytest_nfvperf.adapters.machine.check import Check, CheckState, Finding
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine, digest
@@ -34,8 +34,6 @@ from pytest_nfvperf.ports.generator import Ceilings, Generator
 
 _CONNECT_S = 2.0
 _SERVER, _CLIENT = "TRex server", "TRex client"
-_Finding = tuple[CheckState, str, str]
-"""State, what was seen, advice."""
 
 
 def trex_checks(testbed: Testbed | None) -> list[Check]:
@@ -69,7 +67,7 @@ def _listens(generator: GeneratorSpec) -> Check:
         return Check(_SERVER, CheckState.MISSING, f"{server}:{port}: {error}", advice, needed=True)
 
 
-def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> _Finding:
+def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> Finding:
     """Ask the server whether it understands the library."""
     libraries = _libraries(generator)
     if not libraries:
@@ -86,7 +84,7 @@ def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> _Finding
     return CheckState.OK, f"{hello['library']}, which server {hello['server']['version']} understands", ""
 
 
-def _client_for(start: TrexStart, generator: GeneratorSpec) -> _Finding:
+def _client_for(start: TrexStart, generator: GeneratorSpec) -> Finding:
     """Without a running server the library must speak the protocol of the server's own distribution."""
     libraries = _libraries(generator)
     if not libraries:
@@ -113,12 +111,12 @@ def _library_name(path: str) -> str:
     return "PyPI trex-stl-lib (servers of 2019)" if path == PYPI else path
 
 
-def _no_library(generator: GeneratorSpec) -> _Finding:
+def _no_library(generator: GeneratorSpec) -> Finding:
     advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
     return CheckState.MISSING, f"none in {generator.client or 'the usual places'}", advice
 
 
-def _refused(error: NfvperfError) -> _Finding:
+def _refused(error: NfvperfError) -> Finding:
     """The error says what went wrong and what to do, with a semicolon in between."""
     what, _, advice = str(error).partition("; ")
     key = "generator.client: " if isinstance(error, ConfigError) else ""
