@@ -161,7 +161,7 @@ def streams(
 ) -> list[dict[str, Any]]:
     """The directions as the engine's ``trial`` command takes them; each sends this many frames/s and frames."""
     recipe = recipe_of(traffic)
-    made = []
+    made: list[dict[str, Any]] = []
     for direction, reverse in zip(directions, reversals(directions), strict=True):
         addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
         made.append(

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,9 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
 
     def listens() -> bool:
         process.check()
-        return spec.rpc_port in listening_ports(Path(f"/proc/{process.pid}/net"))
+        with suppress(OSError):  # it ended meanwhile
+            return spec.rpc_port in listening_ports(Path(f"/proc/{process.pid}/net"))
+        return False
 
     awaited = f"TRex to listen on TCP port {spec.rpc_port}"
     try:

@@ -272,8 +272,8 @@ class Iperf3Session:
         while True:
             port = self._free_port(tried)
             self._port = port
-            options = ["--server", "--one-off", "--rcv-timeout", str(_STALL_MS)]
-            process = self._spawn("server", port, options, self._spec.server_cpus)
+            stall = ["--rcv-timeout", str(_STALL_MS)]
+            process = self._spawn("server", ["--server", "--one-off"], port, stall, self._spec.server_cpus)
             wait_until(
                 lambda: listens(process.pid, port) or not process.running(),  # noqa: B023 - called in this round only
                 f"the iperf3 server to listen on port {port} in namespace {server.namespace}",
@@ -294,8 +294,9 @@ class Iperf3Session:
     def start(self) -> None:
         if self._port is None:
             raise ValueError("the server must listen before its client starts")
-        options = ["--client", self._ends["server"].address, "--connect-timeout", str(_CONNECT_MS)]
-        self._spawn("client", self._port, [*options, *stream_options(self._spec)], self._spec.client_cpus)
+        mode = ["--client", self._ends["server"].address]
+        options = ["--connect-timeout", str(_CONNECT_MS), *stream_options(self._spec)]
+        self._spawn("client", mode, self._port, options, self._spec.client_cpus)
 
     def finish(self, deadline_s: float) -> tuple[Ended, Ended]:
         """Wait for the client's end (at most ``deadline_s``), then for the server's; end those that do not end."""
@@ -327,10 +328,12 @@ class Iperf3Session:
         listed = ", ".join(map(str, self._ports))
         raise GeneratorError(f"no port is free for the iperf3 server in namespace {namespace}: {listed} taken")
 
-    def _spawn(self, role: str, port: int, options: Sequence[str], cpus: tuple[int, ...]) -> ManagedProcess:
+    def _spawn(
+        self, role: str, mode: Sequence[str], port: int, options: Sequence[str], cpus: tuple[int, ...]
+    ) -> ManagedProcess:
         end = self._ends[role]
         # The report goes to standard output: with ``--logfile`` 3.12 crashes where it should report an error.
-        command = [str(self._binary), "--bind", end.address, "--port", str(port)]
+        command = [str(self._binary), *mode, "--bind", end.address, "--port", str(port)]
         command += ["--interval", str(interval_s(self._spec)), "--json", *options]
         former = self._processes.get(role)
         if former is not None:
