@@ -48,7 +48,7 @@ class EndState:
 
 
 def read_end(namespace: str) -> EndState:
-    """The state of a namespace; TestbedError if it does not exist."""
+    """TestbedError if the namespace does not exist."""
 
     def read() -> EndState:
         with IPRoute() as links:

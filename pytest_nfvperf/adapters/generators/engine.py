@@ -470,8 +470,6 @@ class RecordedCeilings:
 
 
 class ReplayedCeilings:
-    """The ceilings of a recording; None if it has none."""
-
     def __init__(self, exchanges: list[dict[str, Any]]) -> None:
         self._known = {
             json.dumps(exchange["arguments"], sort_keys=True): exchange["answer"]["fps"]

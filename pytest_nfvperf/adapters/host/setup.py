@@ -87,7 +87,6 @@ def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
 
 
 def missing(names: Sequence[str]) -> tuple[str, ...]:
-    """Packages that dpkg does not have installed."""
     listed = subprocess.run(
         ["/usr/bin/dpkg-query", "-W", "-f", "${Package}\t${db:Status-Abbrev}\n", *names],
         capture_output=True,

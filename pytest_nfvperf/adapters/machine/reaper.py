@@ -92,7 +92,7 @@ def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
 
 
 def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
-    """True for a run to reap. Removes unfinished directories of dead makers."""
+    """True for a dead run's directory. Removes unfinished directories whose makers are dead."""
     if directory.name.startswith(NEW_PREFIX):
         *_, pid, start = directory.name.rsplit("-", 2)
         numbers = pid.isdigit() and start.isdigit()
@@ -168,7 +168,7 @@ def _attempt(what: str, remove: Callable[[], bool], removed: list[str], failed: 
 
 
 def _noted_process(entry: Entry) -> ProcessId | None:
-    """None if the run was killed before it spawned the process; the tag finds it if there is one."""
+    """The process; None if the run was killed before it noted one. The tag finds it if it was started."""
     pid, ticks = entry.details.get("pid"), entry.details.get("start_ticks")
     return ProcessId(int(pid), int(ticks)) if pid and ticks else None
 

@@ -164,8 +164,6 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that was made, or was about to be."""
-
     id: int
     kind: Kind
     name: str
@@ -342,7 +340,6 @@ class Journal:
 
 
 def note_process(journal: Journal, entry: Entry, pid: int) -> None:
-    """Complete the entry of a process that has just started."""
     process = ProcessId.of(pid)
     if process is not None:
         journal.amend(entry, pid=process.pid, start_ticks=process.start_ticks)

@@ -149,7 +149,7 @@ def bytes_within(report: Report, key: str, span: Sequence[StreamPart]) -> int:
 
 
 def unaccounted(report: Report, key: str) -> int:
-    """Bytes of a stream's total that its intervals do not show."""
+    """Bytes of a stream's total that are in none of its intervals."""
     counted = sum(part.bytes for part in report.streams[key])
     return report.totals.get(key, counted) - counted
 
