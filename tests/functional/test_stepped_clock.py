@@ -17,9 +17,8 @@ pytestmark = needs_root
 CONNECTS = """
 import os, sys, threading, time
 from pathlib import Path
-from pytest_nfvperf.adapters.generators.pairs.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.pairs.program_pair import PairRun
-from pytest_nfvperf.adapters.generators.streams import iperf2 as engine
+from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
+from pytest_nfvperf.adapters.generators.streams.program_pair import PairRun
 from pytest_nfvperf.model.measure.streams import ConnectSpec
 from tests.functional.stream_support import pair
 from tests.stepped_clock import FILE, step
