@@ -1,7 +1,7 @@
-"""Whether the lab is cabled as its file says: a learning frame on every link, before anything is measured.
+"""Check the lab's cables against the testbed file before anything is measured.
 
-Each generator port sends learning frames (RFC 2544 section 23) from an address of its own, and one bridge over all
-linked ports reports where it saw it. Results over a wrong cable would be those of another NIC.
+Each generator port sends learning frames (RFC 2544 section 23) from an address of its own. One bridge over all linked
+ports reports where it saw that address. Over a wrong cable we would measure another NIC.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_nfvperf.model.topology.ports import Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
-from pytest_nfvperf.ports.datapath import BuiltTopology, Datapath
+from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
 
 NAME = "cabling"
@@ -29,7 +29,7 @@ LINK_DEADLINE_S = 10.0
 
 @runtime_checkable
 class Learning(Protocol):
-    """A live topology that knows which port a MAC address was seen on."""
+    """A live topology that knows on which port it saw a MAC address."""
 
     def learned(self) -> Mapping[str, str]:
         """Names of ports by MAC address."""
@@ -37,12 +37,12 @@ class Learning(Protocol):
 
 
 def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
-    """The ends that a link names: the others have no generator at their far end."""
+    """The cable ends that have a generator at their other end."""
     return tuple(end for end in cabled_ends(testbed) if end.generator_port is not None)
 
 
 def cabling_topology(ends: Sequence[CabledEnd]) -> Topology:
-    """All ends of a node on one bridge, named as in the testbed file; each sends to the next."""
+    """One bridge a node with all of its ends as ports, named as in the testbed file. Each end sends to the next."""
     names = dict.fromkeys(end.members[0].node for end in ends)
     bridges = {node: NAME if node is None else f"{NAME}{number}" for number, node in enumerate(names, 1)}
     ports = tuple(
@@ -71,7 +71,7 @@ def check_cabling(
 ) -> None:
     """Raise TestbedError if a cable is not where the testbed file says, or has no link.
 
-    A single link is not checked: there is no other to confuse it with.
+    A single link cannot be confused with another, so it is not checked.
     """
     ends = linked_ends(testbed)
     if len(ends) < 2:
@@ -82,7 +82,16 @@ def check_cabling(
         ports = generator_ports(topology, built)
         generator.attach(ports)
         try:
-            _wait_for_links(ends, generator, built, link_deadline_s)
+            try:
+                generator.wait_links_up(link_deadline_s)
+                built.wait_ready(link_deadline_s)
+            except DeadlineError as error:
+                links = ", ".join(f"generator.{end.generator_port} - {end.name}" for end in ends)
+                raise TestbedError(
+                    f"a cable of the testbed file has no link ({links}): {error.message}; is it plugged in, and the "
+                    "port at its other end up?",
+                    evidence=error.evidence,
+                ) from error
             generator.learn(Traffic(frame_size=64), topology.directions)
             seen = built.learned() if isinstance(built, Learning) else None
         finally:
@@ -93,21 +102,8 @@ def check_cabling(
         refuse_wrong_cables(ends, {port.name: seen.get(port.mac) for port in topology.ports})
 
 
-def _wait_for_links(ends: Sequence[CabledEnd], generator: Generator, built: BuiltTopology, deadline_s: float) -> None:
-    try:
-        generator.wait_links_up(deadline_s)
-        built.wait_ready(deadline_s)
-    except DeadlineError as error:
-        links = ", ".join(f"generator.{end.generator_port} - {end.name}" for end in ends)
-        raise TestbedError(
-            f"a cable of the testbed file has no link ({links}): {error.message}; is it plugged in, and the port at "
-            "its other end up?",
-            evidence=error.evidence,
-        ) from error
-
-
 def refuse_wrong_cables(ends: Sequence[CabledEnd], seen: Mapping[str, str | None]) -> None:
-    """Raise TestbedError with every generator port that is cabled otherwise.
+    """Raise TestbedError that lists every generator port with another cable.
 
     ``seen``: by end, the port of the DUT on which the bridge saw its frames; None for none.
     """

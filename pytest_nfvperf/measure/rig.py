@@ -57,7 +57,7 @@ class RigParts:
         make_profiler: of the CPUs of DUT and streams.
         vnfs: starts VNFs that are processes; None if there is only the generator's loop.
         check_cabling: raises TestbedError if cables are not where the testbed file says.
-        beside: the parts of one more rig that shares the CPUs: while one works the others are frozen.
+        beside: makes the parts of a companion: one more rig on the same CPUs. While one works the others are frozen.
         room_for_companions: for how many more there is memory now; 0 if the testbed has but one DUT.
     """
 
@@ -83,10 +83,10 @@ class RigParts:
 def generator_ports(topology: Topology, built: BuiltTopology, others: Collection[str] = ()) -> list[GeneratorPort]:
     """The topology's ports as the generator attaches them, and then the hosts behind endpoints.
 
-    Without those of ``others`` (VNFs that are processes) and cabled ones, which have no device of ours.
+    Cabled ports are left out, because no device of ours belongs to them. So are ``others``, those of VNF processes.
     """
     devices = {found.port: found.device for found in built.attachments() if found.port not in others}
-    # By its destination a monitor tells apart the copies of a frame that crosses a bridge several times.
+    # A frame may cross a bridge several times. A monitor distinguishes its copies by their destination.
     macs = dict.fromkeys(port.mac for port in topology.ports if port.role is not PortRole.MONITOR)
     ports = [
         GeneratorPort(
@@ -122,7 +122,7 @@ def generator_ports(topology: Topology, built: BuiltTopology, others: Collection
 
 
 def learning_directions(topology: Topology) -> tuple[Direction, ...]:
-    """The topology's directions, and the reverse ones of receivers that send nothing, if a bridge must learn them.
+    """The topology's directions, and those back from receivers that send nothing, if a bridge must learn them.
 
     RFC 2544 section 23: a bridge that never heard of a receiver floods its frames to all ports.
     """
@@ -135,7 +135,6 @@ def learning_directions(topology: Topology) -> tuple[Direction, ...]:
 
 
 def directions_of(topology: Topology, traffic: Traffic) -> tuple[Direction, ...]:
-    """The topology's directions in which this traffic is sent: both, or the first."""
     return topology.directions if traffic.bidirectional else topology.directions[:1]
 
 
@@ -150,7 +149,7 @@ class Deployment:
     """What a topology consists of while it is deployed.
 
     Attributes:
-        restart: of the DUT; None if it cannot be restarted.
+        restart: restarts the DUT; None if it cannot be restarted.
         reachability: watches what passes between namespaces; None if the testbed cannot.
         processes: roles of the processes of DUT and VNFs on this machine, by their ids.
     """
@@ -186,7 +185,7 @@ class LiveTopology:
     """A deployed topology, with the generator attached: what a test measures on.
 
     Attributes:
-        repeats: of an invalid trial.
+        repeats: how often an invalid trial is repeated.
         current: None once it is not deployed any more.
         replaced_by: the topology that was deployed after it, by name; "" for none.
     """
@@ -199,9 +198,9 @@ class LiveTopology:
     service_starters: list[Callable[[LiveTopology], Service]] = field(default_factory=list)
 
     def start_service(self, start: Callable[[LiveTopology], Service]) -> None:
-        """Start something on it, such as routing daemons: closed before it is removed, started again if it is rebuilt.
+        """Start a service, such as routing daemons. It ends before the topology is removed, and starts again with it.
 
-        It is removed and rebuilt if the generator's own ceiling has to be measured.
+        The topology is removed and rebuilt to measure the generator's own ceiling.
         """
         self.deployment.services.append(start(self))
         self.service_starters.append(start)
@@ -232,7 +231,7 @@ class LiveTopology:
         raise TestbedError(f"topology {self.name!r} is no longer deployed: it was removed since")
 
     def refuse_replaced(self) -> None:
-        """Raise ArgumentError if another topology was deployed after it: the test would measure on the wrong one."""
+        """Raise ArgumentError if another topology was deployed after this one."""
         if self.replaced_by:
             raise ArgumentError(
                 f"topology {self.name!r} is not deployed any more: {self.replaced_by!r} was deployed after it, and a "
@@ -242,7 +241,7 @@ class LiveTopology:
 
     @property
     def runner(self) -> TrialRunner:
-        """Runs trials on it; ConfigError for a topology that the generator has no port on."""
+        """ConfigError if the topology has no generator port."""
         if self.deployment.runner is None:
             raise ConfigError(
                 f"topology {self.name!r} has no generator port: it allows no trial and no search for loss. "
@@ -253,7 +252,7 @@ class LiveTopology:
 
     @property
     def datapath_kind(self) -> str:
-        """Of the datapath it is built on: dpdk, netdev, system."""
+        """``dpdk``, ``netdev`` or ``system``."""
         return self.deployment.datapath.kind
 
     @property
@@ -264,7 +263,7 @@ class LiveTopology:
         return [collector.snapshot() for collector in self.deployment.collectors]
 
     def firewall(self) -> Mapping[str, Sequence[str]]:
-        """Active firewall rules in its namespaces and the datapath's own, by namespace; empty if there are none."""
+        """Active firewall rules of the datapath and its namespaces, by namespace; empty if there are none."""
         return self.deployment.built.firewall()
 
     def netns(self, namespace: str) -> str:
@@ -285,9 +284,9 @@ class Rig:
     """
 
     def __init__(self, parts: RigParts, context: Context, placement: Placement | None = None) -> None:
-        """``placement``: of the rig whose companion this one is, on the same CPUs."""
+        """``placement``: that of the rig whose companion this one is, on the same CPUs."""
         self.context = context
-        self._parts = parts
+        self.parts = parts
         self._placement = placement or Placement(
             parts.polling_cpus, parts.round_trips, context.clock, context.progress.soaking
         )
@@ -304,7 +303,6 @@ class Rig:
 
     @property
     def observed_bands(self) -> ObservedBands | None:
-        """In which bands of CPU distance this run's trials were; None if it was not measured."""
         return self._placement.observed_bands
 
     def datapath(self, dut: Dut | None = None) -> Datapath:
@@ -317,32 +315,32 @@ class Rig:
                 datapath.close()
             self._dut = dut
         if self._datapath is None:
-            self._datapath = self._parts.make_datapath(self._dut)
+            self._datapath = self.parts.make_datapath(self._dut)
         return self._datapath
 
     def room_for_companions(self) -> int:
-        """How many more DUTs fit on the same CPUs; this one and its generator are started first."""
-        if self._parts.beside is None:
+        """How many more DUTs fit on the same CPUs. This rig's own DUT and generator are started first."""
+        if self.parts.beside is None:
             return 0
         self.datapath()
         self.generator()
-        return self._parts.room_for_companions()
+        return self.parts.room_for_companions()
 
     def loops_vnfs(self, topology: Topology) -> bool:
-        """True if its VNFs run in the generator's own loop, so that they rest between its trials."""
-        return all_in_the_loop(topology, self._parts.vnfs)
+        """True if all VNFs run in the generator's own loop, so that they rest between its trials."""
+        return all_in_the_loop(topology, self.parts.vnfs)
 
     def beside(self, name: str) -> Rig | None:
-        """One more rig on the same CPUs, not started yet; None if the testbed has but one DUT.
+        """A companion: one more rig on the same CPUs, not started yet. None if the testbed has only one DUT.
 
         One of the two is frozen while the other works. The caller closes it.
         """
-        if self._parts.beside is None:
+        if self.parts.beside is None:
             return None
-        return Rig(self._parts.beside(name), self.context, self._placement)
+        return Rig(self.parts.beside(name), self.context, self._placement)
 
     def freeze(self) -> None:
-        """SIGSTOP the DUT: it takes no CPU, and answers nothing."""
+        """Stop the DUT by SIGSTOP: it takes no CPU, and answers nothing."""
         if isinstance(self._datapath, Freezing):
             self._datapath.freeze()
 
@@ -364,7 +362,7 @@ class Rig:
     def generator(self) -> Generator:
         self._refuse_if_broken()
         if self._generator is None:
-            self._generator = self._parts.make_generator()
+            self._generator = self.parts.make_generator()
         return self._generator
 
     @property
@@ -375,17 +373,13 @@ class Rig:
     def streams(self) -> StreamEngine:
         self._refuse_if_broken()
         if self._streams is None:
-            if self._parts.make_streams is None:
+            if self.parts.make_streams is None:
                 raise TestbedError("this testbed has no engine for streams between namespaces")
-            self._streams = self._parts.make_streams()
+            self._streams = self.parts.make_streams()
         return self._streams
 
-    @property
-    def parts(self) -> RigParts:
-        return self._parts
-
     def live(self, topology: Topology, repeats: int, dut: Dut = TESTBED_DUT) -> LiveTopology:
-        """This topology, deployed on ``dut``; another one is removed first. ``repeats``: of an invalid trial."""
+        """Deploy this topology on ``dut``; another one is removed first. ``repeats``: of an invalid trial."""
         topology = with_queues(topology, dut.tuning)
         dut = with_nodes(dut, topology)
         if self._live is not None and (self._live.topology, self._dut) == (topology, dut):
@@ -400,10 +394,10 @@ class Rig:
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        If it is unknown, or to be measured ``anew``, the topology is removed, because a PMD would poll on the CPU that
-        the loop needs; ``live`` is deployed again afterwards.
+        An unknown one is measured; with ``anew`` a known one, too. The topology is removed for that, because a PMD
+        would poll on the CPU that the loop needs. ``live`` is deployed again afterwards.
         """
-        ceilings = self._parts.ceilings
+        ceilings = self.parts.ceilings
         known = ceilings.cached(traffic, directions)
         if known is not None and not anew:
             return known
@@ -414,27 +408,28 @@ class Rig:
 
     def remove_topology(self) -> None:
         """Detach the generator and remove the live topology, if there is one."""
-        live, deployment = self._taken_down()
-        if live is None or deployment is None:
+        topology, deployment = self._forget_live()
+        if topology is None or deployment is None:
             return
         deployment.stop_services()
         if deployment.generator is not None:
             # All that ``generator_ports`` may have attached, hosts first, because they use the rings of others.
-            names = [*(one.label for one in live.topology.behind), *(port.name for port in live.topology.ports)]
+            names = [*(one.label for one in topology.behind), *(port.name for port in topology.ports)]
             deployment.generator.detach(names)
         deployment.close()
         self._leaving = None
 
-    def _taken_down(self) -> tuple[LiveTopology | None, Deployment | None]:
+    def _forget_live(self) -> tuple[Topology | None, Deployment | None]:
+        """Mark the live topology as not deployed; the caller removes it."""
         live, self._live = self._live, None
         if live is None:
             return None, None
         deployment, live.current = live.current, None
         self._leaving = deployment
-        return live, deployment
+        return live.topology, deployment
 
     def broken(self, test: str, error: TestbedError) -> TestbedError:
-        """Remember that the testbed broke, with logs, and take everything down; returns the death behind the error."""
+        """Remember that the testbed broke, and its logs. Take everything down; return the death behind the error."""
         if self._datapath is not None:
             error = death_behind(error, self._datapath.check_alive, self.context.clock)
             add_evidence(error, self._datapath.logs())
@@ -450,7 +445,7 @@ class Rig:
         return error
 
     def interrupted(self) -> None:
-        """Take everything down after a signal's handler interrupted what was done here.
+        """Take everything down after a signal interrupted this rig.
 
         The testbed did not break: it is rebuilt for the next test, however often.
         """
@@ -458,14 +453,14 @@ class Rig:
         self.close()
 
     def adopt_failures_of(self, earlier: Rig) -> None:
-        """Remember what broke on the rig that this one replaces."""
+        """Take over what broke on the rig that this one replaces."""
         self._first_cause, self._first_record = earlier._first_cause, earlier._first_record
         self._recoveries = earlier._recoveries
 
     def close(self) -> None:
         """Remove everything, the DUT last. Every step is tried; the first error is raised at the end."""
         owned = [each for each in (self._generator, self._streams, self._datapath) if each is not None]
-        steps = [self._forget_live, *(each.close for each in owned), self._placement.close]
+        steps = [self._close_deployments, *(each.close for each in owned), self._placement.close]
         self._generator = self._datapath = self._streams = None
         errors: list[TestbedError] = []
         for step in steps:
@@ -476,9 +471,9 @@ class Rig:
         if errors and self._first_cause is None:
             raise errors[0]
 
-    def _forget_live(self) -> None:
+    def _close_deployments(self) -> None:
         half_removed = self._leaving  # its removal was interrupted
-        _, deployment = self._taken_down()
+        _, deployment = self._forget_live()
         for each in (half_removed, deployment):
             if each is not None:
                 each.close()
@@ -501,8 +496,8 @@ class Rig:
         built = datapath.build(topology)
         vnfs = RunningVnfs()
         try:
-            planned = plan_vnfs(topology, built, self._parts.vnfs)
-            vnfs = RunningVnfs(planned, self._parts.vnfs)
+            planned = plan_vnfs(topology, built, self.parts.vnfs)
+            vnfs = RunningVnfs(planned, self.parts.vnfs)
             if generator is not None:
                 generator.attach(generator_ports(topology, built, ports_of(planned)))
                 generator.wait_links_up(LINK_DEADLINE_S)
@@ -514,6 +509,11 @@ class Rig:
             vnfs.close()
             built.close()
             raise
+
+        def check_alive() -> None:
+            datapath.check_alive()
+            vnfs.check_alive()
+
         deployment = Deployment(
             built,
             live.dut,
@@ -523,9 +523,9 @@ class Rig:
             collectors=datapath.collectors(),
             samplers=datapath.samplers() if isinstance(datapath, Sampled) else (),
             restart=datapath.restart if isinstance(datapath, Restarting) else None,
-            reachability=self._parts.reachability,
-            check_alive=lambda: _all_alive(datapath, vnfs),
-            processes=lambda: vnfs.processes_beside(datapath),
+            reachability=self.parts.reachability,
+            check_alive=check_alive,
+            processes=lambda: vnfs.process_roles(datapath),
             vnfs=vnfs,
         )
         if generator is not None:
@@ -538,16 +538,16 @@ class Rig:
 
     def _check_cabling(self, datapath: Datapath, generator: Generator) -> None:
         """Once, and again after something broke: it may have been a cable."""
-        if self._parts.check_cabling is not None and not self._cabling_checked:
+        if self.parts.check_cabling is not None and not self._cabling_checked:
             try:
-                self._parts.check_cabling(datapath, generator)
+                self.parts.check_cabling(datapath, generator)
             except TestbedError as error:
                 add_evidence(error, datapath.logs())
                 raise
         self._cabling_checked = True
 
     def _runner(self, live: LiveTopology, generator: Generator, deployment: Deployment) -> TrialRunner:
-        factory, topology = self._parts.make_ledger, live.topology
+        factory, topology = self.parts.make_ledger, live.topology
         return TrialRunner(
             generator,
             deployment.collectors,
@@ -555,11 +555,6 @@ class Rig:
             check_alive=deployment.check_alive,
             context=replace(self.context, placement=self._placement, dut=self, place=(topology, live.dut)),
             repeats=live.repeats,
-            pmd_cpus=self._parts.pmd_cpus,
+            pmd_cpus=self.parts.pmd_cpus,
             vnf_counts=deployment.vnfs.counts,
         )
-
-
-def _all_alive(datapath: Datapath, vnfs: RunningVnfs) -> None:
-    datapath.check_alive()
-    vnfs.check_alive()

@@ -1,7 +1,7 @@
-"""Routing sessions during a search: up before each of its trials, and judged at the loads that the DUT sustains.
+"""Watches routing sessions during a search, and judges them at the loads that the DUT sustains.
 
 A search overloads the datapath on purpose. BGP and BFD share the queue that overflows then, so a session and its routes
-may go down. Each trial waits until it is back, and a flap under overload is reported, but not judged.
+may go down. Each trial first waits until they are back. A flap under overload is reported, but not judged.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ class Sessions(Protocol):
     """Routing sessions on a path that is measured."""
 
     @property
-    def name(self) -> str:
-        """For a person."""
-        ...
+    def name(self) -> str: ...
 
     def await_ready(self) -> None:
         """Wait until all are up and their routes are in the datapath; DutFailure if they are not in time."""
@@ -36,7 +34,7 @@ class SessionWatch:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._before: int | None = None
-        self._seen: list[tuple[Trial, int | None]] = []
+        self._flaps: list[tuple[Trial, int | None]] = []
 
     def before(self) -> None:
         self._sessions.await_ready()
@@ -44,28 +42,29 @@ class SessionWatch:
 
     def after(self, trial: Trial) -> None:
         now = self._sessions.flaps()
-        self._seen.append((trial, None if now is None or self._before is None else now - self._before))
+        self._flaps.append((trial, None if now is None or self._before is None else now - self._before))
 
     def judged(self, goals: Sequence[GoalOutcome]) -> dict[str, Any]:
         """Fields of the Outcome: flaps at loads up to the highest that was sustained; or why there is no figure."""
         sustained_fps = self._sustained_fps(goals)
-        counts = [(trial, flaps) for trial, flaps in self._seen if trial.result.spec.load_fps <= sustained_fps]
+        counts = [(trial, flaps) for trial, flaps in self._flaps if trial.result.spec.load_fps <= sustained_fps]
         if not counts:
-            return {"missing": (("session_flaps", "no load held, and sessions are not judged under overload"),)}
+            why = "no load was sustained, and sessions are not judged under overload"
+            return {"missing": (("session_flaps", why),)}
         if any(flaps is None for _, flaps in counts):
             return {"missing": (("session_flaps", f"{self._sessions.name}: the daemon does not count them"),)}
         ids = tuple(trial.id for trial, _ in counts)
         flaps = sum(flaps or 0 for _, flaps in counts)
-        others = sum(flaps or 0 for trial, flaps in self._seen if trial.id not in ids)
+        others = sum(flaps or 0 for trial, flaps in self._flaps if trial.id not in ids)
         return {"sessions": ObservedSessions(self._sessions.name, flaps, ids, others)}
 
     def _sustained_fps(self, goals: Sequence[GoalOutcome]) -> int:
-        """The highest load that meets a goal: confirmed, or found if no confirmation is asked for; 0 for none."""
+        """The highest load that meets a goal: confirmed, or found if no confirmation is requested; 0 for none."""
         loads = [0]
         for goal in goals:
             if goal.confirmation is None:
                 loads += [goal.load_fps] if goal.load_fps and not goal.unconfirmed else []
             elif goal.confirmation.passed:
-                by_id = (trial for trial, _ in self._seen if trial.id == goal.confirmation.trial_id)
+                by_id = (trial for trial, _ in self._flaps if trial.id == goal.confirmation.trial_id)
                 loads += [trial.result.spec.load_fps for trial in by_id]
         return max(loads)

@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.validity import (
     testbed_reasons,
     unreceived,
 )
-from pytest_nfvperf.measure.vnf_processes import moved
+from pytest_nfvperf.measure.vnf_processes import counts_between
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.evidence.records import (
     KINDS,
@@ -309,7 +309,10 @@ class TrialRunner:
         if execute is None:
             result = replace(result, invalid=(*result.invalid, *generator_reasons(result)))
         self._check_alive()
-        after, vnfs = [collector.snapshot() for collector in self._collectors], moved(vnfs_before, self._vnf_counts())
+        after, vnfs = (
+            [collector.snapshot() for collector in self._collectors],
+            counts_between(vnfs_before, self._vnf_counts()),
+        )
         changes = counter_deltas(before, after)
         result = self._placed(replace(result, vnfs=(*result.vnfs, *vnfs)), distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)

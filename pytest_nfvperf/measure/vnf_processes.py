@@ -1,4 +1,4 @@
-"""The VNFs of a topology that run as processes of their own: planned, started together, counted around trials."""
+"""VNFs of a topology that run as processes of their own: they are planned, started together and counted by trial."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from pytest_nfvperf.ports.vnf import Vnf, VnfMaker, VnfPort, VnfSpec
 
 @dataclass(frozen=True, slots=True)
 class PlannedVnf:
-    """A VNF that is to be started, and what is to run it."""
-
     kind: VnfKind
     spec: VnfSpec
 
@@ -30,7 +28,12 @@ def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) 
         if port.role is PortRole.FORWARDER:
             owners.setdefault(port.owner, []).append(port)
     devices = {attachment.port: attachment.device or "" for attachment in built.attachments()}
-    specs = {name: _spec(name, ports, devices) for name, ports in owners.items()}
+    specs: dict[str, VnfSpec] = {}
+    for name, ports in owners.items():
+        # Frames that leave by a port came in by its peer.
+        next_hops = {port.peer: port.eth_peer for port in ports}
+        ends = tuple(VnfPort(port.name, devices[port.name], port.mac, next_hops.get(port.name)) for port in ports)
+        specs[name] = VnfSpec(name, ends, ports[0].vnf_mode, ports[0].queues, ports[0].mtu)
     kinds = {name: _kind(ports[0].vnf_kind, specs[name], len(specs), maker) for name, ports in owners.items()}
     planned = tuple(PlannedVnf(kind, specs[name]) for name, kind in kinds.items() if kind is not VnfKind.LOOP)
     if planned and maker is None:
@@ -40,38 +43,34 @@ def plan_vnfs(topology: Topology, built: BuiltTopology, maker: VnfMaker | None) 
     return planned
 
 
-def _kind(said: VnfKind, spec: VnfSpec, vnfs: int, maker: VnfMaker | None) -> VnfKind:
-    if said is not VnfKind.TESTBED:
-        return said
+def _kind(requested: VnfKind, spec: VnfSpec, vnfs: int, maker: VnfMaker | None) -> VnfKind:
+    if requested is not VnfKind.TESTBED:
+        return requested
     return maker.default_kind(spec, vnfs) if maker is not None else VnfKind.LOOP
 
 
 def all_in_the_loop(topology: Topology, maker: VnfMaker | None) -> bool:
-    """True if every VNF of a topology runs in the generator's own loop, whatever its ports turn out to be."""
+    """True if every VNF of a topology runs in the generator's own loop, whatever the devices of its ports will be."""
     kinds = {port.owner: port.vnf_kind for port in topology.ports if port.role is PortRole.FORWARDER}
-    on_vhost_user = (_kind(said, VnfSpec(name, ()), len(kinds), maker) for name, said in kinds.items())
+    on_vhost_user = (_kind(requested, VnfSpec(name, ()), len(kinds), maker) for name, requested in kinds.items())
     return all(kind is VnfKind.LOOP for kind in on_vhost_user)
 
 
-def _spec(name: str, ports: Sequence[Port], devices: Mapping[str, str]) -> VnfSpec:
-    behind = {port.peer: port.eth_peer for port in ports}  # frames that leave by a port came in by its peer
-    ends = tuple(VnfPort(port.name, devices[port.name], port.mac, behind.get(port.name)) for port in ports)
-    return VnfSpec(name, ends, ports[0].vnf_mode, ports[0].queues, ports[0].mtu)
-
-
 def ports_of(planned: Iterable[PlannedVnf]) -> set[str]:
-    """The topology's ports that these VNFs attach to."""
     return {port.name for vnf in planned for port in vnf.spec.ports}
 
 
 class RunningVnfs:
-    """The planned VNFs while they run. Owns their end."""
+    """Owns the planned VNFs while they run.
+
+    Attributes:
+        kinds: by the VNFs' names, without those of the generator's loop.
+    """
 
     def __init__(self, planned: Sequence[PlannedVnf] = (), maker: VnfMaker | None = None) -> None:
-        """Start them all, side by side. If one cannot be started, end the others and raise TestbedError."""
+        """Start all of them. If one cannot be started, end the others and raise TestbedError."""
         self._vnfs: list[Vnf] = []
         self.kinds: Mapping[str, VnfKind] = {vnf.spec.name: vnf.kind for vnf in planned}
-        """By the VNFs' names, without those of the generator's loop."""
         try:
             for index, vnf in enumerate(planned):
                 assert maker is not None
@@ -84,7 +83,7 @@ class RunningVnfs:
         for vnf in self._vnfs:
             vnf.wait_ready()
 
-    def processes_beside(self, datapath: Datapath) -> dict[int, CpuRole]:
+    def process_roles(self, datapath: Datapath) -> dict[int, CpuRole]:
         """Roles of the processes of VNFs and DUT on this machine, by process id."""
         owners = [owner for owner in (datapath, *self._vnfs) if isinstance(owner, HasProcesses)]
         return {pid: role for owner in owners for pid, role in owner.processes().items()}
@@ -114,17 +113,17 @@ def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:
     return replace(topology, ports=ports)
 
 
-def moved(before: Iterable[VnfCounts], after: Iterable[VnfCounts]) -> tuple[VnfCounts, ...]:
+def counts_between(before: Iterable[VnfCounts], after: Iterable[VnfCounts]) -> tuple[VnfCounts, ...]:
     """What VNFs counted between two readings."""
     early = {counts.port: counts for counts in before}
+    pairs = ((early[late.port], late) for late in after if late.port in early)
     return tuple(
         replace(
             late,
-            received=late.received - early[late.port].received,
-            sent=late.sent - early[late.port].sent,
-            ring_full=late.ring_full - early[late.port].ring_full,
-            dropped=late.dropped - early[late.port].dropped,
+            received=late.received - first.received,
+            sent=late.sent - first.sent,
+            ring_full=late.ring_full - first.ring_full,
+            dropped=late.dropped - first.dropped,
         )
-        for late in after
-        if late.port in early
+        for first, late in pairs
     )

@@ -77,7 +77,7 @@ def test_a_session_that_goes_down_in_a_confirmation_that_holds_is_judged():
     ("down", "goals", "reason"),
     [
         (None, None, "BGP session with 10.0.0.2: the daemon does not count them"),
-        (0, (GoalOutcome(NDR, SearchStatus.BELOW_MINIMUM),), "no load held"),
+        (0, (GoalOutcome(NDR, SearchStatus.BELOW_MINIMUM),), "no load was sustained"),
     ],
 )
 def test_flaps_that_nobody_counted_are_missing(down, goals, reason):

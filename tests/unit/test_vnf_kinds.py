@@ -10,7 +10,7 @@ import pytest
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf import maker
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
-from pytest_nfvperf.measure.vnf_processes import moved, plan_vnfs, ports_of, with_kinds
+from pytest_nfvperf.measure.vnf_processes import counts_between, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
@@ -94,4 +94,4 @@ def test_a_testbed_without_processes_refuses_a_vnf_that_is_one() -> None:
 def test_counts_are_those_between_two_readings() -> None:
     early = (VnfCounts("a", "b", 10, 9, 1, 0),)
     late = (VnfCounts("a", "b", 110, 104, 6, 0), VnfCounts("new", "new", 5, 5, 0, 0))
-    assert moved(early, late) == (VnfCounts("a", "b", 100, 95, 5, 0),)
+    assert counts_between(early, late) == (VnfCounts("a", "b", 100, 95, 5, 0),)
