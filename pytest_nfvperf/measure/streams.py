@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
@@ -35,12 +35,12 @@ from pytest_nfvperf.ports.machine import CpuAccounting
 from pytest_nfvperf.ports.streams import ConnectEngine, RequestEngine, StreamEnd, StreamEngine
 
 Ends = tuple[str, str]
-"""Namespaces of a topology, by their names there: the client's, the server's."""
+"""Names of two namespaces of a topology: the client's, the server's."""
 
 Cpus = tuple[int, ...]
 
 CONNECTS, REQUESTS = "connects", "requests"
-"""The outcomes' algorithms."""
+"""Algorithms of the outcomes."""
 
 _CONNECT_UNITS = {
     "connect_rate": "times/s",
@@ -51,11 +51,11 @@ _CONNECT_UNITS = {
     "failed_connects": "times",
     "datapath_cores": "cores",
 }
-"""What a reading of connects holds, in which unit."""
+"""Metrics of a reading of connects, and their units."""
 
 _CONNECT_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
 _CONNECT_OVERHEAD_S = 0.3
-"""On top of the connects' own time: the process, its report."""
+"""The process and its report, on top of the connects' own time."""
 
 _RESPONSE_UNITS = {
     "response_time_p50": "ns",
@@ -67,7 +67,7 @@ _RESPONSE_UNITS = {
 
 _RESPONSE_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
 _RESPONSE_OVERHEAD_S = 0.8
-"""On top of the requests' own time: warming up, processes, the log."""
+"""Warming up, processes and the log, on top of the requests' own time."""
 
 _STREAM_UNITS = {
     "tcp_throughput": "bps",
@@ -81,7 +81,7 @@ _STREAM_UNITS = {
 }
 
 _STREAM_OVERHEAD_S = 0.5
-"""On top of the streams' own time: processes, reports, counters."""
+"""Processes, reports and counters, on top of the streams' own time."""
 
 _IN_KERNEL = frozenset({"system", "linux-bridge"})
 """Datapaths that forward frames in softirq."""
@@ -99,7 +99,10 @@ def stream_ends(live: LiveTopology, ends: Ends | None = None) -> tuple[StreamEnd
         raise TestbedError(f"topology {live.name!r} has no two namespaces with addresses to send streams between")
     else:
         client, server = nics[0], nics[-1]
-    return _end(live, client), _end(live, server)
+    first, last = (
+        StreamEnd(live.netns(nic.namespace), nic.addresses[0].split("/")[0], nic.name) for nic in (client, server)
+    )
+    return first, last
 
 
 def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
@@ -114,85 +117,60 @@ def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
     return found
 
 
-def _end(live: LiveTopology, nic: Nic) -> StreamEnd:
-    return StreamEnd(live.netns(nic.namespace), nic.addresses[0].split("/")[0], nic.name)
-
-
 # Times of requests and connects between two namespaces, by a tool that runs at both ends.
 
-Spec = TypeVar("Spec", RequestSpec, ConnectSpec)
-Data = TypeVar("Data", RequestData, ConnectData)
+Spec = TypeVar("Spec", RequestSpec, ConnectSpec, StreamSpec)
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class EndRunner(Generic[Spec, Result, Data]):
-    """Runs the tool on live topologies, with evidence of all.
+class EndTimes(Generic[Spec, Result]):
+    """Reads the figures of a tool that runs at both ends, for a study to compare. Every run is in the evidence.
 
-    ``name``: the outcome's algorithm. ``work``: the tool, from the client's end to the server's. ``record``: makes the
-    record of its result, duration (s) and CPU account. ``accounting``: None if the testbed has none. ``cpus``: for
-    client and server, if a spec has none; empty: any.
+    Attributes:
+        name: the outcome's algorithm.
+        work: runs the tool, from the client's end to the server's.
+        record: makes the record of its result, its duration in s, and the CPU account.
+        values: the metrics of a result; None for those without a figure.
+        overhead_s: processes and their reports, on top of the spec's whole seconds.
+        ends: None for the topology's own.
+        accounting: None if the testbed has none.
     """
 
     name: str
     work: Callable[[Spec, StreamEnd, StreamEnd], Result]
-    record: Callable[[Result, float, CpuAccount | None], Data]
-    context: Context
-    accounting: CpuAccounting | None = None
-    cpus: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-
-    def run(
-        self, live: LiveTopology, spec: Spec, ends: Ends | None, remaining_s: float | None = None
-    ) -> tuple[str, Data]:
-        """One run: its record's id and data. ConfigError for unknown ends; TestbedError for no figures."""
-        between = stream_ends(live, ends)
-        client, server = self.cpus
-        spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
-        self.context.progress.trial_started(self.name, 0, spec.duration_s, remaining_s)
-        started = self.context.clock.monotonic()
-        if self.accounting is not None:
-            self.accounting.begin(live.deployment.processes())
-        result = self.work(spec, *between)
-        cpu = self.accounting.end(()) if self.accounting is not None else None
-        live.deployment.check_alive()
-        data = self.record(result, self.context.clock.monotonic() - started, cpu)
-        run_id = self.context.recorder.emit(data)
-        self.context.others.append(run_id)
-        self.context.places.ran(run_id, (live.topology, live.dut))
-        self.context.progress.trial_finished(None, True)
-        return run_id, data
-
-
-@dataclass(frozen=True, slots=True)
-class EndTimes(Generic[Spec, Result, Data]):
-    """Reads the tool's figures between two namespaces, for a study to compare.
-
-    ``ends``: None for the topology's own. ``overhead_s``: on top of the spec's whole seconds: processes, their reports.
-    ``values``: the metrics of a result; None for those without a figure.
-    """
-
-    runner: EndRunner[Spec, Result, Data]
-    spec: Spec
-    ends: Ends | None
+    record: Callable[[Result, float, CpuAccount | None], object]
+    values: Callable[[Result], dict[str, float | None]]
     units: Mapping[str, str]
     overhead_s: float
-    values: Callable[[Data], Mapping[str, float | None]]
-
-    @property
-    def name(self) -> str:
-        return self.runner.name
+    spec: Spec
+    ends: Ends | None
+    context: Context
+    accounting: CpuAccounting | None
 
     @property
     def reading_s(self) -> float:
         return self.spec.duration_s + self.overhead_s
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        run_id, data = self.runner.run(live, self.spec, self.ends, remaining_s)
-        values = dict(self.values(data))
-        if data.cpu is not None:
+        """ConfigError for unknown ends; TestbedError if the tool gave no figures."""
+        between, context = stream_ends(live, self.ends), self.context
+        context.progress.trial_started(self.name, 0, self.spec.duration_s, remaining_s)
+        started = context.clock.monotonic()
+        if self.accounting is not None:
+            self.accounting.begin(live.deployment.processes())
+        result = self.work(self.spec, *between)
+        cpu = self.accounting.end(()) if self.accounting is not None else None
+        live.deployment.check_alive()
+        run_id = context.recorder.emit(self.record(result, context.clock.monotonic() - started, cpu))
+        context.others.append(run_id)
+        context.places.ran(run_id, (live.topology, live.dut))
+        context.progress.trial_finished(None, True)
+        values = self.values(result)
+        if cpu is not None:
             # Over the whole time: requests were too few to fill the datapath, or went on for all of it.
             in_kernel = live.datapath_kind in _IN_KERNEL
-            values["datapath_cores"] = data.cpu.datapath_cores(data.cpu.elapsed_ns, in_kernel=in_kernel)
+            values["datapath_cores"] = cpu.datapath_cores(cpu.elapsed_ns, in_kernel=in_kernel)
         return Reading({name: value for name, value in values.items() if value is not None}, run_id)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -200,19 +178,6 @@ class EndTimes(Generic[Spec, Result, Data]):
 
     def facts(self) -> dict[str, Any]:
         return {"mean_frame_size": 0.0, "directions": 1}
-
-
-Connector = EndRunner[ConnectSpec, ConnectResult, ConnectData]
-ConnectRate = EndTimes[ConnectSpec, ConnectResult, ConnectData]
-Requester = EndRunner[RequestSpec, RequestResult, RequestData]
-ResponseTime = EndTimes[RequestSpec, RequestResult, RequestData]
-
-
-def connect_rate(connector: Connector, spec: ConnectSpec, ends: Ends | None = None) -> ConnectRate:
-    """Reads the rate and the times of TCP connects between two namespaces of any topology."""
-    return EndTimes(
-        connector, spec, ends, _CONNECT_UNITS, _CONNECT_OVERHEAD_S, lambda data: connect_values(data.result)
-    )
 
 
 def connect_values(result: ConnectResult) -> dict[str, float | None]:
@@ -225,13 +190,6 @@ def connect_values(result: ConnectResult) -> dict[str, float | None]:
     }
 
 
-def response_time(requester: Requester, spec: RequestSpec, ends: Ends | None = None) -> ResponseTime:
-    """Reads response times between two namespaces of any topology."""
-    return EndTimes(
-        requester, spec, ends, _RESPONSE_UNITS, _RESPONSE_OVERHEAD_S, lambda data: response_values(data.result)
-    )
-
-
 def response_values(result: RequestResult) -> dict[str, float | None]:
     """Percentiles of the response time in ns, and responses a second."""
     return {
@@ -240,17 +198,17 @@ def response_values(result: RequestResult) -> dict[str, float | None]:
     }
 
 
-# TCP and UDP streams on live topologies: validity first, repeats of invalid runs, evidence of all.
-#
-# The figure of a chain that ends in namespaces is the goodput of TCP, and its cost at both ends (S2: 1.0 core
-# for the sender, 0.8 for the receiver).
+# TCP and UDP streams. A chain that ends in namespaces is measured by the goodput of TCP, and by its cost at both ends
+# (S2: 1.0 core for the sender, 0.8 for the receiver).
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRun:
-    """A finished run with its record. ``wall_s``: from call to counts, s.
+    """A finished run with its record.
 
-    ``datapath_cores``: CPUs that the datapath used, with softirq if it is in the kernel; None if nobody counted.
+    Attributes:
+        datapath_cores: CPUs that the datapath used, with softirq if it is in the kernel; None if nobody counted.
+        wall_s: from call to counts, s.
     """
 
     id: str
@@ -298,48 +256,64 @@ class Profiling(Protocol):
     def compare(self, per: str, outcomes: Sequence[Outcome]) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class StreamRunner:
     """The fixture ``streams``: runs streams between two namespaces of a live topology.
 
-    ``repeats``: of an invalid run. ``cpus``: that client and server may run on, if a spec has none; empty: any.
-    ``accounting``, ``make_requests``, ``make_connects``: None if the testbed has none. ``profile``: repeats a run under
-    a profiler, and compares the profiles; None if nobody asks for it.
+    Attributes:
+        repeats: how often an invalid run is repeated.
+        cpus: that client and server may run on, if a spec has none; empty: any.
+        accounting, make_requests, make_connects: None if the testbed has none.
+        profile: repeats a run under a profiler, and compares the profiles; None if nobody requests it.
     """
 
-    def __init__(
-        self,
-        engine: StreamEngine,
-        context: Context,
-        repeats: int,
-        cpus: tuple[Cpus, Cpus] = ((), ()),
-        accounting: CpuAccounting | None = None,
-        make_requests: Callable[[], RequestEngine] | None = None,
-        profile: Profiling | None = None,
-        make_connects: Callable[[], ConnectEngine] | None = None,
-    ) -> None:
-        self._engine = engine
-        self._context = context
-        self._repeats = repeats
-        self._cpus = cpus
-        self._accounting = accounting
-        self._make_requests = make_requests
-        self._make_connects = make_connects
-        self._profile = profile
-        self._profiled: list[tuple[Topology, Dut, StreamSpec]] = []
+    engine: StreamEngine
+    context: Context
+    repeats: int
+    cpus: tuple[Cpus, Cpus] = ((), ())
+    accounting: CpuAccounting | None = None
+    make_requests: Callable[[], RequestEngine] | None = None
+    profile: Profiling | None = None
+    make_connects: Callable[[], ConnectEngine] | None = None
+    _profiled: list[tuple[Topology, Dut, StreamSpec]] = field(default_factory=list, init=False)
 
-    def requester(self) -> Requester:
-        """What sends requests between the same namespaces; UnavailableError if nothing does."""
-        if self._make_requests is None:
+    def response_time(self, spec: RequestSpec, ends: Ends | None = None) -> EndTimes[RequestSpec, RequestResult]:
+        """Make what reads response times on any topology; UnavailableError if the testbed sends no requests."""
+        if self.make_requests is None:
             raise UnavailableError("this testbed has nothing that sends requests between namespaces")
-        engine = self._make_requests()
-        return EndRunner(REQUESTS, engine.run, RequestData, self._context, self._accounting, self._cpus)
+        return EndTimes(
+            REQUESTS,
+            self.make_requests().run,
+            RequestData,
+            response_values,
+            _RESPONSE_UNITS,
+            _RESPONSE_OVERHEAD_S,
+            self._with_cpus(spec),
+            ends,
+            self.context,
+            self.accounting,
+        )
 
-    def connector(self) -> Connector:
-        """What measures TCP connects between them; UnavailableError if nothing does."""
-        if self._make_connects is None:
+    def connect_rate(self, spec: ConnectSpec, ends: Ends | None = None) -> EndTimes[ConnectSpec, ConnectResult]:
+        """Make what reads the rate and times of TCP connects; UnavailableError if the testbed measures none."""
+        if self.make_connects is None:
             raise UnavailableError("this testbed has nothing that measures TCP connects between namespaces")
-        engine = self._make_connects()
-        return EndRunner(CONNECTS, engine.run, ConnectData, self._context, self._accounting, self._cpus)
+        return EndTimes(
+            CONNECTS,
+            self.make_connects().run,
+            ConnectData,
+            connect_values,
+            _CONNECT_UNITS,
+            _CONNECT_OVERHEAD_S,
+            self._with_cpus(spec),
+            ends,
+            self.context,
+            self.accounting,
+        )
+
+    def _with_cpus(self, spec: Spec) -> Spec:
+        client, server = self.cpus
+        return replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
 
     @checked("streams.run", live=LIVE, spec=STREAMS, ends=ENDS)
     def run(
@@ -351,25 +325,24 @@ class StreamRunner:
         with an address and the last. ConfigError and TestbedError as from ``stream_ends``; TestbedError also if the
         streams could not be sent.
         """
-        client, server = self._cpus
-        spec = replace(spec, client_cpus=spec.client_cpus or client, server_cpus=spec.server_cpus or server)
+        spec = self._with_cpus(spec)
         between = stream_ends(live, ends)
-        budget = RepeatBudget(self._repeats)
+        budget = RepeatBudget(self.repeats)
         while True:
             run = self._once(live, spec, between, remaining_s, budget.last)
             if run.result.valid:
                 # Once a kind of run: the same streams again under the profiler, without their counts.
                 sort = (live.topology, live.dut, spec)
-                if self._profile is not None and sort not in self._profiled:
+                if self.profile is not None and sort not in self._profiled:
                     self._profiled.append(sort)
                     what = f"{live.name} on {live.datapath_kind}"
-                    self._profile(run.id, what, lambda: self._engine.run(spec, *between))
+                    self.profile(run.id, what, lambda: self.engine.run(spec, *between))
                 return run
             budget.spend(run)
 
     def compare_profiles(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        if self._profile is not None:
-            self._profile.compare(per, outcomes)
+        if self.profile is not None:
+            self.profile.compare(per, outcomes)
 
     def _once(
         self,
@@ -380,27 +353,27 @@ class StreamRunner:
         repeat_of: str | None,
     ) -> StreamRun:
         purpose = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
-        self._context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
-        started, before, suspends = self._context.clock.monotonic(), live.counters(), SuspendWatch()
-        if self._accounting is not None:
-            self._accounting.begin(live.deployment.processes())
-        result = self._engine.run(spec, *between)
+        self.context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
+        started, before, suspends = self.context.clock.monotonic(), live.counters(), SuspendWatch()
+        if self.accounting is not None:
+            self.accounting.begin(live.deployment.processes())
+        result = self.engine.run(spec, *between)
         result = replace(result, invalid=(*result.invalid, *suspends.reasons()))
-        wall_s = self._context.clock.monotonic() - started
+        wall_s = self.context.clock.monotonic() - started
         # The processes at the streams' ends are gone by now.
         ends = zip((CpuRole.SENDER, CpuRole.RECEIVER), _sides(result), strict=True)
         ended = [CpuPart(role, str(role), side.user_ns + side.system_ns) for role, side in ends if side is not None]
-        cpu = self._accounting.end(ended) if self._accounting is not None else None
+        cpu = self.accounting.end(ended) if self.accounting is not None else None
         live.deployment.check_alive()
         changes = {c.name: c.delta for b, a in zip(before, live.counters(), strict=True) for c in deltas(b, a)}
         cpu = with_pmd_split(cpu, _pmd_busy(changes)) if cpu is not None else None
         cores = _datapath_cores(cpu, changes.get("vswitchd.cpu_ns"), live.datapath_kind, _flowed_ns(result, wall_s))
-        run_id = self._context.recorder.next_id(RecordKind.STREAM)
+        run_id = self.context.recorder.next_id(RecordKind.STREAM)
         run = StreamRun(run_id, result, cores, cpu, wall_s)
-        self._context.streams[run_id] = result
-        self._context.places.ran(run_id, (live.topology, live.dut))
-        self._context.recorder.emit(StreamData(result, wall_s, cores, repeat_of, cpu), run_id)
-        self._context.progress.trial_finished(None, result.valid)
+        self.context.streams[run_id] = result
+        self.context.places.ran(run_id, (live.topology, live.dut))
+        self.context.recorder.emit(StreamData(result, wall_s, cores, repeat_of, cpu), run_id)
+        self.context.progress.trial_finished(None, result.valid)
         return run
 
 
@@ -426,7 +399,7 @@ def _datapath_cores(cpu: CpuAccount | None, vswitchd_ns: int | None, datapath: s
 class TcpThroughput:
     """Reads the goodput of TCP streams, and their cost, on any topology with two namespaces.
 
-    ``ends``: the client's namespace first; None for the topology's first one and its last.
+    ``ends``: the client's namespace first; None for the topology's first namespace and its last.
     """
 
     runner: StreamRunner

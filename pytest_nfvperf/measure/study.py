@@ -30,8 +30,6 @@ from pytest_nfvperf.measure.streams import (
     StreamRunner,
     StreamSettings,
     TcpThroughput,
-    connect_rate,
-    response_time,
     tcp_spec,
 )
 from pytest_nfvperf.measure.trials import Context
@@ -223,7 +221,7 @@ class Study:
         the last one was answered. UnavailableError, with what to install, where nothing sends requests.
         """
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
-        return self.compare(per, subjects, response_time(self._streams().requester(), spec, ends))
+        return self.compare(per, subjects, self._streams().response_time(spec, ends))
 
     @checked("study.connect_rate", **_SUBJECTS, connects=INTEGER)
     def connect_rate(
@@ -235,7 +233,7 @@ class Study:
         install, where nothing connects.
         """
         spec = ConnectSpec(connects, max(1, round(self.profile.comparison_stream_s)))
-        return self.compare(per, subjects, connect_rate(self._streams().connector(), spec, ends))
+        return self.compare(per, subjects, self._streams().connect_rate(spec, ends))
 
     @checked("study.reconnect_time", **_SUBJECTS, killed=FLAG)
     def reconnect_time(
