@@ -1,4 +1,4 @@
-"""Streams, requests and connections between namespaces, as they were asked for and measured."""
+"""Streams, requests and connections between namespaces: what a test requests, and what was measured."""
 
 from __future__ import annotations
 
@@ -43,12 +43,19 @@ _COUNT = optional(INTEGER)
 Number = TypeVar("Number", int, float)
 
 
+def _within(name: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise ArgumentError(f"{name} must be {lowest}..{highest}, not {value}")
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectSpec:
     """TCP connections that are opened and closed without data. Raises ValueError for those that cannot be measured.
 
-    ``connects``: where the engine can count them; ``duration_s``: whole seconds, where it can only do that.
-    ``client_cpus``, ``server_cpus``: CPUs that the two ends may run on; empty: any.
+    Attributes:
+        connects: how many, where the engine can count them.
+        duration_s: whole seconds, for engines that cannot.
+        client_cpus, server_cpus: CPUs that the two ends may run on; empty: any.
     """
 
     connects: int = 5000
@@ -57,9 +64,7 @@ class ConnectSpec:
     server_cpus: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        low, high = CONNECTS
-        if not low <= self.connects <= high:
-            raise ArgumentError(f"connects must be {low}..{high}, not {self.connects}")
+        _within("connects", self.connects, *CONNECTS)
         if self.duration_s < 1:
             raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
 
@@ -69,10 +74,10 @@ class ConnectResult:
     """Results of connects.
 
     Attributes:
-        times, mean_ns: of those that succeeded, from the call of connect() to its return, by the client's clock.
+        times, mean_ns: of successful ones, from the call of connect() to its return, by the client's clock.
         failed: refused, or timed out.
         accepted: by the server.
-        elapsed_ns: from the server's first to its last.
+        elapsed_ns: from the first that the server accepted to the last.
     """
 
     spec: ConnectSpec
@@ -92,8 +97,10 @@ class ConnectResult:
 class RequestSpec:
     """Requests over one TCP connection. Raises ValueError for those that cannot be measured.
 
-    ``duration_s``: whole seconds. ``load_per_s``: sent whether or not responses are due; None: each when the last one
-    was answered. ``client_cpus``, ``server_cpus``: CPUs that the two processes may run on; empty: any.
+    Attributes:
+        duration_s: whole seconds.
+        load_per_s: requests a second, without waiting for responses; None: each after the response to the last.
+        client_cpus, server_cpus: CPUs that the two processes may run on; empty: any.
     """
 
     message_bytes: int = 64
@@ -103,9 +110,7 @@ class RequestSpec:
     server_cpus: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        low, high = MESSAGE_BYTES
-        if not low <= self.message_bytes <= high:
-            raise ArgumentError(f"message_bytes must be {low}..{high}, not {self.message_bytes}")
+        _within("message_bytes", self.message_bytes, *MESSAGE_BYTES)
         if self.duration_s < 1:
             raise ArgumentError(f"duration_s must be 1 s or more, not {self.duration_s}")
         if self.load_per_s is not None and self.load_per_s < 1:
@@ -116,8 +121,9 @@ class RequestSpec:
 class RequestResult:
     """Results of requests.
 
-    ``times``: from a request's sending to its response's arrival, by the client's clock. ``elapsed_ns``: from the first
-    request to the last.
+    Attributes:
+        times: from the sending of a request to the arrival of its response, by the client's clock.
+        elapsed_ns: from the first request to the last.
     """
 
     spec: RequestSpec
@@ -133,7 +139,7 @@ class RequestResult:
 
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """One that arrived. Times are those of the machine's monotonic clock."""
+    """A datagram that arrived. Times are those of the machine's monotonic clock."""
 
     sent_ns: int
     arrived_ns: int
@@ -141,12 +147,12 @@ class Datagram:
 
 @dataclass(frozen=True, slots=True)
 class Reconnection:
-    """A restart of the DUT, and when datagrams between two namespaces passed around it.
+    """A restart of the DUT, and how long it interrupted datagrams between two namespaces.
 
     Attributes:
-        outage_ns: the longest time without an arrival, from the restart's begin on.
-        restart_ns: until the DUT had taken its configuration again.
-        interval_ns: between the sent datagrams: shorter outages do not show.
+        outage_ns: the longest time without an arrival, from the beginning of the restart.
+        restart_ns: until the DUT was configured again.
+        interval_ns: between sent datagrams; shorter outages do not show.
     """
 
     outage_ns: int
@@ -157,18 +163,16 @@ class Reconnection:
 
 
 def longest_gap_ns(arrived: Sequence[Datagram], begin_ns: int, end_ns: int) -> int:
-    """The longest time between arrivals from ``begin_ns`` to ``end_ns``; the last one before counts as its begin."""
+    """The longest time between arrivals until ``end_ns``, starting with the last one before ``begin_ns``."""
     times = sorted(one.arrived_ns for one in arrived)
     before = max((time for time in times if time <= begin_ns), default=begin_ns)
     within = [before, *(time for time in times if begin_ns < time <= end_ns), end_ns]
     return max(later - earlier for earlier, later in pairwise(within))
 
 
-# Streams: TCP or UDP between two namespaces, as fast as they go, and their cost; not a trial (RFC 2544).
-#
-# TCP adapts its load to loss: no intended load, and a lost segment is a retransmit. The figure is *goodput*:
-# payload bits a second that the receiver's application read (RFC 2647 section 3.7). Rates are computed from
-# integer counts, never stored.
+# Streams are no trials (RFC 2544): TCP adapts its load to loss, so there is no intended load, and a lost segment is a
+# retransmit. The figure is *goodput* (RFC 2647 section 3.7): payload bits a second that the receiver's application read.
+# Rates are computed from integer counts, never stored.
 
 
 @checked(
@@ -193,8 +197,8 @@ class StreamSpec:
         protocol: "tcp" or "udp".
         streams: parallel streams in each direction.
         duration_s: measured time in seconds, in steps of 0.1.
-        omit_s: warm-up before it, not measured: slow start and the learning of bridges. iperf3 runs whole seconds,
-            so ``omit_s + duration_s`` is rounded up to them; what comes after the measured time is not counted.
+        omit_s: warm-up before it, not measured: slow start and the learning of bridges. iperf3 runs whole seconds, so
+            ``omit_s + duration_s`` is rounded up. What comes after the measured time is not counted.
         direction: "forward" (the client sends), "reverse" (the server sends), "both" (at once).
         window_bytes: socket buffers (SO_SNDBUF, SO_RCVBUF), which bound TCP's window; None: the kernel tunes them.
         mss_bytes: TCP's maximum segment size; None: from the MTU.
@@ -219,12 +223,12 @@ class StreamSpec:
     server_cpus: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
+        for name, word, words in (
             ("protocol", self.protocol, PROTOCOLS),
             ("direction", self.direction, DIRECTIONS),
         ):
-            if value not in allowed:
-                raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+            if word not in words:
+                raise ArgumentError(f"{name} must be one of {', '.join(words)}, not {word!r}")
         _within("streams", self.streams, 1, MAX_STREAMS)
         if not (math.isfinite(self.duration_s) and self.duration_s >= MIN_DURATION_S):
             raise ArgumentError(f"duration_s must be at least {MIN_DURATION_S} s, not {self.duration_s}")
@@ -232,19 +236,17 @@ class StreamSpec:
             raise ArgumentError(f"omit_s must be 0 s or more, not {self.omit_s}")
         if self.run_s > MAX_RUN_S:
             raise ArgumentError(f"omit_s + duration_s must be at most {MAX_RUN_S} s, not {self.run_s}")
-        self._check_sizes()
-        self._check_protocol()
-
-    def _check_sizes(self) -> None:
-        if self.window_bytes is not None:
-            _within("window_bytes", self.window_bytes, 1, _MAX_WINDOW_BYTES)
-        if self.mss_bytes is not None:
-            _within("mss_bytes", self.mss_bytes, *_MSS_BYTES)
-        if self.buffer_bytes is not None:
-            _within(f"buffer_bytes of {self.protocol}", self.buffer_bytes, *_BUFFER_BYTES[self.protocol])
+        for name, value, allowed in (
+            ("window_bytes", self.window_bytes, (1, _MAX_WINDOW_BYTES)),
+            ("mss_bytes", self.mss_bytes, _MSS_BYTES),
+            (f"buffer_bytes of {self.protocol}", self.buffer_bytes, _BUFFER_BYTES[self.protocol]),
+        ):
+            if value is not None:
+                _within(name, value, *allowed)
         for name, cpus in (("client_cpus", self.client_cpus), ("server_cpus", self.server_cpus)):
             if any(cpu < 0 for cpu in cpus):
                 raise ArgumentError(f"{name} must be CPU numbers, not {cpus}")
+        self._check_protocol()
 
     def _check_protocol(self) -> None:
         if self.protocol == "tcp" and self.bitrate_bps is not None:
@@ -262,15 +264,9 @@ class StreamSpec:
 
     @property
     def directions(self) -> tuple[Way, ...]:
-        """Directions in which streams send: one or both."""
         if self.direction == "both":
             return ("forward", "reverse")
         return ("reverse",) if self.direction == "reverse" else ("forward",)
-
-
-def _within(name: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        raise ArgumentError(f"{name} must be {lowest}..{highest}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,10 +288,11 @@ class StreamCounts:
 
 @dataclass(frozen=True, slots=True)
 class StreamDirectionCounts:
-    """All streams of one direction (``direction``): "forward" or "reverse".
+    """All streams of one direction, "forward" or "reverse".
 
-    ``elapsed_ns``: the measured time by the receiver's clock; ``sender_elapsed_ns``: by the sender's, None if it did
-    not report it.
+    Attributes:
+        elapsed_ns: the measured time by the receiver's clock.
+        sender_elapsed_ns: by the sender's; None if it did not report it.
     """
 
     direction: Way
@@ -336,9 +333,9 @@ def _total(values: Iterable[Number | None]) -> Number | None:
 class SideCpu:
     """CPU time that one end's process used over the **whole** run, warm-up included (wait4(2), all threads).
 
-    It contains what the kernel does for it in softirqs of its own system calls (a veth delivers in the sender's
-    context), but not what ksoftirqd and a datapath's threads do: see the evidence ``cpu``. ``iperf3_percent``: of one
-    CPU, as iperf3 reports: user + system time over wall-clock time.
+    It contains the softirqs of its own system calls (a veth delivers in the sender's context), but not the work of
+    ksoftirqd and of a datapath's threads: see the evidence ``cpu``. ``iperf3_percent``: of one CPU, as iperf3 reports:
+    user + system time over wall-clock time.
     """
 
     user_ns: int
@@ -352,12 +349,11 @@ class SideCpu:
 
     @property
     def cores(self) -> float | None:
-        """CPUs used on average, by our own measurement; None when no time passed."""
+        """CPUs used on average, by our own measurement; None if no time passed."""
         return (self.user_ns + self.system_ns) / self.elapsed_ns if self.elapsed_ns > 0 else None
 
     @property
     def iperf3_cores(self) -> float | None:
-        """CPUs used on average as iperf3 says."""
         return None if self.iperf3_percent is None else self.iperf3_percent / 100
 
 
@@ -383,10 +379,10 @@ class StreamEvidence:
 
 @dataclass(frozen=True, slots=True)
 class StreamResult:
-    """What the streams did. An invalid one says nothing about the DUT, and may hold no counts at all.
+    """What the streams did. An invalid result says nothing about the DUT, and may hold no counts at all.
 
     Attributes:
-        ways: one entry a direction, in the order of ``spec.directions``.
+        directions: one entry each, in the order of ``spec.directions``.
         client_cpu, server_cpu: None if nobody saw the process end.
         facts: real congestion control, MSS, socket buffers.
         evidence: counters around the run.
@@ -406,18 +402,18 @@ class StreamResult:
 
     @property
     def received_bytes(self) -> int | None:
-        """Payload received, all directions; None if nothing could be read."""
-        return _total(way.received_bytes for way in self.directions)
+        """Payload of all directions; None if nothing could be read."""
+        return _total(each.received_bytes for each in self.directions)
 
     @property
     def goodput_bps(self) -> float | None:
         """Payload bits/s at the receivers, the sum of all directions; None if nothing could be read."""
-        return _total(way.goodput_bps for way in self.directions)
+        return _total(each.goodput_bps for each in self.directions)
 
     @property
     def retransmits(self) -> int | None:
-        """TCP segments sent again, all directions; None if nobody counts them."""
-        return _total(way.retransmits for way in self.directions)
+        """TCP segments of all directions; None if nobody counts them."""
+        return _total(each.retransmits for each in self.directions)
 
     @property
     def cores(self) -> float | None:
