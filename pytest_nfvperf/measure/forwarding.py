@@ -1,4 +1,4 @@
-"""Forwarding rates at overload, and the cost of a load, as figures that a study compares."""
+"""Reads forwarding rates at overload, and the cost of a load, for a study to compare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD
 from pytest_nfvperf.measure.figures import measured_frames
@@ -27,13 +27,13 @@ from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import Paced, plateau
 
 _LOAD_COST_UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
-"""What a reading of a load's cost holds, in which unit."""
+"""Metrics of a reading of a load's cost, and their units."""
 
 _SOURCE, _RAN = "pmd-sched", "pmd-sched.run_ns"
 _PERCENTILES = {"load_latency_p50": 50.0, "load_latency_p99": 99.0}
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns", "cycles_per_packet": "cycles"}
-"""What a reading of the forwarding rate holds; forwarding_rate per direction, the others over all directions."""
+"""Metrics of a reading; forwarding_rate per direction, the others over all directions."""
 
 CLEARLY_MORE = 1.02
 """Offered over received, above which the DUT, and not the generator, set the rate."""
@@ -65,14 +65,8 @@ class LoadCost:
     traffic: Traffic
     profile: Profile
     load_fps: int
-
-    @property
-    def name(self) -> str:
-        return "load_cost"
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        return _LOAD_COST_UNITS
+    name: ClassVar[str] = "load_cost"
+    units: ClassVar[Mapping[str, str]] = _LOAD_COST_UNITS
 
     @property
     def reading_s(self) -> float:
@@ -91,7 +85,7 @@ class LoadCost:
         )
         before = live.counters()
         trial = live.runner.run(spec, remaining_s)
-        values = {"pmd_cores": _cores(before, live.counters())}
+        values = {"pmd_cores": _pmd_cores(before, live.counters())}
         if trial.result.latency is not None:
             values |= {name: trial.result.latency.percentile_ns(share) for name, share in _PERCENTILES.items()}
         return Reading({name: value for name, value in values.items() if value is not None}, trial.id)
@@ -103,8 +97,8 @@ class LoadCost:
         return measured_frames(self.traffic)
 
 
-def _cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> float | None:
-    """CPUs that the PMD threads used between two snapshots; None without such threads."""
+def _pmd_cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> float | None:
+    """CPUs that PMD threads used between two snapshots; None without PMD threads."""
     early, late = (next((one for one in each if one.source == _SOURCE), None) for each in (before, after))
     if early is None or late is None or _RAN not in early.as_dict() or _RAN not in late.as_dict():
         return None
@@ -115,15 +109,17 @@ def _cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) 
 class ForwardingRate:
     """Reads the forwarding rate at maximum offered load (RFC 2285 section 3.6.2, FRMOL) on any topology.
 
-    The generator offers more than the DUT takes, and the rate received is read: a figure in half a second, where a
-    search takes ten. A trial counts if the generator was absent for at most 5 % of the time (which is taken off), and
-    at most 1 % of the PMDs' CPU time was stolen. Within 5 % of the rig's own ceiling the DUT forwards *at least* as
-    much.
+    The generator offers more than the DUT takes, and the rate received is read. That takes half a second, a search ten.
+    A trial counts if the generator was absent for at most 5 % of the time (which is subtracted), and at most 1 % of the
+    PMDs' CPU time was stolen. Within 5 % of the rig's own ceiling the DUT forwards *at least* as much.
 
-    The load is the same on all topologies. It falls to what the engine sustains. With an engine whose windows show what
-    is refused it rises until the DUT refuses some. ``larger``: frame sizes in bytes to grow to while the generator is
-    the limit on one of the topologies that begin before the first reading: a datapath copies all of a frame, the
-    embedded generator its head only. ``outpaced``: the DUT that began last forwards more than the generator can send.
+    The load is the same on all topologies. It falls to what the engine sustains. With an engine whose windows show
+    refusals, it rises until the DUT refuses some frames.
+
+    Attributes:
+        larger: frame sizes in bytes to grow to while the generator is the limit on one of the topologies that begin
+            before the first reading: a datapath copies all of a frame, the embedded generator its head only.
+        outpaced: the DUT that began last forwards more than the generator can send.
     """
 
     traffic: Traffic
@@ -132,17 +128,15 @@ class ForwardingRate:
     limits: Limits | None = None
     load_fps: float = 0.0
     larger: Sequence[int] = ()
-    _asked: Traffic = field(init=False)
+    _requested: Traffic = field(init=False)
     _mtu: int = field(default=sys.maxsize, init=False)
     outpaced: bool = field(default=False, init=False)
     _was_read: bool = field(default=False, init=False)
+    name: ClassVar[str] = "frmol"
+    units: ClassVar[Mapping[str, str]] = UNITS
 
     def __post_init__(self) -> None:
-        self._asked = self.traffic
-
-    @property
-    def name(self) -> str:
-        return "frmol"
+        self._requested = self.traffic
 
     @property
     def grows(self) -> bool:
@@ -156,10 +150,6 @@ class ForwardingRate:
         return ForwardingRate(traffic, self.profile, self.limits_of, larger=self.larger)
 
     @property
-    def units(self) -> Mapping[str, str]:
-        return UNITS
-
-    @property
     def reading_s(self) -> float:
         waits_s = _EMPTYING_S + self.profile.search_residual_s
         return _WARM_UP_S + self.profile.comparison_trial_s + waits_s + 2 * TRIAL_OVERHEAD_S
@@ -168,17 +158,17 @@ class ForwardingRate:
         return measured_labels(live, self.traffic)
 
     def facts(self) -> dict[str, Any]:
-        asked, sent = self._asked.frame_label, self.traffic.frame_label
-        grown = f"frames have {sent} bytes: with {asked} a DUT forwards more than the generator can send"
+        requested, sent = self._requested.frame_label, self.traffic.frame_label
+        grown = f"frames have {sent} bytes: with {requested} a DUT forwards more than the generator can send"
         return {
             **measured_frames(self.traffic),
             "ceiling_fps": self.limits.ceiling_fps if self.limits else None,
             "line_rate_fps": self.limits.line_rate_fps if self.limits else None,
-            "notes": () if self.traffic == self._asked else (grown,),
+            "notes": () if self.traffic == self._requested else (grown,),
         }
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """InvalidTrialsError for no valid trial within the budget; ValueError for a frame above a port's MTU."""
+        """InvalidTrialsError if no trial within the budget is valid; ValueError for a frame above a port's MTU."""
         return self.measure(live, remaining_s)[1]
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
@@ -224,14 +214,26 @@ class ForwardingRate:
 
     def _larger(self) -> list[int]:
         """Frame sizes above the traffic's own that fit the ports of all topologies that began."""
+
+        def fits(frame_size: int) -> bool:
+            try:
+                check_mtu(replace(self.traffic, frame_size=frame_size), self._mtu)
+            except ValueError:
+                return False
+            return True
+
         own = self.traffic.largest_frame_size
-        return [size for size in sorted(self.larger) if size > own and _fits(self.traffic, size, self._mtu)]
+        return [size for size in sorted(self.larger) if size > own and fits(size)]
 
     def _warm_up(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Learn, and run trials whose results are ignored until the load is right: see the class."""
+        """Learn, then run trials whose results are ignored until the load is right: see the class."""
         live.learn(self.traffic)
+
+        def warm_up() -> Trial:
+            return live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
+
         for _ in range(_LOWEST_TRIES):
-            trial = live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
+            trial = warm_up()
             if self._shows_refusals(trial):
                 if not self._raised(trial):
                     break
@@ -241,17 +243,16 @@ class ForwardingRate:
             self.load_fps *= _LOWER
         self.outpaced = self._shows_refusals(trial) and _generator_is_the_limit(trial)
         if self.outpaced and self.grows:  # not for a moment's disturbance
-            again = live.runner.run_once(self._spec(live, _WARM_UP_S, _EMPTYING_S, "warm-up"), remaining_s)
-            self.outpaced = _generator_is_the_limit(again)
+            self.outpaced = _generator_is_the_limit(warm_up())
 
     def _shows_refusals(self, trial: Trial) -> bool:
-        """True on an engine that can be asked for more than it can send."""
+        """True for an engine that accepts a load above what it can send."""
         return trial.result.windows is not None and self.limits is not None and self.limits.line_rate_fps is None
 
     def _raised(self, trial: Trial) -> bool:
-        """Raise the load while the engine sends all of it, and the DUT takes all; False once it is high enough.
+        """Raise the load while the engine sends all of it and the DUT takes all; False once it is high enough.
 
-        The ceiling that the load comes from may be of a slower hour.
+        The load comes from a ceiling that may have been measured in a slower hour.
         """
         limits = self.limits
         assert limits is not None
@@ -298,22 +299,14 @@ def _outpaced(trial: Trial) -> bool:
     return sum(each.skipped for each in counts) > sum(each.refused for each in counts)
 
 
-def _fits(traffic: Traffic, frame_size: int, mtu: int) -> bool:
-    try:
-        check_mtu(replace(traffic, frame_size=frame_size), mtu)
-    except ValueError:
-        return False
-    return True
-
-
 def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
     """A reading of a trial; ``whole``: by its counts, not by its windows.
 
-    A rate that the rig limited is a lower bound. There is none if all windows were disturbed.
+    A rate that the rig limited is a lower bound. If all windows were disturbed, there is no rate.
     """
     result = trial.result
     whole_rate = _whole_rate(result)
-    rate, paced = (whole_rate, {}) if whole else (_rate(result), _paced(result, limits))
+    rate, paced = (whole_rate, {}) if whole else (_undisturbed_rate(result), _paced(result, limits))
     values = _rate_and_time(rate, len(result.counts))
     if trial.cost.pmd_cycles_per_packet is not None:
         values["cycles_per_packet"] = trial.cost.pmd_cycles_per_packet
@@ -326,7 +319,7 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
 
 
 def _rate_and_time(rate: float | None, directions: int) -> dict[str, float]:
-    """Frames/s per direction, and ns a packet over all directions, as far as there are any."""
+    """Frames/s per direction, and ns a packet over all directions."""
     found = {} if rate is None else {"forwarding_rate": rate}
     return {**found, "packet_time": 1e9 / (rate * directions)} if rate else found
 
@@ -336,8 +329,8 @@ def _whole_rate(result: TrialResult) -> float:
     return (result.received_fps or 0.0) / _present(result)
 
 
-def _rate(result: TrialResult) -> float | None:
-    """Frames/s per direction of the undisturbed windows, None without any; of the whole trial if it has no windows."""
+def _undisturbed_rate(result: TrialResult) -> float | None:
+    """Frames/s per direction of the undisturbed windows, None without any. Without windows: of the whole trial."""
     if result.windows is None:
         return _whole_rate(result)
     found = plateau(result.windows, result.spec.duration_s)
@@ -358,7 +351,7 @@ def _paced(result: TrialResult, limits: Limits) -> dict[str, tuple[Paced, ...]]:
 
 
 def _present(result: TrialResult) -> float:
-    """Share of the trial that the generator was there to offer anything."""
+    """Share of the trial in which the generator was running."""
     skipped = sum(count.skipped for count in result.counts)
     return 1 - skipped / result.intended if result.intended > skipped else 1.0
 

@@ -1,14 +1,14 @@
-"""What a mirror costs, and whether it is complete: one reading of a topology is two trials.
+"""Measures what a mirror costs, and whether it is complete. One reading of a topology is two trials.
 
-The trial at maximum offered load gives the forwarding rate. The one at a set load, at which nothing need be dropped,
-gives the copies received over those expected: one each time that a frame crosses the mirrored bridge.
+The trial at maximum offered load gives the forwarding rate. The trial at a set load, at which nothing need be dropped,
+compares the copies received with those expected: one each time that a frame crosses the mirrored bridge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_nfvperf.measure import forwarding
 from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, TRAFFIC, WHOLE_LOAD, check_live
@@ -36,7 +36,7 @@ UNITS = {
     "mirror_dropped": "ratio",
     "mirror_unexplained": "ratio",
 }
-"""mirror_rate: copies/s at maximum offered load. The others are shares of the copies expected: mirror_completeness at
+"""mirror_rate: copies/s at maximum offered load. The others are shares of the expected copies: mirror_completeness at
 the set load, the rest at maximum offered load."""
 
 _RESIDUAL_S = 0.1
@@ -47,7 +47,7 @@ CALM_FPS = 50_000
 """Frames/s that any testbed mirrors without loss."""
 
 _LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CPU_STOLEN})
-"""Reasons that spoil a load but no count: each frame that was sent must have been copied."""
+"""Reasons that make the load wrong, but not the counts: each frame that was sent must have been copied."""
 
 
 @checked(share=optional(number(0, 1, above=True)), fps=optional(LOAD), share_of=TEXT)
@@ -55,8 +55,10 @@ _LOAD_ONLY = frozenset({Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.DUT_CP
 class MirrorLoad:
     """The load at which completeness is read: a share of what is forwarded without the mirror, or a rate.
 
-    Give one of the two. ``share``: of the rate that ``share_of`` names. ``fps``: frames/s per direction. ``share_of``:
-    "forwarding rate", at maximum offered load; or "ndr", which is searched for once.
+    Attributes:
+        share: of the rate that ``share_of`` names.
+        fps: frames/s per direction. Give this or a share.
+        share_of: "forwarding rate", at maximum offered load; or "ndr", for which one search is run.
     """
 
     share: float | None = None
@@ -72,17 +74,18 @@ class MirrorLoad:
             raise ArgumentError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
 
     def of(self, without_mirror: float) -> float:
-        """Frames/s per direction; ``without_mirror``: the rate that it is a share of."""
+        """Frames/s per direction; ``without_mirror``: the rate that the load is a share of."""
         return self.fps if self.fps is not None else (self.share or 0.0) * without_mirror
 
 
 @dataclass
 class MirrorCost:
-    """Reads forwarding and mirroring on any topology. The first one read is the one without mirrors.
+    """Reads forwarding and mirroring on any topology. The first topology must be the one without mirrors.
 
-    ``find_ndr``: searches for the NDR of a topology, frames/s per direction. ``forwarded``: rates without a mirror that
-    the load can be a share of, frames/s per direction. ``counted``: by name of the topology, the build of it whose
-    copies were counted last.
+    Attributes:
+        find_ndr: searches for the NDR of a topology, frames/s per direction.
+        forwarded: rates without a mirror that the load can be a share of, frames/s per direction.
+        counted: by name of the topology, the build of it whose copies were counted last.
     """
 
     traffic: Traffic
@@ -92,24 +95,18 @@ class MirrorCost:
     find_ndr: Callable[[LiveTopology, Traffic], float]
     forwarded: list[float] = field(default_factory=list)
     counted: dict[str, LiveTopology] = field(default_factory=dict)
+    name: ClassVar[str] = "mirror-cost"
+    units: ClassVar[Mapping[str, str]] = UNITS
 
     def __post_init__(self) -> None:
         self._forwarding = ForwardingRate(self.traffic, self.profile, self.limits_of)
-
-    @property
-    def name(self) -> str:
-        return "mirror-cost"
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        return UNITS
 
     @property
     def reading_s(self) -> float:
         return self._forwarding.reading_s + self.profile.comparison_trial_s + _RESIDUAL_S + TRIAL_OVERHEAD_S
 
     def begin(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """The baseline comes first: the set load is a share of what it forwards."""
+        """Begin with the baseline: the set load is a share of what it forwards."""
         self._search_if_needed(live)
         if live.topology.mirrors or self.forwarded:
             self._forwarding.begin(live, remaining_s)
@@ -117,7 +114,7 @@ class MirrorCost:
             self._note_forwarded(*self._forwarding.measure(live, remaining_s))
 
     def turn(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """Only a build's first turn counts copies at the set load: unlike rates, they need no neighbour in time."""
+        """Count copies at the set load in a build's first turn only: unlike rates, they need no neighbour in time."""
         trial, reading = self._forwarding.turn_trial(live, remaining_s)
         if live.topology.mirrors and self.counted.get(live.name) is live:
             return replace(reading, values={**reading.values, **_overloaded_values(live, trial)})
@@ -132,7 +129,7 @@ class MirrorCost:
         return self._forwarding.facts()
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
-        """InconclusiveError if the load is a share of the NDR, and none was found; DutFailure for no NDR."""
+        """InconclusiveError or DutFailure if the load is a share of the NDR, and none was found."""
         self._search_if_needed(live)
         return self._with_copies(live, self._forwarding.measure(live, remaining_s), remaining_s)
 
@@ -141,7 +138,7 @@ class MirrorCost:
             self.forwarded.append(self.find_ndr(live, self.traffic))
 
     def _note_forwarded(self, trial: Trial, reading: Reading) -> None:
-        """Keep what the load is a share of: the trial's mean if none of its windows was undisturbed."""
+        """Remember what the load is a share of: the trial's mean if none of its windows was undisturbed."""
         rate = reading.values.get("forwarding_rate", trial.result.received_fps)
         if self.load.share_of == FORWARDING_RATE and rate:
             self.forwarded.append(rate)
@@ -168,11 +165,11 @@ class MirrorCost:
         return replace(reading, values=values, evidence=at_load.id)
 
 
-def _unread(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDelta]) -> list[InvalidReason]:
+def _lost_by_rig(live: LiveTopology, result: TrialResult, changes: Sequence[CounterDelta]) -> list[InvalidReason]:
     """Reasons why missing copies are the rig's loss.
 
-    Either they did not fit into a monitor's ring while the generator did not read it. Or it sent their frames late, all
-    at once. Frames that waited because the DUT took none are no burst: they leave as the DUT takes them.
+    Either a monitor's ring was full because the generator did not read it, or the generator sent frames late, all at
+    once. Frames that waited because the DUT took none are no burst: they leave as the DUT takes them.
     """
     moved = {change.name: change.delta for change in changes}
     found = copy_counts(live.topology, result, moved)
@@ -207,7 +204,7 @@ def counted_trial(
 ) -> Trial:
     """A trial whose counts are valid, even if it missed its load; InvalidTrialsError if no repeat gave one.
 
-    ``whole``: a trial that missed its load must not have lost a frame: each is awaited at every crossing.
+    ``whole``: a trial that missed its load must not have lost a frame, because each is expected at every crossing.
     """
     budget = RepeatBudget(repeats)
     while True:
@@ -215,7 +212,7 @@ def counted_trial(
             spec,
             remaining_s,
             repeat_of=budget.last,
-            also=lambda result, changes: _unread(live, result, changes),
+            also=lambda result, changes: _lost_by_rig(live, result, changes),
             anywhere=spec.load_fps <= CALM_FPS,
         )
         tolerated = _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
@@ -225,7 +222,6 @@ def counted_trial(
 
 
 def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:
-    """Copies of a trial's frames: expected, received, dropped on the way."""
     changes = trial.ledger.deltas if trial.ledger is not None else ()
     return copy_counts(live.topology, trial.result, {change.name: change.delta for change in changes})
 
@@ -243,7 +239,7 @@ def _overloaded_values(live: LiveTopology, trial: Trial) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class CopyTrials:
-    """The fixture ``copies``: counts the copies of trials at a fixed load. ``profile``: durations."""
+    """The fixture ``copies``: counts the copies of trials at a fixed load. ``profile``: gives durations."""
 
     profile: Profile
 
@@ -260,7 +256,7 @@ class CopyTrials:
 
     @checked("copies.send", live=LIVE, traffic=TRAFFIC, load_fps=WHOLE_LOAD)
     def send(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
-        """As a call, but without a look at the counts: for callers that only need frames to have passed."""
+        """As a call, but accept any counts: for callers that only need frames to have passed."""
         check_live("copies", live, traffic)
         live.learn(traffic)
         spec = TrialSpec(

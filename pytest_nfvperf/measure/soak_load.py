@@ -1,4 +1,4 @@
-"""The load of a soak: the requested one, the part of S1's that this machine sustains, or a share of the NDR."""
+"""Finds the load of a soak: the requested one, the part of S1's that this machine sustains, or a share of the NDR."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 
 _LOADS = (S1_SOAK_FPS, S1_SOAK_FPS / 2, S1_SOAK_FPS / 4)
-"""The first one that is sustained, from the profile's on. A soak is about time: at a load that a shared machine
-sustains only now and then most of it would be inconclusive."""
+"""A soak takes the first of these that the machine sustains, starting with the profile's. A soak is about time: at a
+load that a shared machine sustains only now and then, most of it would be inconclusive."""
 
 _TRY_S = 1.0
 _TRIES, _WITHOUT_LOSS = 4, 3
@@ -28,7 +28,7 @@ _SHARE = 0.8
 def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Search) -> tuple[float, ...]:
     """The load, and lower ones to use in turn if the rig disturbs a soak at it; frames/s per direction.
 
-    Who asks for a load gets no other. InconclusiveError if the load is above what the rig itself sustains, or no NDR
+    A requested load is never replaced. InconclusiveError if the load is above what the rig itself sustains, or no NDR
     could be found; DutFailure if the DUT has no NDR.
     """
     if load.fps is not None:
@@ -48,9 +48,9 @@ def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Sea
 
 
 def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: str) -> float:
-    """The NDR that a load is a share of, frames/s per direction; ``instead``: what to do if there is none.
+    """The NDR that a load is a share of, frames/s per direction; ``instead``: advice if there is none.
 
-    InconclusiveError if the rig let none be found; DutFailure if the DUT loses frames already at the lowest load.
+    InconclusiveError if the rig let none be found; DutFailure if the DUT loses frames even at the lowest load.
     """
     outcome = search.ndr_pdr(live, traffic)
     goal = outcome.goal("ndr")
@@ -71,8 +71,8 @@ def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: 
 def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> None:
     """Refuse a load above the rig's ceiling: there the rig loses frames itself, and its loss looks like the DUT's.
 
-    A cached ceiling may be another day's. It is measured again if it speaks against the load, or if the generator falls
-    behind although it does not.
+    A cached ceiling may be another day's. So measure it again if it is below the load, or if the generator falls behind
+    although it is not.
     """
     ceiling = search.ceiling_fps(live, traffic)
     if ceiling is None:
@@ -93,7 +93,7 @@ def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, se
 
 
 def _tried_at(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> list[TrialResult]:
-    """A few short trials, none above the rig's ceiling; they end once the load is known to be too high."""
+    """Run a few short trials until the load is known to be too high; none above the rig's ceiling."""
     ceiling = search.ceiling_fps(live, traffic)
     tried: list[TrialResult] = []
     if ceiling is not None and load_fps > ceiling:
@@ -106,7 +106,7 @@ def _tried_at(load_fps: float, live: LiveTopology, traffic: Traffic, search: Sea
 
 
 def _sustained(tried: Sequence[TrialResult]) -> bool:
-    """True if most of the trials are without loss: a stall of the host in one is no reason for a lower load."""
+    """True if most of the trials lost nothing: a single stall of the host is no reason for a lower load."""
     lossy = sum(result.lost > 0 or any(reason.code in LOAD_TOO_HIGH for reason in result.invalid) for result in tried)
     return bool(tried) and lossy <= _TRIES - _WITHOUT_LOSS
 

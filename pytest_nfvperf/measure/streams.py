@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Protocol, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
 from pytest_nfvperf.measure.clocks import SuspendWatch
@@ -117,6 +117,18 @@ def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
     return found
 
 
+class EndFigure:
+    """What every figure between two namespaces reports of itself."""
+
+    __slots__ = ()
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        return {"topology": live.name, "datapath": live.datapath_kind}
+
+    def facts(self) -> dict[str, Any]:
+        return {"mean_frame_size": 0.0, "directions": 1}
+
+
 # Times of requests and connects between two namespaces, by a tool that runs at both ends.
 
 Spec = TypeVar("Spec", RequestSpec, ConnectSpec, StreamSpec)
@@ -124,7 +136,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class EndTimes(Generic[Spec, Result]):
+class EndTimes(EndFigure, Generic[Spec, Result]):
     """Reads the figures of a tool that runs at both ends, for a study to compare. Every run is in the evidence.
 
     Attributes:
@@ -172,12 +184,6 @@ class EndTimes(Generic[Spec, Result]):
             in_kernel = live.datapath_kind in _IN_KERNEL
             values["datapath_cores"] = cpu.datapath_cores(cpu.elapsed_ns, in_kernel=in_kernel)
         return Reading({name: value for name, value in values.items() if value is not None}, run_id)
-
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        return {"topology": live.name, "datapath": live.datapath_kind}
-
-    def facts(self) -> dict[str, Any]:
-        return {"mean_frame_size": 0.0, "directions": 1}
 
 
 def connect_values(result: ConnectResult) -> dict[str, float | None]:
@@ -396,7 +402,7 @@ def _datapath_cores(cpu: CpuAccount | None, vswitchd_ns: int | None, datapath: s
 
 
 @dataclass(frozen=True, slots=True)
-class TcpThroughput:
+class TcpThroughput(EndFigure):
     """Reads the goodput of TCP streams, and their cost, on any topology with two namespaces.
 
     ``ends``: the client's namespace first; None for the topology's first namespace and its last.
@@ -406,14 +412,8 @@ class TcpThroughput:
     profile: Profile
     spec: StreamSpec
     ends: Ends | None = None
-
-    @property
-    def name(self) -> str:
-        return "tcp"
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        return _STREAM_UNITS
+    name: ClassVar[str] = "tcp"
+    units: ClassVar[Mapping[str, str]] = _STREAM_UNITS
 
     @property
     def reading_s(self) -> float:
@@ -438,9 +438,6 @@ class TcpThroughput:
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         return {"topology": live.name, "datapath": live.datapath_kind, "streams": str(self.spec.streams)}
-
-    def facts(self) -> dict[str, Any]:
-        return {"mean_frame_size": 0.0, "directions": 1}
 
 
 class StreamSettings(TypedDict, total=False):
