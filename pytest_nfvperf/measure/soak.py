@@ -44,34 +44,34 @@ _COUNTED = ("sent", "refused", "skipped", "received", "lost", "duplicated", "out
 _LATENCIES = ("min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
 _RIG = ("rig.absent_ns", "rig.longest_poll_gap_ns")
 OWN_CPU = "collector.cpu_ns"
-"""Column: CPU time of this process within the interval, which is what sampling costs."""
+"""Column: CPU time of this process within the interval: the cost of sampling."""
 
 OF_INTERVALS = frozenset(
     {Reason.SKIPPED_FRAMES, Reason.FELL_BEHIND, Reason.LATE_POLL, Reason.BURST, Reason.DUT_CPU_STOLEN}
 )
-"""Reasons against a trial that a soak holds against single intervals instead."""
+"""Reasons that make a trial invalid, but only single intervals of a soak."""
 
 MOST_SOAK_WINDOWS = 90_000
-"""Windows by which losses are attributed: 15 minutes have those of 10 ms, longer soaks longer ones."""
+"""Windows by which losses are attributed. In soaks of up to 15 minutes they have 10 ms, in longer ones more."""
 
 _PLANNED_STEPS = 60
 
 _LOOK_AT, _MOST_TROUBLED, _WORTH_LOOKING = 15, 0.5, 2
-"""From the first number of intervals up to twice as many, a soak is given up if more than this share lost frames, or
-were disturbed, and a lower load is left to begin again with. Only for soaks so many times as long."""
+"""From the first number of intervals up to twice as many, a soak is given up if more than this share lost frames or
+were disturbed, and a lower load is left to start again with. Only soaks of twice the first number are given up."""
 
 _SHORT_S = 60.0
-"""A soak of up to so many seconds that the rig disturbed is worth another one at a lower load, if there is one."""
+"""If the rig disturbed a soak of up to this many seconds, it is repeated at a lower load, if there is one."""
 
 _GIVEN_UP = "too many intervals lost frames, or were disturbed, to go on with; another begins"
 
 _LATE_SHARE = 0.5
-"""If an interval ended longer ago than this share of one, it is too old for samplers to be read for it."""
+"""If an interval ended longer ago than this share of its length, samplers are not read for it."""
 
 
 @dataclass(slots=True)
 class _Source:
-    """A sampler and its last reading; ``silent_since``: since when it gives none, and why."""
+    """A sampler and its last reading; ``silent_since``: since when it has given none, and why."""
 
     sampler: Sampler
     last: SamplerReading
@@ -80,9 +80,9 @@ class _Source:
 
 @dataclass(slots=True)
 class Rows:
-    """Makes one row of a soak's samples an interval: the counts of the generator, and the readings of each sampler.
+    """Makes one row of samples an interval: the counts of the generator, and the readings of each sampler.
 
-    ``samplers`` are read once a row. One that fails is read again in the next, and the time between is one of ``gaps``.
+    A sampler that fails is read again for the next row; the time between is one of ``gaps``.
     """
 
     directions: Sequence[Direction]
@@ -104,9 +104,9 @@ class Rows:
         self._own_cpu_ns = time.process_time_ns()
 
     def row(self, interval: IntervalCounts, late: str = "") -> dict[str, float]:
-        """The row of an interval; ``late``: why samplers are not read for it, as its end is too long ago."""
+        """The row of an interval; ``late``: why its end is too long ago to read samplers for it."""
         at_s = interval.at_ns / 1e9
-        row: dict[str, float] = {TIME: at_s, **self._generators(interval)}
+        row: dict[str, float] = {TIME: at_s, **self._generator_counts(interval)}
         for source in self._sources:
             row |= self._read(source, at_s, late)
         now = time.process_time_ns()
@@ -117,7 +117,7 @@ class Rows:
         for source in self._sources:
             self._close_gap(source, at_s)
 
-    def _generators(self, interval: IntervalCounts) -> dict[str, float]:
+    def _generator_counts(self, interval: IntervalCounts) -> dict[str, float]:
         row: dict[str, float] = {}
         for direction, now, before in zip(self.directions, interval.directions, self._before, strict=True):
             row |= {f"{direction}.{name}": getattr(now, name) - getattr(before, name) for name in _COUNTED}
@@ -138,7 +138,7 @@ class Rows:
             return {}
         self._close_gap(source, at_s)
         risen = {name: now - source.last.counters.get(name, 0) for name, now in reading.counters.items()}
-        # If a counter fell, its source was restarted, and nobody knows how much it counted before.
+        # If a counter fell, its source was restarted, and nobody knows how much it counted until then.
         known = {name: float(rise) for name, rise in risen.items() if rise >= 0 and name in source.last.counters}
         source.last = reading
         return {**known, **reading.gauges}
@@ -152,9 +152,12 @@ class Rows:
 
 @dataclass(slots=True)
 class _Watched:
-    """What a running soak has collected. ``interrupted``: why it ended early.
+    """What a running soak has collected.
 
-    ``look_at``: from how many intervals on it gives up if too many are in trouble; None: never.
+    Attributes:
+        interrupted: why it ended early.
+        lost: frames until row ``counted_rows``, in disturbed intervals too.
+        look_at: from how many intervals on it gives up if too many are in trouble; None: never.
     """
 
     plan: Plan
@@ -163,14 +166,14 @@ class _Watched:
     file: SamplesSink | None
     interrupted: str = ""
     faults: list[str] = field(default_factory=list)
-    seen: int = 0
+    counted_rows: int = 0
     lost: float = 0.0
     attributed: Mapping[int, AttributedInterval] = field(default_factory=dict)
     look_at: int | None = None
     given_up: bool = False
 
     def gives_up(self) -> bool:
-        """True if most intervals lost frames, or are disturbed. Whose loss it was is only known at the trial's end."""
+        """True if most intervals lost frames or are disturbed. Only the end of the trial shows whose loss it was."""
         if self.look_at is None or not self.look_at <= len(self.table) < 2 * self.look_at:
             return False
         so_far = self.summary()
@@ -183,12 +186,22 @@ class _Watched:
     def ended(self) -> str:
         return f"ended after {format_seconds(self.elapsed_s())} of {format_seconds(self.plan.duration_s)}"
 
-    def lost_so_far(self) -> float:
-        """Frames, in disturbed intervals too; counted as rows come, for the live line."""
-        for row in range(self.seen, len(self.table)):
-            self.lost += self.table.total(".lost", [row])
-        self.seen = len(self.table)
-        return self.lost
+    def progress_line(self) -> str:
+        """``34.0 s of 60.0 s · 4.00 Mpps · 0 lost · sessions 2 of 2 up``."""
+        table, last = self.table, len(self.table) - 1
+        self.lost += table.total(".lost", range(self.counted_rows, len(table)))
+        self.counted_rows = len(table)
+        rate = table.total(".received", [last]) / table.span_s(last) / self.plan.directions
+        parts = [
+            f"{format_seconds(self.elapsed_s())} of {format_seconds(self.plan.duration_s)}",
+            f"{format_fps(rate)} per direction",
+            f"{round(self.lost):,} lost",
+        ]
+        sessions = table.matching(SESSION_UP)
+        if sessions:
+            up = sum(table.column(name)[last] == 1 for name in sessions)
+            parts.append(f"{up} of {len(sessions)} sessions up")
+        return " · ".join(parts)
 
     def summary(self) -> Soak:
         gaps, elapsed_s = [*self.rows.gaps], self.elapsed_s()
@@ -209,9 +222,11 @@ class _Watched:
 class Soaker:
     """The fixture ``soak``: soaks of one test.
 
-    ``open_samples``: None for a plan: nothing is written, and the time passes in few steps. ``take_signals``: takes the
-    process's signals while a soak runs. ``interrupted``: called when a signal ended a soak. ``loads``: frames/s per
-    direction for the requested load or None, and lower ones to use if the rig disturbs a soak.
+    Args:
+        open_samples: None for a plan: nothing is written, and the time passes in few steps.
+        take_signals: takes the process's signals while a soak runs.
+        interrupted: called when a signal ended a soak.
+        loads: frames/s per direction for the requested load or None, and lower ones to use if the rig disturbs a soak.
     """
 
     def __init__(
@@ -248,18 +263,18 @@ class Soaker:
         duration_s: float | None = None,
         also: Sequence[Sampler] = (),
     ) -> Outcome:
-        """Run a soak and summarise it. However it ends, it is in the evidence.
+        """Run a soak and summarise it. It is in the evidence, however it ends.
 
         Args:
             live: the topology to measure on.
             traffic: what to send.
-            load_fps: frames/s per direction; the user's, or S1's, if not given: see ``find_loads``.
+            load_fps: frames/s per direction; None: the user's, or S1's: see ``find_loads``.
             duration_s: the profile's ``soak_s`` if not given.
             also: further samplers, such as those of routing sessions.
 
         Raises:
             ConfigError: the generator cannot report intervals, or the load is no number of frames.
-            InconclusiveError: the rig does not sustain such a load, or let none be found.
+            InconclusiveError: the rig does not sustain this load, or no load could be found.
             DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
@@ -268,7 +283,7 @@ class Soaker:
         started = self._context.clock.monotonic()
         while True:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
-            watched, trial_id = self._at(live, spec, also, may_give_up=len(loads) > 1)
+            watched, trial_id = self._soak_at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
             disturbed = _disturbed_by_rig(soak)
             in_vain = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
@@ -288,10 +303,10 @@ class Soaker:
         self._context.recorder.emit(outcome)
         return outcome
 
-    def _at(
+    def _soak_at(
         self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], *, may_give_up: bool
     ) -> tuple[_Watched, str]:
-        """Soak at one load; what was collected, and the trial's id."""
+        """Soak at one load. Return what was collected, and the trial's id."""
         live.learn(spec.traffic)
         live.runner.run_once(
             replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up"), spec.duration_s
@@ -333,11 +348,11 @@ class Soaker:
         return _Watched(plan, SoakTable(rows.columns), rows, file)
 
     def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
-        """Id of the trial. However it ends, the samples are in ``watched`` and on record."""
+        """Run the trial and return its id. The samples are in ``watched`` and on record, however it ends."""
         with self._take_signals() as signals:
             try:
                 trial = live.runner.run_once(
-                    spec, spec.duration_s, execute=lambda asked: self._watch(live, asked, watched, signals)
+                    spec, spec.duration_s, execute=lambda spec: self._watch(live, spec, watched, signals)
                 )
             except TestbedError as error:
                 watched.interrupted = watched.interrupted or f"{watched.ended()}: {error.message}"
@@ -347,7 +362,7 @@ class Soaker:
         watched.faults += [str(reason) for reason in trial.result.invalid if reason.code not in OF_INTERVALS]
         self._record(trial.id, watched)
         if signals.asked:
-            watched.given_up = False  # nothing begins again
+            watched.given_up = False  # no soak at a lower load follows
             self._interrupted(signals.asked)
         return trial.id
 
@@ -357,12 +372,17 @@ class Soaker:
             name = generator.info().engine if generator is not None else "none"
             raise ConfigError(f"generator {name} reports no counts during a trial, which a soak needs: use another one")
         running = generator.start_trial(spec, watched.plan.interval_s)
-        signals.stop = lambda: _stop_quietly(running)  # at once, rather than at the end of the interval
+
+        def stop_quietly() -> None:
+            with suppress(TestbedError):  # the next interval reports what is broken
+                running.stop()
+
+        signals.stop = stop_quietly  # at once, rather than at the end of the interval
         watched.plan = replace(watched.plan, most_skipped=running.most_skipped)
         try:
             self._take_rows(live, running, watched, signals)
         except TestbedError:
-            # The error that led here is the one to report.
+            # Report the first error, and not what follows from it.
             with suppress(TestbedError):
                 running.stop()
                 while running.next_interval() is not None:
@@ -372,16 +392,19 @@ class Soaker:
         return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_INTERVALS))
 
     def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _Watched, signals: Signals) -> None:
-        lag = _Lag(watched.plan.interval_s)
+        earliest_s = math.inf  # the least time from the end of an interval to this look at it
         while (interval := running.next_interval()) is not None:
-            late = lag.of(interval.at_ns / 1e9, self._context.clock.monotonic())
+            delay_s = self._context.clock.monotonic() - interval.at_ns / 1e9
+            earliest_s = min(earliest_s, delay_s)
+            lag_s = delay_s - earliest_s
+            late = f"the collector was {lag_s:.1f} s late" if lag_s > _LATE_SHARE * watched.plan.interval_s else ""
             row = watched.rows.row(interval, late)
             if not len(watched.table) or row[TIME] > watched.table.column(TIME)[-1]:
                 watched.table.add(row)
                 if watched.file:
                     watched.file.add(row)
             live.deployment.check_alive()
-            self._context.progress.soaking(_line(watched))
+            self._context.progress.soaking(watched.progress_line())
             if signals.asked and not watched.interrupted:
                 watched.interrupted = f"{watched.ended()} by {signals.asked}"
                 running.stop()
@@ -393,41 +416,6 @@ class Soaker:
     def _record(self, trial_id: str, watched: _Watched) -> None:
         name, written = (watched.file.name, watched.file.written) if watched.file else ("", 0)
         self._context.recorder.emit(SoakData(trial_id, name, written, watched.summary(), series(watched.table)))
-
-
-class _Lag:
-    """How late the collector looks at an interval: against the earliest that it ever was."""
-
-    def __init__(self, interval_s: float) -> None:
-        self._limit_s = _LATE_SHARE * interval_s
-        self._offset_s = math.inf
-
-    def of(self, at_s: float, now_s: float) -> str:
-        self._offset_s = min(self._offset_s, now_s - at_s)
-        lag_s = now_s - at_s - self._offset_s
-        return f"the collector was {lag_s:.1f} s late" if lag_s > self._limit_s else ""
-
-
-def _stop_quietly(running: RunningTrial) -> None:
-    """Ask for the end. Who waits for the next interval reports what is broken."""
-    with suppress(TestbedError):
-        running.stop()
-
-
-def _line(watched: _Watched) -> str:
-    """``34.0 s of 60.0 s · 4.00 Mpps · 0 lost · sessions 2 of 2 up``."""
-    table, last = watched.table, len(watched.table) - 1
-    rate = table.total(".received", [last]) / table.span_s(last) / watched.plan.directions
-    parts = [
-        f"{format_seconds(table.column(TIME)[last])} of {format_seconds(watched.plan.duration_s)}",
-        f"{format_fps(rate)} per direction",
-        f"{round(watched.lost_so_far()):,} lost",
-    ]
-    sessions = table.matching(SESSION_UP)
-    if sessions:
-        up = sum(table.column(name)[last] == 1 for name in sessions)
-        parts.append(f"{up} of {len(sessions)} sessions up")
-    return " · ".join(parts)
 
 
 def _disturbed_by_rig(soak: Soak) -> bool:
