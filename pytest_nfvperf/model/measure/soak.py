@@ -1,7 +1,7 @@
-"""The result of a soak, one long trial that is looked at once an interval, as data.
+"""The result of a soak: one long trial, sampled once an interval.
 
-Each interval is judged as a trial is. The rig disturbed it if the generator was away too long, or a loss fits into the
-time that PMDs were off their CPU. Then it counts neither as passed nor as lossy.
+Each interval is judged like a trial. The rig disturbed it if the generator was absent for too long, or if a loss fits
+into the time that PMDs waited for their CPU. A disturbed interval counts neither as passed nor as lossy.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MOST_DISTURBED = 0.25
-"""Share of intervals that the rig may disturb before the others are too few to judge the whole time by. Seen: a machine
-whose host pauses it for 0.1 s every 12 to 20 s loses up to a sixth of its seconds through nobody's fault. Who has CPUs
-of their own can demand less by the metric ``spoiled_ratio``."""
+"""Share of disturbed intervals up to which the others are enough to judge the whole time by. Seen: a machine whose host
+pauses it for 0.1 s every 12 to 20 s loses up to a sixth of its seconds through nobody's fault. On dedicated CPUs a test
+can demand less by the metric ``spoiled_ratio``."""
 
 LEAST_OFFERED = 0.9
-"""Share of the frames due that must have been offered. With less, all losses do not bound the DUT's at this load."""
+"""Share of the due frames that must have been offered. Otherwise all losses together are no bound for the DUT's."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoakLoad:
     """The requested load: frames/s per direction, or a share of the NDR (0..1); neither: the default.
 
-    Every pytest run of the environment imports this module, so it stays light.
+    Every pytest run of the environment imports this module, so it imports little.
     """
 
     fps: float | None = None
@@ -32,7 +32,7 @@ class SoakLoad:
 class Gap:
     """A time without samples of one source ("generator", "ovs", "bgp"); seconds since the first frame was due.
 
-    ``reason``: for a person; "" if unknown: no soak passes with such a gap.
+    ``reason``: "" if unknown: no soak passes with such a gap.
     """
 
     source: str
@@ -43,8 +43,6 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class DisturbedInterval:
-    """An interval that the rig disturbed, and why."""
-
     start_s: float
     end_s: float
     reason: str
@@ -53,8 +51,6 @@ class DisturbedInterval:
 
 @dataclass(frozen=True, slots=True)
 class Lossy:
-    """An interval in which the DUT lost frames."""
-
     start_s: float
     end_s: float
     lost: int
@@ -68,7 +64,7 @@ class Drift:
         unit: "ratio" of the figure's median, or "bytes".
         value: from the first to the last bin.
         p_value: two-sided Mann-Kendall: how rare so ordered a series would be without a trend.
-        points: bins that it rests on.
+        points: number of bins.
     """
 
     metric: str
@@ -94,15 +90,15 @@ class Soak:
     """The summary of a soak.
 
     Attributes:
-        offered, lost: frames of undisturbed intervals, all directions; losses of undisturbed windows if there are any.
-        disturbed_lost: frames lost in their other windows.
+        offered, lost: frames of undisturbed intervals, all directions; of undisturbed windows, if there are windows.
+        disturbed_lost: frames lost in the other windows of these intervals.
         disturbed_interval_offered, disturbed_interval_lost: frames of disturbed intervals.
         skipped: frames that were due while the generator was not running.
         disturbed, lossy, gaps, flaps: the first MOST_NAMED; how many there are is in ``disturbed_count``, ...
         unexplained: gaps without a reason.
         missing_intervals: intervals that were due and have no row.
-        rig_faults: what else speaks against the whole run.
-        sampling_cores: CPUs that collecting the samples took, on average.
+        rig_faults: further reasons against the whole run.
+        sampling_cores: CPUs that sampling took, on average.
     """
 
     load_fps: int
@@ -134,12 +130,12 @@ class Soak:
 
     @property
     def disturbed_ratio(self) -> float:
-        """Share of intervals that the rig disturbed; 1 if there is no interval."""
+        """1 if there is no interval."""
         return self.disturbed_count / self.intervals if self.intervals else 1.0
 
     @property
     def bound_reason(self) -> str:
-        """Why its counts are not those of the whole time; "" if they are."""
+        """Why the counts are not those of the whole time; "" if they are."""
         reasons = [self.interrupted] if self.interrupted else []
         if self.disturbed_ratio > MOST_DISTURBED:
             first = f", the first: {self.disturbed[0].reason}" if self.disturbed else ""
@@ -148,9 +144,9 @@ class Soak:
 
     @property
     def is_whole(self) -> bool:
-        """True if it ran its whole time and offered the load, though the rig may have disturbed most of it.
+        """True if it ran its whole time and offered the load, even if the rig disturbed most of it.
 
-        Then its counts are upper bounds: a machine that disturbs adds losses, flaps and gaps, and takes none away.
+        Then its counts are upper bounds: disturbances add losses, flaps and gaps, and hide none.
         """
         offered = self.offered + self.disturbed_interval_offered
         enough = offered > 0 and offered >= LEAST_OFFERED * (offered + self.skipped)
@@ -158,5 +154,5 @@ class Soak:
 
     @property
     def all_lost(self) -> int:
-        """All lost frames, whether the DUT lost them or the machine did."""
+        """Frames that the DUT or the machine lost."""
         return self.lost + self.disturbed_lost + self.disturbed_interval_lost

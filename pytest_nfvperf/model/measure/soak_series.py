@@ -24,33 +24,33 @@ TIME = "t"
 """The column of each row's end, s since the first frame was due."""
 
 KEPT_OFF_CPU = "pmd-sched.stolen_ns"
-"""Column: how long PMD threads were kept off their CPU, by the kernel or the host, for anything but the DUT."""
+"""Column: how long PMD threads waited for their CPU while the kernel or the host ran anything but the DUT."""
 
 SESSION_UP, SESSION_FLAPS = ".up", ".flaps"
 """Columns of a session: 1 while it is up; how often it went down within the interval."""
 
 MOST_BYTES = 50_000_000
-"""The rows of one soak on disk, however long: beyond it intervals are longer."""
+"""Limit for the rows of one soak on disk; a long soak has longer intervals instead."""
 
 _VALUE_BYTES = 10
-"""A figure with its comma, on the safe side: most counts of a second have 7 digits or fewer."""
+"""A figure with its comma. Most counts of a second have 7 digits or fewer."""
 
 MOST_NAMED = 50
-"""Disturbed and lossy intervals, gaps and flaps are listed up to so many of each; all are counted."""
+"""How many disturbed and lossy intervals, gaps and flaps are listed, of each kind; all are counted."""
 
 _TREND_BINS = 60
 _FEWEST_BINS = 10
 _SETTLING_SHARE = 0.1
-"""Of the start, left out of trends: caches fill, memory is touched for the first time."""
+"""Share of the soak that trends leave out: at the start caches fill, and memory is touched for the first time."""
 
 _LATE = 1.5
-"""An interval so many times as long as it should be lacks a sample."""
+"""An interval that is this many times as long as it should be lacks a sample."""
 
 MOST_POINTS = 240
-"""Of each curve: more than a screen shows, and little enough for the evidence."""
+"""Points of a curve: more than a screen shows, and few enough for the evidence."""
 
 SHORT = 0.9
-"""An interval shorter than this share of the others counts, but is in no curve."""
+"""An interval shorter than this share of the others is in no curve."""
 
 STATE = "up"
 """The unit of a state: 1 or 0."""
@@ -68,7 +68,7 @@ _RATES = (
     ("OpenFlow packets", "Mpps", ".openflow_packets", _MPPS),
     ("CPU", "cores", ".cpu_ns", 1e-9),
 )
-"""Counters drawn as rates: panel, unit, how their columns end, factor."""
+"""Counters drawn as rates: panel, unit, suffix of their columns, factor."""
 
 _GAUGES = (
     ("receive queues, in the last 5 s", "% of their PMD", ".rxq_busy_5s", _PER_CENT),
@@ -92,7 +92,7 @@ class SoakTable:
         return len(self._values[TIME])
 
     def add(self, row: Mapping[str, float]) -> None:
-        """Append a row; columns that it lacks are absent in it, ``t`` must be there and rise: ValueError else."""
+        """Append a row; columns that it lacks become NaN. ValueError if ``t`` does not rise."""
         if len(self) and row[TIME] <= self._values[TIME][-1]:
             raise ValueError(f"time does not rise: {row[TIME]} s after {self._values[TIME][-1]} s")
         for name, values in self._values.items():
@@ -108,13 +108,13 @@ class SoakTable:
         return self._values[name]
 
     def matching(self, suffix: str) -> tuple[str, ...]:
-        """Columns whose names end so: ``.lost`` of every direction."""
+        """Columns whose names end so, such as ``.lost`` of every direction."""
         if suffix not in self._matching:
             self._matching[suffix] = tuple(name for name in self.columns if name.endswith(suffix))
         return self._matching[suffix]
 
     def total(self, suffix: str, rows: Iterable[int] | None = None) -> float:
-        """Sum of all columns whose names end so, over some rows or all; absent values add nothing."""
+        """Sum of ``matching`` columns over some rows or all; absent values add nothing."""
         chosen = range(len(self)) if rows is None else list(rows)
         values = (self._values[name][row] for name in self.matching(suffix) for row in chosen)
         return math.fsum(value for value in values if not math.isnan(value))
@@ -135,26 +135,23 @@ def thinned(times: Sequence[float], values: Sequence[float], most: int) -> tuple
 
 
 def row_bytes(columns: int) -> int:
-    """How long a row of so many columns is on disk, at most and as far as can be known."""
+    """Estimate of the longest row on disk."""
     return (columns + 1) * _VALUE_BYTES + 2
 
 
 def fitting_interval_s(duration_s: float, wanted_s: float, columns: int) -> float:
-    """The wanted interval, or the shortest multiple of it whose rows stay below MOST_BYTES."""
+    """The wanted interval, or the shortest multiple of it with which all rows stay below MOST_BYTES."""
     factor = max(1, math.ceil(duration_s / wanted_s * row_bytes(columns) / MOST_BYTES))
     return wanted_s * factor
 
 
-# Which of a soak's lost frames are the DUT's own: by the windows that lie in each interval.
-
-
 @dataclass(frozen=True, slots=True)
 class AttributedInterval:
-    """An interval of a soak by its windows.
+    """Whose loss an interval of a soak had, by the windows in it.
 
     Attributes:
         lost: frames lost in undisturbed windows: the DUT's own.
-        disturbed_lost: in the others.
+        disturbed_lost: frames lost in the others.
         disturbed: why nobody can tell whose loss it was; "" if nothing was lost, or enough of it was undisturbed.
     """
 
@@ -165,13 +162,13 @@ class AttributedInterval:
 
 def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, AttributedInterval]:
     """The rows of the table that the trial's windows cover, by number; none if it has no windows."""
-    windows, placed, moved = result.windows, result.placement, ""
+    windows, distance, moved = result.windows, result.placement, ""
     if windows is None:
         return {}
-    if placed is not None and placed.moved:
+    if distance is not None and distance.moved:
         moved = (
-            f"the host moved a CPU during the soak (a cache line's round trip took {placed.before_ns} ns before it and "
-            f"{placed.after_ns} ns after), so nobody can tell whose loss it was"
+            f"the host moved a CPU during the soak (a cache line's round trip took {distance.before_ns} ns before it "
+            f"and {distance.after_ns} ns after), so nobody can tell whose loss it was"
         )
     states = reaching(windows.states(result.due_s))
     losses = lost_by_window(windows, result.due_s, result.lost)
@@ -180,7 +177,7 @@ def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, Att
         first, last = round((end_s - table.span_s(row)) / length_s), round(end_s / length_s)
         if first < last <= len(states):
             one = _attributed(states[first:last], losses[first:last])
-            if moved and one.lost:  # it may be that of CPUs which were far apart by then
+            if moved and one.lost:  # the CPUs may have been far apart by then
                 one = AttributedInterval(0, one.lost + one.disturbed_lost, moved)
             found[row] = one
     return found
@@ -196,9 +193,6 @@ def _attributed(states: Sequence[State], losses: Sequence[int]) -> AttributedInt
     share = sum(alone) / len(states)
     why = f"{share:.0%} of it was undisturbed ({usual}), too little to tell whose loss it was"
     return AttributedInterval(own, elsewhere, why)
-
-
-# From the samples of a soak to its summary.
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +217,8 @@ def summarise(
 ) -> Soak:
     """The summary of a soak.
 
-    ``gaps``: that the collector saw itself. ``interrupted``: why it ended early, or "". ``rig_faults``: against the
-    whole run. ``attributed``: rows whose losses are known by windows; the others are judged by all of their loss.
+    ``gaps``: those that the collector saw itself. ``interrupted``: why it ended early, or "". ``rig_faults``: against
+    the whole run. ``attributed``: rows whose losses are known by windows; the others are judged by all of their loss.
     """
     attributed = attributed or {}
     disturbed = {row: why for row in range(len(table)) if (why := _disturbed(table, row, plan, attributed.get(row)))}
@@ -283,12 +277,8 @@ def _lost(table: SoakTable, row: int) -> int:
 
 def _disturbed(table: SoakTable, row: int, plan: Plan, attributed: AttributedInterval | None) -> str:
     """How the rig disturbed an interval; "" if it did not."""
-    if attributed is not None:  # by windows, which know the time that PMDs waited
-        return attributed.disturbed or _skipped(table, row, plan)
-    return _skipped(table, row, plan) or _kept_off_cpu(table, row, plan)
-
-
-def _skipped(table: SoakTable, row: int, plan: Plan) -> str:
+    if attributed is not None and attributed.disturbed:
+        return attributed.disturbed
     for skipped in table.matching(".skipped"):
         direction = skipped.removesuffix(".skipped")
         names = (f"{direction}.sent", f"{direction}.refused", skipped)
@@ -296,24 +286,25 @@ def _skipped(table: SoakTable, row: int, plan: Plan) -> str:
         share = table.column(skipped)[row] / intended if intended else 0.0
         if share > plan.most_skipped:
             return f"{direction}: {share:.1%} of the frames were due while the generator was not running"
-    return ""
+    # Windows already account for the time that PMDs waited.
+    return "" if attributed is not None else _waited_for_cpu(table, row, plan)
 
 
-def _kept_off_cpu(table: SoakTable, row: int, plan: Plan) -> str:
-    """A loss that fits into the time that PMDs were kept off their CPU.
+def _waited_for_cpu(table: SoakTable, row: int, plan: Plan) -> str:
+    """Describe a loss that fits into the time that PMDs waited for their CPU.
 
-    Their time is read a moment after the frames are counted, so a stall may appear in a neighbour. Both neighbours
-    count with their own loss: no stall explains two losses.
+    That time is read a moment after the frames are counted, so a stall may appear in a neighbour. Both neighbours count
+    with their own loss: no stall explains two losses.
     """
     if _lost(table, row) <= 0 or KEPT_OFF_CPU not in table.columns:
         return ""
     around = range(max(0, row - 1), min(len(table), row + 2))
-    kept_off_ns = math.fsum(value for at in around if not math.isnan(value := table.column(KEPT_OFF_CPU)[at]))
+    waited_ns = math.fsum(value for at in around if not math.isnan(value := table.column(KEPT_OFF_CPU)[at]))
     lost = sum(max(0, _lost(table, at)) for at in around)
-    explained = plan.load_fps * plan.directions * kept_off_ns / 1e9 * KEPT_OFF_SLACK
-    if kept_off_ns < KEPT_OFF_FLOOR_NS or lost > explained:
+    explained = plan.load_fps * plan.directions * waited_ns / 1e9 * KEPT_OFF_SLACK
+    if waited_ns < KEPT_OFF_FLOOR_NS or lost > explained:
         return ""
-    return f"the host kept PMD threads off their CPU for {kept_off_ns / 1e6:.2f} ms, which explains {lost} lost frames"
+    return f"the host kept PMD threads off their CPU for {waited_ns / 1e6:.2f} ms, which explains {lost} lost frames"
 
 
 def _late_intervals(table: SoakTable, plan: Plan) -> Iterator[Gap]:
@@ -334,31 +325,24 @@ def _flaps(table: SoakTable) -> Iterator[Flap]:
             if count > 0:
                 end = table.column(TIME)[row]
                 yield from (Flap(name.removesuffix(SESSION_FLAPS), end, "went down") for _ in range(int(count)))
+    # A session may be down without a counted flap: its daemon reports none, or it never came up.
     for name in table.matching(SESSION_UP):
-        session = name.removesuffix(SESSION_UP)
-        yield from _downs(session, table)
-
-
-def _downs(session: str, table: SoakTable) -> Iterator[Flap]:
-    """Times at which a session was seen down and nobody counted that: nobody reports flaps, or it never came up."""
-    ups, counted = table.column(f"{session}{SESSION_UP}"), f"{session}{SESSION_FLAPS}"
-    flaps = table.column(counted) if counted in table.columns else [math.nan] * len(ups)
-    was_up = True
-    for row, up in enumerate(ups):
-        if math.isnan(up):
-            continue
-        if was_up and not up and (math.isnan(flaps[row]) or row == 0):
-            yield Flap(session, table.column(TIME)[row], "is not up")
-        was_up = bool(up)
+        session, ups = name.removesuffix(SESSION_UP), table.column(name)
+        counted = f"{session}{SESSION_FLAPS}"
+        flaps = table.column(counted) if counted in table.columns else [math.nan] * len(ups)
+        was_up = True
+        for row, up in enumerate(ups):
+            if math.isnan(up):
+                continue
+            if was_up and not up and (math.isnan(flaps[row]) or row == 0):
+                yield Flap(session, table.column(TIME)[row], "is not up")
+            was_up = bool(up)
 
 
 def _drifts(
     table: SoakTable, valid: Sequence[int], plan: Plan, attributed: Mapping[int, AttributedInterval]
 ) -> Iterator[Drift]:
-    """Trends after the start.
-
-    Disturbed intervals count for memory, and for the rate if it is known whose loss there was.
-    """
+    """Trends after the start. Disturbed intervals count for memory, and for the rate if their loss is attributed."""
     times = table.column(TIME)
     start = times[-1] * _SETTLING_SHARE if len(table) else 0.0
     settled = [row for row in range(len(table)) if times[row] > start]
@@ -366,10 +350,14 @@ def _drifts(
     quiet = set(undisturbed)
     known = [row for row in settled if row in quiet or row in attributed or not _lost(table, row)]
     memory = [table.column("vswitchd.rss")[row] for row in settled] if ("vswitchd.rss" in table.columns) else []
+    cycles: list[float] = []
+    if {"pmd.cycles_busy", "pmd.packets_received"} <= set(table.columns):
+        busy, packets = table.column("pmd.cycles_busy"), table.column("pmd.packets_received")
+        cycles = [busy[row] / packets[row] if packets[row] > 0 else math.nan for row in undisturbed]
     for metric, unit, rows, values in (
         ("rate_change", "ratio", known, [_own_rate(table, row, plan, attributed.get(row)) for row in known]),
         ("latency_p99_change", "ratio", undisturbed, _latencies(table, undisturbed, "p99")),
-        ("cycles_change", "ratio", undisturbed, _cycles(table, undisturbed)),
+        ("cycles_change", "ratio", undisturbed, cycles),
         ("memory_growth", "bytes", settled, memory),
     ):
         drift = _drift(metric, unit, [times[row] for row in rows], values) if values else None
@@ -380,7 +368,7 @@ def _drifts(
 def _own_rate(table: SoakTable, row: int, plan: Plan, attributed: AttributedInterval | None) -> float:
     """What the DUT forwards of the load, frames/s, all directions; NaN if nothing was offered.
 
-    Neither the generator's skipped frames nor loss while the machine disturbed it are the DUT's.
+    Frames that the generator skipped, and losses while the machine disturbed it, are not the DUT's.
     """
     offered = sum(table.total(suffix, [row]) for suffix in (".sent", ".refused"))
     forwarded = table.total(".received", [row]) + (attributed.disturbed_lost if attributed is not None else 0)
@@ -391,15 +379,6 @@ def _latencies(table: SoakTable, rows: Sequence[int], percentile: str) -> list[f
     """The worst direction's percentile in ns, NaN without samples; empty if no latency was measured."""
     names = table.matching(f".{percentile}_ns")
     return [max((table.column(name)[row] for name in names), default=math.nan) for row in rows] if names else []
-
-
-def _cycles(table: SoakTable, rows: Sequence[int]) -> list[float]:
-    """Busy PMD cycles a packet, NaN if nothing was received; empty if they were not counted."""
-    needed = ("pmd.cycles_busy", "pmd.packets_received")
-    if not set(needed) <= set(table.columns):
-        return []
-    busy, packets = (table.column(name) for name in needed)
-    return [busy[row] / packets[row] if packets[row] > 0 else math.nan for row in rows]
 
 
 def _drift(metric: str, unit: str, times: Sequence[float], values: Sequence[float]) -> Drift | None:
@@ -430,7 +409,7 @@ class SoakCurve:
 
 
 def series(table: SoakTable) -> tuple[SoakCurve, ...]:
-    """All curves that the samples have, in order. Those of 0 throughout only if their panel has no other."""
+    """All curves of the samples, in order. A curve of zeros is left out if its panel has another."""
     if not len(table):
         return ()
     table = table.head(len(table) - (1 if short_end_s(table) else 0))
@@ -442,10 +421,10 @@ def series(table: SoakTable) -> tuple[SoakCurve, ...]:
 
 
 def short_end_s(table: SoakTable) -> float:
-    """How long the last interval was, s, if it is shorter than the others; 0 if it is not.
+    """Length of the last interval, s, if it is shorter than the others; 0 if it is not.
 
-    It holds the end of the trial, and its samplers were read at another moment than the generator's counts: a rate over
-    so little would draw a cliff or a peak that nobody measured.
+    Its samplers were read at another moment than the generator's counts. A rate over so short a time would draw a cliff
+    or a peak that nobody measured.
     """
     if len(table) < 2:
         return 0.0
@@ -472,7 +451,7 @@ def _rig_curves(table: SoakTable) -> Iterator[SoakCurve]:
 def _extremes(
     table: SoakTable, name: str, extreme: Callable[[list[float]], float], factor: float = 1.0
 ) -> tuple[tuple[float, float], ...]:
-    """The largest of each group, or the least: a median hides what is rare."""
+    """The largest of each group, or the least: a median hides rare values."""
     size = max(1, -(-len(table) // MOST_POINTS))
     times, values = table.column(TIME), table.column(name)
     groups = (range(first, min(first + size, len(table))) for first in range(0, len(table), size))
@@ -496,8 +475,7 @@ def _rate_curves(table: SoakTable) -> Iterator[SoakCurve]:
         for name in table.matching(ending):
             if name.startswith("pmd.") and name.count(".") == 1:
                 continue  # the sum over all threads, each of which has its own curve
-            several_counters = panel in {HITS, "port packets"}
-            shown = name if several_counters else name.removesuffix(ending)
+            shown = name if panel in {HITS, "port packets"} else name.removesuffix(ending)  # several counters each
             values = [value / span * factor for value, span in zip(table.column(name), spans, strict=True)]
             yield _curve(table, panel, shown, unit, values)
 
