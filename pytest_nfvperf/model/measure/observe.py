@@ -1,4 +1,4 @@
-"""Observations that an SLA judges, from outcomes and soaks."""
+"""Makes the observations that an SLA judges from outcomes and soaks."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, how_many
 from pytest_nfvperf.model.measure.cpu_account import as_bound, shares_cpus
-from pytest_nfvperf.model.measure.offloading import OFFLOADED_FLOWS, OffloadShare
+from pytest_nfvperf.model.measure.offloading import OFFLOADED_FLOWS
 from pytest_nfvperf.model.measure.outcome import (
     NOT_CONFIRMED,
     Confirmation,
     Cost,
     GoalOutcome,
     LatencyPoint,
-    ObservedSessions,
     Outcome,
     SearchStatus,
     loss_bound_text,
@@ -28,10 +27,10 @@ from pytest_nfvperf.model.statistics import Samples, Slope, median_interval
 DRIFTS = ("rate_change", "latency_p99_change", "cycles_change", "memory_growth")
 
 _OF_ALL_INTERVALS = frozenset({"rate_change", "memory_growth"})
-"""Trends that rest on disturbed intervals, too: see ``summarise``."""
+"""Trends that use disturbed intervals, too: see ``summarise``."""
 
 FEWEST_REPEATS = 2
-"""Searches whose figures have an interval."""
+"""With this many searches a figure has an interval."""
 
 CYCLES = "cycles_per_packet"
 _NOT_SATURATED = (
@@ -41,34 +40,29 @@ _NOT_SATURATED = (
 
 _LATENCIES = ("min", "p50", "p90", "p99", "p999", "max")
 _FEWEST_SAMPLES = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000}
-"""With fewer samples the percentile is their maximum, and nobody saw what lies above it."""
+"""With fewer samples the percentile is their maximum, and therefore a lower bound."""
 
 _RATE_UNITS = ("pps", "bps", "line_ratio")
 
 
-# From a soak to the figures that an SLA can be about.
-#
-# The losses of a soak that ended early are a lower bound. If the rig disturbed too many intervals of a whole soak,
-# the DUT's losses are between those of the other intervals and all that there were.
-
-
 def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Observation]:
-    """Every figure of a soak; ``evidence``: ids of its trials."""
-    yield from _losses(soak, evidence)
-    gaps = Observation("sample_gaps", float(soak.missing_intervals + soak.unexplained), "times", evidence=evidence)
-    gaps = replace(gaps, confidence=_samples_text(soak))
+    """Every figure of a soak; ``evidence``: ids of its trials.
+
+    The losses of a soak that ended early are a lower bound. If the rig disturbed too many intervals of a whole soak,
+    the DUT's losses are between those of the other intervals and all losses.
+    """
+    yield from _soak_losses(soak, evidence)
+    sampled = how_many(soak.intervals, "sample")
+    sampled += f", {soak.missing_intervals} missing" if soak.missing_intervals else ""
+    count = float(soak.missing_intervals + soak.unexplained)
+    gaps = Observation("sample_gaps", count, "times", confidence=sampled, evidence=evidence)
     yield gaps if soak.is_whole else _bounded(gaps, soak)
     if soak.sessions:
         watched = f"{how_many(len(soak.sessions), 'session')} watched: {', '.join(soak.sessions)}"
         flaps = Observation("session_flaps", float(soak.flap_count), "times", confidence=watched, evidence=evidence)
         yield flaps if soak.is_whole and not soak.flap_count else _bounded(flaps, soak)
-    yield Observation(
-        "spoiled_ratio",
-        soak.disturbed_ratio,
-        "ratio",
-        confidence=how_many(soak.intervals, "interval"),
-        evidence=evidence,
-    )
+    counted = how_many(soak.intervals, "interval")
+    yield Observation("spoiled_ratio", soak.disturbed_ratio, "ratio", confidence=counted, evidence=evidence)
     if soak.sampling_cores is not None:
         yield Observation("sampling_cores", soak.sampling_cores, "cores", evidence=evidence)
     for drift in soak.drifts:
@@ -96,12 +90,18 @@ def _is_conclusive(soak: Soak, drift: Drift) -> bool:
     return not soak.bound_reason or (soak.is_whole and drift.metric in _OF_ALL_INTERVALS)
 
 
-def _losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
+def _soak_losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
     if soak.offered < 1 and not soak.is_whole:
         return
     ratio = soak.lost / soak.offered if soak.offered else 0.0
     proven = [loss_bound_text(ratio, soak.offered)] if soak.offered else []
-    proof = "; ".join([*proven, f"{format_seconds(soak.elapsed_s)}, {_disturbed_text(soak)}"])
+    disturbed = "no interval disturbed by the rig"
+    if soak.disturbed_count:
+        counted = f"{soak.disturbed_count} of {soak.intervals} intervals disturbed by the rig"
+        disturbed = f"{counted} ({soak.disturbed_interval_lost:,} lost in them)"
+    if soak.disturbed_lost:
+        disturbed += f"; {soak.disturbed_lost:,} more lost while the machine disturbed others"
+    proof = "; ".join([*proven, f"{format_seconds(soak.elapsed_s)}, {disturbed}"])
     at = load_in_fps(soak.load_fps)
     all_lost, all_offered = soak.all_lost, soak.offered + soak.disturbed_interval_offered
     for metric, value, most, unit in (
@@ -116,46 +116,17 @@ def _losses(soak: Soak, evidence: tuple[str, ...]) -> Iterator[Observation]:
 
 
 def _bounded(seen: Observation, soak: Soak) -> Observation:
-    """At least so much, if the soak cannot be judged over its whole time."""
+    """Make it a lower bound if the soak cannot be judged over its whole time."""
     return replace(seen, lower_bound=bool(soak.bound_reason), bound_reason=soak.bound_reason)
 
 
-def _disturbed_text(soak: Soak) -> str:
-    elsewhere = f"; {soak.disturbed_lost:,} more lost while the machine disturbed others" if soak.disturbed_lost else ""
-    if not soak.disturbed_count:
-        return f"no interval disturbed by the rig{elsewhere}"
-    counted = f"{soak.disturbed_count} of {soak.intervals} intervals disturbed by the rig"
-    return f"{counted} ({soak.disturbed_interval_lost:,} lost in them){elsewhere}"
-
-
-def _samples_text(soak: Soak) -> str:
-    text = how_many(soak.intervals, "sample")
-    return f"{text}, {soak.missing_intervals} missing" if soak.missing_intervals else text
-
-
-# From an outcome to the figures that an SLA can be about. An aborted search yields no figure; :func:`unmeasured` says
-# why, so that the verdict can.
-
-
 def observations(outcome: Outcome) -> tuple[Observation, ...]:
-    """Every figure of the outcome, in base units.
+    """Every figure of the outcome, in base units. An aborted search has none: see :func:`unmeasured`.
 
     A goal has pps, bps (layer 2, with FCS) and, if ports have a line rate, line_ratio; all per direction. Rates of
     nodes that share CPUs are lower bounds.
     """
-    found = tuple(
-        replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in _observed(outcome)
-    )
-    return tuple(as_bound(seen) for seen in found) if shares_cpus(outcome.label) else found
-
-
-def observation(outcome: Outcome, metric: str, unit: str) -> Observation | None:
-    """The first figure of this metric in this base unit; None if the outcome has none."""
-    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == (metric, unit)), None)
-
-
-def _observed(outcome: Outcome) -> tuple[Observation, ...]:
-    return (
+    found: tuple[Observation, ...] = (
         *(seen for goal in outcome.goals for seen in _of_goal(goal, outcome)),
         *(seen for goal in outcome.goals for seen in _of_confirmation(goal, outcome)),
         *(seen for point in outcome.latency for seen in _of_latency(point)),
@@ -165,14 +136,20 @@ def _observed(outcome: Outcome) -> tuple[Observation, ...]:
         *(seen for samples in outcome.samples for seen in _of_samples(samples, outcome)),
         *(seen for slope in outcome.slopes for seen in _of_slope(slope)),
         *(soak_observations(outcome.soak, outcome.trials) if outcome.soak else ()),
-        *(_of_offload(outcome.offload, outcome) if outcome.offload else ()),
-        *(_of_sessions(outcome.sessions) if outcome.sessions else ()),
+        *_of_offload(outcome),
+        *_of_sessions(outcome),
         *_of_plateaus(outcome),
     )
+    found = tuple(replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in found)
+    return tuple(as_bound(seen) for seen in found) if shares_cpus(outcome.label) else found
+
+
+def observation(outcome: Outcome, metric: str, unit: str) -> Observation | None:
+    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == (metric, unit)), None)
 
 
 def unmeasured(outcome: Outcome) -> dict[str, str]:
-    """Metrics that a test requested and could not measure, each with the reason as text."""
+    """Metrics that a test requested and could not measure, each with the reason."""
     missing = dict(outcome.missing)
     for goal in outcome.goals:
         if not any(True for _ in _of_goal(goal, outcome)):
@@ -199,12 +176,15 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
     load, bound, why = figure
     lower, upper = bound in {"lower", "both"}, bound in {"upper", "both"}
     low, high = _over_repeats(goal)
-    if low is not None and high is not None:  # the ends of all searches bound their median, not those of one
+    if low is not None and high is not None:  # the ends of all searches bound their median
         lower, upper = math.isinf(high) or (lower and not goal.repeated_ends), low <= 0 or upper
         why = why or "some of the searches found a bound only"
         low, high = (low if low > 0 else None), (high if math.isfinite(high) else None)
-    elif goal.disturbed and bound == "lower" and (high := _known_too_high(goal)) is not None:
-        lower = False
+    elif goal.disturbed and bound == "lower" and not goal.slowed:
+        # Bounded from above by the lowest load that valid trials found too high, unless the rig set the search's end.
+        ends = (goal.refuted_fps, None if goal.generator_limited else goal.upper_fps)
+        high = min((fps for fps in ends if fps is not None), default=None)
+        lower = high is None
     evidence = (goal.confirmation.trial_id,) if goal.confirmation else outcome.trials
     line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
     if line_ratio is not None and _at_line_rate(load, outcome):
@@ -227,9 +207,9 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
 
 
 def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, float | None]:
-    """A search's figure and the lowest and highest load that it leaves possible, frames/s per direction.
+    """A search's figure, and the lowest and highest load that are still possible, frames/s per direction.
 
-    The figure is None if the search found nothing, the highest load if the upper end is open.
+    The figure is None if the search found nothing; the highest load is None if the upper end is open.
     """
     seen = next((each for each in _of_goal(goal, outcome) if each.unit == "pps"), None)
     if seen is None:
@@ -239,9 +219,9 @@ def goal_ends(goal: GoalOutcome, outcome: Outcome) -> tuple[int | None, float, f
 
 
 def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
-    """The forwarding rate that a search reads, too: the median of its repeats, or the one and its own interval.
+    """The forwarding rate that a search also reads: the median of its repeats, or a single one with its own interval.
 
-    A lower bound if one was read while the CPUs were apart, or the generator was the limit.
+    A lower bound if the CPUs were far apart during one of them, or the generator was the limit.
     """
     if not outcome.plateaus:
         return
@@ -271,7 +251,7 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
 def _over_repeats(goal: GoalOutcome) -> tuple[float | None, float | None]:
     """The interval of the median over repeats, frames/s per direction; Nones for a single search.
 
-    Its low end is that of the median of all low ends, its high end that of all high ones, infinity if open.
+    Its low end is that of the median of all low ends. Its high end is that of all high ends, infinity if open.
     """
     found = [fps for fps in goal.repeated_fps if fps is not None]
     if len(found) < FEWEST_REPEATS:
@@ -283,7 +263,7 @@ def _over_repeats(goal: GoalOutcome) -> tuple[float | None, float | None]:
 
 
 def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | None:
-    """Load in frames/s per direction, which bound of the truth it is ("", "lower", "upper", "both"), and why."""
+    """Load in frames/s per direction, which kind of bound it is ("", "lower", "upper", "both"), and why."""
     if goal.status is SearchStatus.BELOW_MINIMUM:
         why = "; ".join(filter(None, ("below the search's minimum load", goal.slowed)))
         return (goal.upper_fps, "both" if goal.slowed else "upper", why) if goal.upper_fps else None
@@ -291,7 +271,7 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | 
         return None
     confirmation = goal.confirmation
     if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
-        # Loads that the rig disturbed bound nothing from above. If the rig set the search's own end, nothing does.
+        # Disturbed loads are no upper bound. If the rig set the search's own end, there is none at all.
         limited = goal.slowed or _rig_limit(goal, goal.load_fps, outcome)
         return goal.load_fps, "both" if limited else "upper", goal.detail
     if confirmation is not None and not confirmation.passed:
@@ -302,7 +282,7 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | 
         )
         why = "; ".join(filter(None, (failed, goal.slowed)))
         return confirmation.load_fps, "both" if goal.slowed else "upper", why
-    # A confirmation may have passed at a lower load than the search found: that is what is certain.
+    # A confirmation may have passed at a lower load than the search found; only that load is certain.
     load = confirmation.load_fps if confirmation else goal.load_fps
     if _at_line_rate(load, outcome):
         return load, "", ""  # no port takes more
@@ -310,17 +290,11 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | 
     return load, "lower" if why else "", why
 
 
-def _known_too_high(goal: GoalOutcome) -> int | None:
-    """The lowest load that valid trials found too high; None if none did, or the rig set the search's end."""
-    ends = (goal.refuted_fps, None if goal.generator_limited else goal.upper_fps)
-    return None if goal.slowed else min((fps for fps in ends if fps is not None), default=None)
-
-
 def _rig_limit(goal: GoalOutcome, load_fps: int, outcome: Outcome) -> str:
     """Why the rig offered the DUT no more than this load; "" if the DUT or the line was the limit.
 
-    A confirmation may be a little below the search's load, by frames that the generator left out. The rig's limit is
-    its limit, too, unless a valid trial between the two lost too much.
+    A confirmation may be a little below the search's load, by frames that the generator left out. The rig limited it as
+    it limited the search, unless a valid trial between the two lost too much.
     """
     refuted = goal.refuted_fps is not None and load_fps < goal.refuted_fps <= (goal.load_fps or 0)
     if refuted or _at_line_rate(load_fps, outcome):
@@ -346,18 +320,13 @@ def _goal_confidence(goal: GoalOutcome, outcome: Outcome) -> str:
         text += f" in {seconds:.2g} undisturbed s; {more:,} more while the machine disturbed it"
     if goal.load_fps and confirmation.load_fps < goal.load_fps:
         text += f" (the search found {format_fps(goal.load_fps)})"
-    return text + _repeats_text(goal)
-
-
-def _repeats_text(goal: GoalOutcome) -> str:
-    """``; the middle of 5 searches, 4.10 Mpps .. 4.43 Mpps at 94 %``."""
     found = [fps for fps in goal.repeated_fps if fps is not None]
     if len(found) < FEWEST_REPEATS:
-        return ""
-    interval, asked = median_interval(found), len(goal.repeated_fps)
-    counted = f"{asked} searches" if len(found) == asked else f"{len(found)} of {asked} searches that found one"
+        return text
+    interval, searches = median_interval(found), len(goal.repeated_fps)
+    counted = f"{len(found)} of {searches} searches that found one" if len(found) < searches else f"{searches} searches"
     between = f"{format_fps(interval.low)} .. {format_fps(interval.high)}"
-    return f"; the middle of {counted}, {between} at {interval.confidence:.0%}"
+    return f"{text}; the middle of {counted}, {between} at {interval.confidence:.0%}"
 
 
 def _confirmed_frames(confirmation: Confirmation, outcome: Outcome) -> int:
@@ -370,15 +339,9 @@ def _of_confirmation(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observatio
     confirmation = goal.confirmation
     if confirmation is None or confirmation.loss_ratio is None:
         return
-    offered = _confirmed_frames(confirmation, outcome)
-    yield Observation(
-        "loss_ratio",
-        confirmation.loss_ratio,
-        "ratio",
-        at=share_of_goal(1.0, goal.goal.name),
-        confidence=loss_bound_text(confirmation.loss_ratio, offered),
-        evidence=(confirmation.trial_id,),
-    )
+    at, evidence = share_of_goal(1.0, goal.goal.name), (confirmation.trial_id,)
+    bound = loss_bound_text(confirmation.loss_ratio, _confirmed_frames(confirmation, outcome))
+    yield Observation("loss_ratio", confirmation.loss_ratio, "ratio", at, confidence=bound, evidence=evidence)
 
 
 def _of_latency(point: LatencyPoint) -> Iterator[Observation]:
@@ -416,7 +379,7 @@ def _of_loss(outcome: Outcome) -> Iterator[Observation]:
 
 
 def _between(seen: Observation, low: float, at_most: str) -> Observation:
-    """A loss of which only the part ``low`` is certainly the DUT's; unchanged if all of it is."""
+    """A loss of which only ``low`` is certainly the DUT's; unchanged if all of it is."""
     if not at_most:
         return seen
     if not low:
@@ -438,26 +401,24 @@ def _of_back_to_back(outcome: Outcome) -> Iterator[Observation]:
         confidence=repeats,
         evidence=outcome.trials,
     )
-    if found.corrected_buffer_s is not None:
-        yield Observation(
-            "corrected_buffer_s", found.corrected_buffer_s, "s", confidence=repeats, evidence=outcome.trials
-        )
+    corrected_s = found.corrected_buffer_s
+    if corrected_s is not None:
+        yield Observation("corrected_buffer_s", corrected_s, "s", confidence=repeats, evidence=outcome.trials)
 
 
 def _of_cost(cost: Cost, outcome: Outcome) -> Iterator[Observation]:
-    """Of the confirmation's trial. If its load is a lower bound, so is what a core forwards."""
+    """The cost of the confirmation's trial. If its load is a lower bound, so is the rate a core."""
     confirmed = (goal for goal in outcome.goals if goal.confirmation and goal.confirmation.trial_id == cost.trial_id)
     limited = next((seen for goal in confirmed for seen in _of_goal(goal, outcome) if seen.lower_bound), None)
     per_core = None if cost.mpps_per_core is None else cost.mpps_per_core * 1e6
-    figures = (
+    for metric, value, unit in (
         (CYCLES, cost.pmd_cycles_per_packet, "cycles"),
         ("pmd_busy", cost.pmd_busy_ratio, "ratio"),
         ("mpps_per_core", per_core, "pps"),
         ("dut_cpu_seconds", cost.dut_cpu_seconds, "s"),
         ("generator_cpu_seconds", cost.generator_cpu_seconds, "s"),
         ("test_process_cpu_seconds", cost.test_process_cpu_seconds, "s"),
-    )
-    for metric, value, unit in figures:
+    ):
         if value is not None:
             trial_id = cost.saturated_trial_id if metric == CYCLES and cost.saturated_trial_id else cost.trial_id
             seen = Observation(metric, value, unit, evidence=(trial_id,))
@@ -466,19 +427,23 @@ def _of_cost(cost: Cost, outcome: Outcome) -> Iterator[Observation]:
             yield seen
 
 
-def _of_offload(share: OffloadShare, outcome: Outcome) -> Iterator[Observation]:
-    if share.ratio is not None:
+def _of_offload(outcome: Outcome) -> Iterator[Observation]:
+    share = outcome.offload
+    if share is not None and share.ratio is not None:
         yield Observation(OFFLOADED_FLOWS, share.ratio, "ratio", confidence=str(share), evidence=outcome.trials[-1:])
 
 
-def _of_sessions(seen: ObservedSessions) -> Iterator[Observation]:
+def _of_sessions(outcome: Outcome) -> Iterator[Observation]:
+    seen = outcome.sessions
+    if seen is None:
+        return
     elsewhere = f"; {seen.elsewhere} more under overload, which are not judged" if seen.elsewhere else ""
     confidence = f"{seen.watched} watched in {how_many(len(seen.trials), 'trial')}{elsewhere}"
     yield Observation("session_flaps", float(seen.flaps), "times", confidence=confidence, evidence=seen.trials)
 
 
 def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:
-    """The median with its interval, or the worst reading; a rate of frames as bit rate and share of line rate too."""
+    """The median with its interval, or the worst reading. Frame rates also as bit rate and share of line rate."""
     found = median_interval(samples.values)
     low, high = (samples.figure, samples.figure) if samples.by_worst else (found.low, found.high)
     text = f"median of {len(samples.values)}, interval at {format_ratio(found.confidence)}"
@@ -506,14 +471,11 @@ def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:
 def _of_slope(slope: Slope) -> Iterator[Observation]:
     """In the metric's unit, and as a share of the baseline."""
     confidence = f"Theil-Sen slope per one more of {slope.per}, interval at {format_ratio(slope.confidence)}"
-    in_units = (
+    for unit, value, low, high in (
         (slope.unit, slope.value, slope.low, slope.high),
         ("ratio", slope.share, slope.share_low, slope.share_high),
-    )
-    for unit, value, low, high in in_units:
+    ):
         seen = Observation(f"{slope.metric}_slope", value, unit, confidence=confidence, low=low, high=high)
-        yield (
-            seen
-            if not slope.bound_reason
-            else replace(seen, low=-math.inf, high=math.inf, bound_reason=slope.bound_reason)
-        )
+        if slope.bound_reason:
+            seen = replace(seen, low=-math.inf, high=math.inf, bound_reason=slope.bound_reason)
+        yield seen
