@@ -1,9 +1,22 @@
-"""Short windows of a trial, such as 10 ms: what a generator's polling threads and its witnesses saw in each.
+"""Short windows of a trial, such as 10 ms: what the generator's polling threads and its witnesses saw in each.
 
-A trial's mean mixes what the DUT does with what the machine does to it. A host takes a CPU away for milliseconds, or
-lets somebody else use the other hardware thread of its core, which then computes half as fast. Here each window knows
-whether the CPUs of generator and DUT were there, and at full speed. What is measured in the undisturbed windows is the
-DUT's, and repeats.
+A trial's mean mixes the DUT's work with the machine's disturbances. A host takes a CPU away for milliseconds, or lets
+others use the second hardware thread of its core, which then computes half as fast. Each window knows whether the CPUs
+of generator and DUT were running at full speed. Figures of the undisturbed windows are the DUT's, and repeatable.
+
+Losses are assigned to windows, too (docs/explanation/noise.md). The generator knows in which one a ring refused a
+frame. A frame that the DUT took and dropped is missed when the next one of its stream arrives, at most a latency later.
+
+A disturbance begins before anybody sees it, and frames that waited in rings come after it. So a window counts as
+undisturbed only if those on either side are undisturbed, too. Of 180 windows at loads that the DUT sustains two lost
+frames without this rule, and none with it.
+
+On a host that shares its cores all the time hardly a window is undisturbed. Two rules let a trial count there:
+
+- A DUT that sustains a load on slower cores sustains it on its own ones, too. So the goal is also met if all windows in
+  which no CPU was taken away lost no more than allowed, however slow the CPUs were.
+- A neighbour that comes and goes within milliseconds hides between two looks. So a few lossy windows prove nothing if
+  few are undisturbed. Loss in many of them, or in a trial that was mostly undisturbed, is the DUT's.
 """
 
 from __future__ import annotations
@@ -19,42 +32,42 @@ from statistics import median
 from pytest_nfvperf.model.traffic.policy import POLICY
 
 MOST_LISTED, LISTED_OF_STEPS = 40, 4
-"""Disturbances of one trial that the evidence lists, the longest; and of a step of a search, which are many."""
+"""How many of a trial's longest disturbances the evidence lists; and of a step of a search, because steps are many."""
 
 MOST_ABSENT = 0.05
-"""Share of a window that the generator's thread may be away: the DUT cannot forward what it does not offer."""
+"""Share of a window in which the generator's thread may be absent."""
 
 FREAKS, FREAK_SHARE = 3, 0.005
-"""Of the fewest cycles that a probe took, so many, or this share, do not count."""
+"""This number, or share, of the fastest probes do not count."""
 
 LATEST_NS = 500_000
-"""A witness that comes later than this was kept from its CPU: the DUT was, too. A timer tick takes 20-70 us."""
+"""A witness that comes later than this waited for its CPU, and so did the DUT. A timer tick takes 20-70 us."""
 
 ASKED_LATEST_NS = 150_000
-"""A witness is asked to look when frames pile up. If it comes later than this, it was kept from its CPU. A frame is
-lost at the earliest 300 us after that question, if the DUT did not work at all meanwhile."""
+"""The generator requests a look from a witness when frames pile up. A witness that comes later than this waited for its
+CPU. A frame is lost at the earliest 300 us after that request, if the DUT did not work at all meanwhile."""
 
 LONGEST_WAIT_NS = 120_000
-"""A thread of the DUT that waited longer for its CPU within a window, without the witness's looks, was kept off it."""
+"""Most time that the DUT's thread may wait for its CPU in a window, not counting the witness's own looks."""
 
 FAR_COST = 1.5
-"""A frame that costs so many times the near cost went to a CPU that is far."""
+"""If a frame costs this many times the near cost, the DUT's CPU is far."""
 
 _NEAR_QUANTILE = 0.1
-"""The near cost is this quantile: a few windows near are enough to know it."""
+"""The near cost is this quantile of windows: a few near ones are enough."""
 
 _STEPS_A_DOUBLING = 4
-"""Of the load: costs at loads of one step are compared."""
+"""Steps of the load: costs within one step are compared."""
 
 FULL_SPEED = 1.06
-"""Cycles that the probe takes over those on a core of its own: up to this it had its core for itself.
+"""Up to this many times the cycles of a core of its own, the probe had its core for itself.
 
 Seen on shared hosts: 1.00 .. 1.01 alone, 1.1 .. 1.9 beside a busy hardware thread, and nothing between; on another one,
 whose clocks vary, 0.97 .. 1.05 and 1.09 .. 1.8, and little between."""
 
 
 class State(StrEnum):
-    """What the machine did in a window: the first that applies."""
+    """What the machine did in a window; the first state that applies."""
 
     ABSENT = "generator absent"
     PAUSED = "DUT's CPU taken away"
@@ -67,13 +80,13 @@ class State(StrEnum):
 
 
 STEADY = (State.ALONE, State.GENERATOR_SHARED, State.DUT_SHARED, State.BOTH_SHARED)
-"""States in which both CPUs were there, and each core had the same users at either end of the window."""
+"""States in which both CPUs ran, and each core had the same users at either end of the window."""
 
 _NOT_THERE = (State.ABSENT, State.PAUSED, State.FAR)
-"""States that leave frames in rings, which the next window brings, too."""
+"""States that leave frames in rings, which arrive in the next window."""
 
 TAKEN_AWAY = frozenset({State.ABSENT, State.PAUSED})
-"""States in which a CPU of generator or DUT did not run. In the others it ran, if slower."""
+"""States in which a CPU of generator or DUT did not run. In the others it ran, perhaps slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +95,10 @@ class Paced:
 
     Attributes:
         value: such as the rate received, frames/s.
-        generator_slowed, dut_slowed: cycles that the probe took over those on a core of its own, less 1: 0 for a core
-            of its own. The mean of both ends of the window; of several threads the slowest.
+        generator_slowed, dut_slowed: the probe's cycles divided by those on a core of its own, less 1. The mean of both
+            ends of the window; of several threads the slowest.
         rig: which one measured, if a comparison has several side by side; None if each start makes another.
-        unrefused: no frame found its ring full, so that the DUT may be able to do more.
+        unrefused: no frame found its ring full, so the DUT may be able to do more.
     """
 
     value: float
@@ -97,13 +110,13 @@ class Paced:
 
 @dataclass(frozen=True, slots=True)
 class ThreadWindows:
-    """Counts of one polling thread: a value a window in each, the first window from the trial's start.
+    """Counts of one polling thread, a value a window, from the trial's start.
 
     Attributes:
-        late_ns: from the window's end to when the thread looked, up to which its counts are.
+        late_ns: from the window's end to when the thread read its counts.
         sent, refused, skipped: frames, as in DirectionCounts, of the streams that it sends.
         received: distinct frames of the streams that end at its ports.
-        missing: frames that had not arrived there when a later one of their stream did; below 0 if more came after all.
+        missing: frames that had not arrived when a later one of their stream did; below 0 if more came after all.
         absent_ns: time in which the thread did not poll.
         rx_ns, rx_frames: time in receive bursts that brought frames, and those frames: the generator's own cost.
         tx_ns, tx_frames: the same of transmit bursts.
@@ -131,12 +144,12 @@ class WitnessWindows:
     Attributes:
         late_ns: how late it got the CPU.
         speed: as ThreadWindows'.
-        waited_ns: how long the DUT's thread had waited for the CPU in the window, without the CPU time of the witness
-            itself; 0 if the kernel does not report it.
-        took_ns: CPU time that the witness took itself, over the trial.
+        waited_ns: how long the DUT's thread had waited for the CPU in the window, not counting the CPU time of the
+            witness; 0 if the kernel does not report it.
+        took_ns: CPU time of the witness itself, over the trial.
         stopped: 1 if a signal or a debugger kept the DUT's thread stopped at the window's end (SIGSTOP), else 0.
-        asked_late_ns: within the window the generator asks for a look when frames pile up before a full ring; the
-            longest time from such a question to the look, 0 if none was asked.
+        asked_late_ns: the generator requests a look when frames pile up before a full ring: the longest time from such
+            a request to the look; 0 if there was none.
         asked_speed: the most cycles of those looks, as speed.
     """
 
@@ -158,8 +171,8 @@ class Windows:
         length_ns: of a window.
         threads: of each polling thread of the generator.
         witnesses: of each CPU of the DUT that was watched.
-        full_speed: cycles that the probe takes on a core of its own, by all that this generator has seen so far.
-        near_cost_ns: time that a transmit burst takes a frame while the DUT's CPU is near (NearCosts); 0 if unknown.
+        full_speed: cycles that the probe takes on a core of its own, by what this generator has seen so far.
+        near_cost_ns: time of a transmit burst a frame while the DUT's CPU is near (NearCosts); 0 if unknown.
     """
 
     length_ns: int
@@ -169,7 +182,7 @@ class Windows:
     near_cost_ns: float = 0.0
 
     def within(self, duration_s: float) -> int:
-        """How many windows lie whole within so many seconds of sending, and were seen by all."""
+        """How many windows lie completely within this time of sending, and were seen by all."""
         return min(self._seen, math.floor(duration_s * 1e9 / self.length_ns))
 
     def received_fps(self, duration_s: float) -> tuple[float, ...]:
@@ -182,7 +195,6 @@ class Windows:
         return self._rates([[sum(both) for both in zip(t.sent, t.refused, strict=True)] for t in threads], duration_s)
 
     def _rates(self, frames: Sequence[Sequence[int]], duration_s: float) -> tuple[float, ...]:
-        """Rates of the frames that each thread counted in its windows, frames/s over all threads."""
         # Each thread looks a little late, so its windows have lengths of their own.
         spans_ns = [
             [self.length_ns + later - earlier for earlier, later in pairwise((0, *thread.late_ns))]
@@ -196,8 +208,8 @@ class Windows:
     def states(self, duration_s: float) -> tuple[State, ...]:
         """What the machine did in each window.
 
-        Speed is looked at between windows, so a window is steady if it has the same state at either end. The first is
-        not: only its end is known. Nor is one after an absence: it brings what waited in rings meanwhile.
+        Speed is probed between windows, so a window is steady if it has the same state at either end. The first is not,
+        because only its end is known. Nor is one after an absence: frames that waited in rings arrive in it.
         """
         found = self._at_ends[: self.within(duration_s)]
         before = (State.CHANGED, *found)[: len(found)]
@@ -212,9 +224,9 @@ class Windows:
         return tuple(rate for rate, state in seen if state is State.ALONE)
 
     def paced(self, duration_s: float) -> tuple[Paced, ...]:
-        """Rates received in windows at both ends of which both CPUs were there and near, frames/s over all threads.
+        """Rates received in windows at both ends of which both CPUs ran and were near, frames/s over all threads.
 
-        Without the first window, of which only the end is known.
+        Without the first window, because only its end is known.
         """
         rates, ends = self.received_fps(duration_s), self._at_ends
         generator = self._slowed([thread.speed for thread in self.threads])
@@ -231,14 +243,14 @@ class Windows:
         )
 
     def _slowed(self, speeds: Sequence[Sequence[int]]) -> list[float]:
-        """At the end of each window, of the slowest; 0 if nobody looked, or the full speed is unknown."""
+        """Slowdown of the slowest at the end of each window; 0 if nobody looked, or the full speed is unknown."""
         slowest = [max((speed[at] for speed in speeds), default=0) for at in range(self._seen)]
         return [max(0.0, cycles / self.full_speed - 1) if self.full_speed else 0.0 for cycles in slowest]
 
     def unrefused_share(self, duration_s: float) -> float:
         """Share of the steady windows in which no frame found its ring full; 1 without windows.
 
-        If none was steady, of all windows: the machine shared its cores all the time, and the ring was full or not.
+        If the machine shared its cores all the time, no window was steady: then it is the share of all windows.
         """
         states = self.states(duration_s)
         looked_at = [at for at, state in enumerate(states) if state in STEADY] or range(len(states))
@@ -260,11 +272,11 @@ class Windows:
     def _state_at_end(self, at: int) -> State:
         if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
             return State.ABSENT
-        if any(_kept_from_work(witness, at) for witness in self.witnesses):
+        if any(_waited(witness, at) for witness in self.witnesses):
             return State.PAUSED
         slow = FULL_SPEED * self.full_speed if self.full_speed else math.inf
         generator = any(thread.speed[at] > slow for thread in self.threads)
-        # A witness looks at the window's end, and within the window when it is asked to.
+        # A witness looks at the window's end, and within the window on request.
         looks = [speed for witness in self.witnesses for speed in (witness.speed, witness.asked_speed) if speed]
         dut = any(speed[at] > slow for speed in looks)
         if generator:
@@ -274,7 +286,7 @@ class Windows:
         return State.FAR if self.near_cost_ns and self.cost_ns(at) > FAR_COST * self.near_cost_ns else State.ALONE
 
     def costs(self, duration_s: float) -> tuple[float, ...]:
-        """What a frame cost in windows in which both cores were at full speed: see ``cost_ns``."""
+        """``cost_ns`` of windows in which both cores were at full speed."""
         states = replace(self, near_cost_ns=0.0).states(duration_s)
         found = (self.cost_ns(at) for at, state in enumerate(states) if state is State.ALONE)
         return tuple(cost for cost in found if cost > 0)
@@ -285,23 +297,25 @@ class Windows:
         return sum(thread.tx_ns[at] for thread in self.threads) / frames if frames else 0.0
 
 
-def _kept_from_work(witness: WitnessWindows, at: int) -> bool:
+def _waited(witness: WitnessWindows, at: int) -> bool:
     """True if the host, another thread on the CPU, or a signal kept the DUT's thread from its work."""
-    if witness.late_ns[at] > LATEST_NS or (witness.stopped and witness.stopped[at]):
-        return True
-    if witness.asked_late_ns and witness.asked_late_ns[at] > ASKED_LATEST_NS:
-        return True
-    return bool(witness.waited_ns) and witness.waited_ns[at] > LONGEST_WAIT_NS
+    delays = (
+        (witness.late_ns, LATEST_NS),
+        (witness.stopped, 0),
+        (witness.asked_late_ns, ASKED_LATEST_NS),
+        (witness.waited_ns, LONGEST_WAIT_NS),
+    )
+    return any(measured[at] > most for measured, most in delays if measured)
 
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """The rate of a trial's undisturbed windows, those in state ALONE, frames/s over all threads.
+    """The rate of a trial's undisturbed windows (state ALONE), frames/s over all threads.
 
     Attributes:
         fps: their median.
         low_fps, high_fps: its 95 % interval, by order statistics.
-        worst_fps: of the slowest of all windows, disturbed ones too.
+        worst_fps: of the slowest of all windows, including disturbed ones.
         windows: how many were undisturbed.
         others: states of the others, and how many windows were in each.
     """
@@ -315,7 +329,7 @@ class Plateau:
 
 
 def plateau(windows: Windows, duration_s: float) -> Plateau | None:
-    """The plateau of a saturating trial that sent for ``duration_s``; later windows are of residual frames.
+    """The plateau of a saturating trial that sent for ``duration_s``; later windows have residual frames.
 
     None if too few windows were undisturbed.
     """
@@ -334,9 +348,9 @@ def plateau(windows: Windows, duration_s: float) -> Plateau | None:
 def full_speed(seen: Mapping[int, int]) -> int:
     """Cycles that the probe takes on a core of its own, from how often each number was seen; 0 if nothing was.
 
-    It is the middle of the fastest looks: of those within FULL_SPEED of the fewest. On some hosts they are within 1 %,
-    on others a core of its own is now 3 % faster and now 4 % slower, as its clock is. Of a thousand looks one falls
-    into a moment in which the clock ran faster than usual, so a few at the low end do not count.
+    It is the median of the fastest looks, those within FULL_SPEED of the fewest cycles. On some hosts they are within
+    1 %, on others the clock of a core varies by 3 to 4 %. One look in a thousand falls into a moment in which the clock
+    was faster than usual, so a few at the low end do not count.
     """
     fewest = _after(max(FREAKS, FREAK_SHARE * sum(seen.values())), seen)
     fastest = {cycles: times for cycles, times in seen.items() if fewest <= cycles <= FULL_SPEED * fewest}
@@ -344,7 +358,7 @@ def full_speed(seen: Mapping[int, int]) -> int:
 
 
 def _after(left: float, seen: Mapping[int, int]) -> int:
-    """Cycles of the first look after so many faster ones; of the slowest if there are no more."""
+    """Cycles of the first look after ``left`` faster ones; of the slowest if there are no more."""
     for cycles in sorted(seen):
         left -= seen[cycles]
         if left < 0:
@@ -357,10 +371,10 @@ class NearCosts:
 
     The ring's cache lines come from the core that wrote them last, so the cost shows how far the DUT's CPU is. Seen at
     4 Mpps and more: 24 to 31 ns a frame while the two CPUs share an L3 cache, 44 to 50 while they do not, and nothing
-    between. A fuller burst is cheaper by the frame, and frames differ: so it is compared with what the same frames cost
-    at a similar load.
+    between. A fuller burst is cheaper by the frame, and frames differ. So the cost is compared only with that of the
+    same frames at a similar load.
 
-    The known cost only ever falls: the first near trial corrects what was taken for near while the CPUs were far.
+    The known cost only ever falls, so the first near trial corrects what was measured while the CPUs were far.
     """
 
     def __init__(self) -> None:
@@ -382,41 +396,22 @@ class NearCosts:
             found = sorted(costs)[int(_NEAR_QUANTILE * len(costs))]
             key = (traffic, step)
             self._known[key] = min(found, self._known.get(key, found))
-        # A frame of a higher load is no dearer, so what a lower one cost is an upper bound.
+        # A frame costs no more at a higher load, so its cost at a lower load is an upper bound.
         at_most = [self._known[traffic, lower] for lower in (step, step - 1) if (traffic, lower) in self._known]
         return min(at_most, default=0.0)
 
 
-# What a trial offered and lost while the machine disturbed nothing: the loss that is the DUT's own.
-#
-# The window of every lost frame is known. The generator knows in which one a ring refused it. A frame that the DUT
-# took and dropped is missed when the next one of its stream arrives, at most a latency later. So losses while the host
-# had taken a CPU away, or let somebody else use the other hardware thread of a core, can be told from the others
-# (docs/explanation/noise.md).
-#
-# A disturbance reaches into the windows before and after those in which it was seen: it begins before anybody sees it,
-# and what waited in rings meanwhile comes after it. So a window counts as undisturbed only if those on either side are
-# undisturbed, too. Of 180 windows at loads that the DUT sustains two lost frames without this rule, and none with it.
-#
-# On a host that shares its cores all the time hardly a window is undisturbed. Two rules still let a trial count there:
-#
-# - A DUT that sustains a load on slower cores sustains it on its own ones, too. So the goal is also met if all windows
-#   in which no CPU was taken away lost no more than allowed, however slow the CPUs were meanwhile.
-# - A neighbour that comes and goes within milliseconds hides between two looks. So a few lossy windows prove nothing
-#   if few are undisturbed. Loss in many of them, or in a trial that was mostly undisturbed, is the DUT's.
-
-
 @dataclass(frozen=True, slots=True)
 class SelectedWindows:
-    """Windows of a trial, picked by what the machine did in them: the undisturbed ones, if nothing else is said.
+    """Windows of a trial, selected by what the machine did in them.
 
     Attributes:
-        windows: how many there were.
+        windows: how many were selected.
         of: windows of the whole trial.
-        due: frames that were due in them, all directions.
-        offered: of those, the ones that the DUT was asked to take.
-        lost: of those offered, or by a latency before.
-        lossy: windows among them that lost any.
+        due: frames that were due in the selected ones, all directions.
+        offered: due frames that the DUT was asked to take.
+        lost: offered frames that were lost, in these windows or at most a latency before.
+        lossy: how many of the selected windows lost frames.
     """
 
     windows: int
@@ -428,13 +423,13 @@ class SelectedWindows:
 
     @property
     def enough(self) -> bool:
-        """True if they are enough to judge the DUT by."""
+        """True if these windows are enough to judge the DUT by."""
         least = max(POLICY.windows_for_a_loss, POLICY.undisturbed_to_judge * self.of)
         return self.offered > 0 and self.windows >= least
 
     @property
     def refutes(self) -> bool:
-        """True if what they lost is the DUT's: no disturbance that nobody saw can have caused it."""
+        """True if their loss is the DUT's: no unseen disturbance can have caused it."""
         mostly_undisturbed = self.windows >= POLICY.undisturbed_to_refute * self.of
         return mostly_undisturbed or self.lossy >= POLICY.lossy_to_refute * self.windows
 
@@ -451,10 +446,10 @@ class SelectedWindows:
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """Windows in a row in which the machine did the same to a trial.
+    """Windows in a row in which the machine did the same.
 
     Attributes:
-        state: what it did, in words.
+        state: what it did.
         start_s: since the first frame was due.
         length_s: for how long.
         lost: frames lost meanwhile, all directions.
@@ -476,27 +471,27 @@ def undisturbed(windows: Windows, duration_s: float, lost: int) -> SelectedWindo
         duration_s: for how long frames were due.
         lost: frames lost over the whole trial, all directions.
     """
-    return _picked(windows, duration_s, lost, windows.states(duration_s))
+    return _select(windows, duration_s, lost, windows.states(duration_s))
 
 
 def running(windows: Windows, duration_s: float, lost: int) -> SelectedWindows:
-    """The same of all windows in which no CPU was taken away, nor in those before and after."""
+    """The same of all windows in which no CPU was taken away, nor in the windows before and after."""
     taken = [State.ABSENT if state in TAKEN_AWAY else State.ALONE for state in windows.states(duration_s)]
-    return _picked(windows, duration_s, lost, taken)
+    return _select(windows, duration_s, lost, taken)
 
 
-def _picked(windows: Windows, duration_s: float, lost: int, states: Sequence[State]) -> SelectedWindows:
-    picked = [at for at, state in enumerate(reaching(states)) if state is State.ALONE]
+def _select(windows: Windows, duration_s: float, lost: int, states: Sequence[State]) -> SelectedWindows:
+    selected = [at for at, state in enumerate(reaching(states)) if state is State.ALONE]
     losses = lost_by_window(windows, duration_s, lost)
-    offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in picked)
-    skipped = sum(thread.skipped[at] for thread in windows.threads for at in picked)
-    own = [losses[at] for at in picked]
+    offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in selected)
+    skipped = sum(thread.skipped[at] for thread in windows.threads for at in selected)
+    own = [losses[at] for at in selected]
     lossy = sum(each > 0 for each in own)
     return SelectedWindows(len(own), len(losses), offered + skipped, offered, sum(own), lossy)
 
 
 def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOST_LISTED) -> tuple[Disturbance, ...]:
-    """What the machine did and when, in order; the ``most`` longest of them. Other arguments as ``undisturbed`` has."""
+    """The ``most`` longest disturbances, in order of time. Other arguments as for ``undisturbed``."""
     states, rates = reaching(windows.states(duration_s)), windows.received_fps(duration_s)
     losses, length_s = lost_by_window(windows, duration_s, lost), windows.length_ns / 1e9
     found = []
@@ -510,7 +505,7 @@ def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOS
 
 
 def reaching(states: Sequence[State]) -> tuple[State, ...]:
-    """States of windows in a row, with each disturbance extended to the window before it and the one after it."""
+    """Extend each disturbance to the window before it and the one after it."""
     sides = zip([State.ALONE, *states[:-1]], states, [*states[1:], State.ALONE], strict=True) if states else ()
     return tuple(
         next((each for each in (own, before, after) if each is not State.ALONE), own) for before, own, after in sides
@@ -518,10 +513,10 @@ def reaching(states: Sequence[State]) -> tuple[State, ...]:
 
 
 def lost_by_window(windows: Windows, duration_s: float, lost: int) -> Sequence[int]:
-    """Frames lost in each window: refused there, or missed there. May be below 0 if reordered frames came after all.
+    """Frames refused or missed in each window. May be below 0 if reordered frames came after all.
 
-    Losses after the last window, while residual frames were waited for, count as its own. Lost frames that no later one
-    followed are those sent last.
+    Losses after the last window, during the wait for residual frames, count as its own. Lost frames that were not
+    followed by another are those sent last.
     """
     count = windows.within(duration_s)
     if not count:
