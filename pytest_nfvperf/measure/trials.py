@@ -1,4 +1,4 @@
-"""One trial: counters before and after, the generator between them, and the record of it."""
+"""Runs trials: reads counters before and after, lets the generator send, and records the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from pytest_nfvperf.measure.clocks import SuspendWatch
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, NoRoundTrips, Placement, RunLocations
@@ -45,9 +45,9 @@ _GRACE_S = 0.5
 _STEP_S = 0.02
 
 PAUSE_S = 1.3
-"""Longer than the second in which periodic work of a kernel comes round."""
+"""Longer than the second within which periodic work of a kernel repeats."""
 
-_NOT_WITHIN_S = 10.0
+_LEAST_BETWEEN_PAUSES_S = 10.0
 """If a pause did not help, the disturbing thread does not move, and more pauses only take time."""
 
 FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[InvalidReason]]
@@ -55,13 +55,13 @@ LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[Counter
 
 
 class Recorder:
-    """Makes evidence records with readable ids of what happens in a run, and hands them to the sinks.
+    """Makes evidence records with readable ids, and hands them to the sinks.
 
     Attributes:
-        sinks: take every record in this order; the file comes first, so that what others show is on disk already.
-        worker: "" or the xdist worker's name, which keeps ids of parallel workers apart.
+        sinks: take every record in this order. The file comes first, so that a record is on disk before others show it.
+        worker: "" or the xdist worker's name, which makes ids of parallel workers different.
         encode: makes the text of a trial's exact histograms.
-        findings: of the running test; whoever starts a test clears it.
+        findings: of the running test; the caller clears them when a test starts.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Recorder:
 
 
 def death_behind(error: TestbedError, check_alive: Callable[[], None], clock: Clock) -> TestbedError:
-    """The death that ``check_alive`` finds within half a second; else the error itself.
+    """The death of a process that ``check_alive`` finds within half a second; else the error itself.
 
-    A process that died explains more than one that no longer answers.
+    "It died" explains more than "it no longer answers".
     """
     end = clock.monotonic() + _GRACE_S
     while clock.monotonic() < end:
@@ -125,7 +125,7 @@ def death_behind(error: TestbedError, check_alive: Callable[[], None], clock: Cl
 
 
 def add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
-    """Add logs to those that the error has already."""
+    """Add logs that the error does not have yet."""
     for name, text in logs.items():
         error.evidence.setdefault(name, text)
 
@@ -133,8 +133,8 @@ def add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
 def trial_cost(result: TrialResult, changes: Mapping[str, int], pmd_cpus: int, own_cpu_s: float) -> Cost:
     """Cost of one trial, from counters around it (How we measure, rule 10).
 
-    ``changes``: counter deltas by name; an absent counter gives an absent cost. ``pmd_cpus``: number of CPUs of
-    poll-mode threads, 0 if unknown. ``own_cpu_s``: of the test process.
+    ``changes``: counter deltas by name; a cost without its counter is None. ``pmd_cpus``: number of CPUs of poll-mode
+    threads, 0 if unknown. ``own_cpu_s``: CPU time of the test process.
     """
     busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
     packets = changes.get("pmd.packets_received")
@@ -152,12 +152,12 @@ def trial_cost(result: TrialResult, changes: Mapping[str, int], pmd_cpus: int, o
 
 
 class QuietWait:
-    """Pauses after trials in which the DUT was kept off its CPU, so that the thread that took it wakes elsewhere.
+    """Pauses after trials in which a thread took the DUT's CPU, so that this thread wakes elsewhere.
 
-    Nobody else's process is touched. Seen on two cores: a kernel thread that ran for 0.5 to 15 ms twice a second stayed
-    on the PMD's CPU for minutes, and every trial at 4 Mpps lost frames: a thread that wakes while all CPUs poll stays
-    where it last was. When it woke while the generator's CPU was idle it moved there, where it costs skipped frames
-    only: 13 of 13 trials lost none.
+    No other process is touched. Seen on two cores: a kernel thread that ran for 0.5 to 15 ms twice a second stayed on
+    the PMD's CPU for minutes, and every trial at 4 Mpps lost frames: a thread that wakes while all CPUs poll stays
+    where it last was. When it woke while the generator's CPU was idle it moved there, where it causes only skipped
+    frames: 13 of 13 trials lost none.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -165,8 +165,8 @@ class QuietWait:
         self._last_s = -math.inf
 
     def after(self, result: TrialResult) -> None:
-        kept_off = any(reason.code is Reason.DUT_CPU_STOLEN for reason in result.invalid)
-        if kept_off and self._clock.monotonic() - self._last_s >= _NOT_WITHIN_S:
+        stolen = any(reason.code is Reason.DUT_CPU_STOLEN for reason in result.invalid)
+        if stolen and self._clock.monotonic() - self._last_s >= _LEAST_BETWEEN_PAUSES_S:
             self.pause()
 
     def pause(self) -> None:
@@ -185,7 +185,7 @@ class Context:
         places: the topology of each run.
         place: the topology that a runner of trials is for.
         placement: None if the DUT's CPUs are not known.
-        dut: rests while ``placement`` waits; None if it cannot.
+        dut: is frozen while ``placement`` waits; None if it cannot be.
         virtual: time is a count of instructions.
     """
 
@@ -219,43 +219,36 @@ class Trial:
     wall_s: float
 
 
+@dataclass(eq=False)
 class TrialRunner:
     """Runs trials on one live topology: counters around each, validity first, evidence of all.
 
-    ``collectors`` are read before and after each trial, never during it. ``make_ledger``: None if the datapath has no
-    counters. ``check_alive``: raises TestbedError if the DUT died. ``repeats``: of an invalid trial. ``pmd_cpus``: of
-    poll-mode threads, for Mpps per core; 0 if unknown. ``vnf_counts``: of VNFs that are processes.
+    Attributes:
+        collectors: are read before and after each trial, never during it.
+        make_ledger: None if the datapath has no counters.
+        check_alive: raises TestbedError if the DUT died.
+        repeats: of an invalid trial.
+        pmd_cpus: number of CPUs of poll-mode threads, for Mpps per core; 0 if unknown.
+        vnf_counts: of VNFs that are processes.
     """
 
-    def __init__(
-        self,
-        generator: Generator,
-        collectors: Sequence[Collector],
-        *,
-        make_ledger: LedgerMaker | None,
-        check_alive: Callable[[], None],
-        context: Context,
-        repeats: int = 4,
-        pmd_cpus: int = 0,
-        vnf_counts: Callable[[], tuple[VnfCounts, ...]] = tuple,
-    ) -> None:
-        self.recorder = context.recorder
-        self.progress = context.progress
-        self.clock = context.clock
-        self.patience = context.patience
-        self.quiet_wait = QuietWait(context.clock)
-        self._trials = context.trials
-        self._places = context.places
-        self._place = context.place
-        self._generator = generator
-        self._collectors = tuple(collectors)
-        self._make_ledger = make_ledger
-        self._check_alive = check_alive
-        self._repeats = repeats
-        self._pmd_cpus = pmd_cpus
-        self._vnf_counts = vnf_counts
-        self._dut = context.dut
-        self._placement = context.placement or Placement((), NoRoundTrips(), context.clock)
+    generator: Generator
+    collectors: Sequence[Collector]
+    _: KW_ONLY
+    make_ledger: LedgerMaker | None
+    check_alive: Callable[[], None]
+    context: Context
+    repeats: int = 4
+    pmd_cpus: int = 0
+    vnf_counts: Callable[[], tuple[VnfCounts, ...]] = tuple
+
+    def __post_init__(self) -> None:
+        self.recorder = self.context.recorder
+        self.progress = self.context.progress
+        self.clock = self.context.clock
+        self.patience = self.context.patience
+        self.quiet_wait = QuietWait(self.clock)
+        self._placement = self.context.placement or Placement((), NoRoundTrips(), self.clock)
 
     def run(
         self,
@@ -266,11 +259,11 @@ class TrialRunner:
     ) -> Trial:
         """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
 
-        Trials that were invalid only because the host moved a CPU have a budget of their own (``RepeatBudget``).
-        ``before`` is called before each trial, the repeats too. InvalidTrialsError for none within the budget;
+        Trials that were invalid only because the host moved a CPU have a separate budget (``RepeatBudget``).
+        ``before`` is called before each trial, repeats included. InvalidTrialsError if none within the budget is valid;
         TestbedError if the generator or the DUT broke.
         """
-        budget = RepeatBudget(self._repeats if repeats is None else min(repeats, self._repeats))
+        budget = RepeatBudget(self.repeats if repeats is None else min(repeats, self.repeats))
         while True:
             if before is not None:
                 before()
@@ -293,40 +286,41 @@ class TrialRunner:
         """Run one trial and record it, valid or not.
 
         ``execute``: runs it instead of ``run_trial``, and judges a long trial by intervals. ``also``: further reasons
-        against the trial. ``begins``: called when the generator is about to send: a trial may first wait for the host,
-        for seconds. ``anywhere``: the load is sustained wherever the CPUs are: nothing waits for the near band, and a
-        move does not matter.
+        against the trial. ``begins``: called when the generator is about to send, which may be seconds later, after a
+        wait for the host. ``anywhere``: the load is sustained wherever the CPUs are, so do not wait for the near band,
+        and ignore moves.
         """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
         started, suspends = self.clock.monotonic(), SuspendWatch()
         own_cpu = time.process_time()
-        distance_ns = None if anywhere else self._placement.settle(self._generator, self._dut)
-        self._watch_pollers(spec)
-        before, vnfs_before = [collector.snapshot() for collector in self._collectors], self._vnf_counts()
+        distance_ns = None if anywhere else self._placement.settle(self.generator, self.context.dut)
+        if spec.window_s is not None and isinstance(self.generator, WatchesPollers):
+            # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.
+            known = (collector for collector in self.collectors if isinstance(collector, KnowsPollers))
+            self.generator.watch([poller for collector in known for poller in collector.pollers()])
+        before, vnfs_before = [collector.snapshot() for collector in self.collectors], self.vnf_counts()
         if begins is not None:
             begins()
-        result = (execute or self._generator.run_trial)(spec)
+        result = (execute or self.generator.run_trial)(spec)
         if execute is None:
             result = replace(result, invalid=(*result.invalid, *generator_reasons(result)))
-        self._check_alive()
-        after, vnfs = (
-            [collector.snapshot() for collector in self._collectors],
-            counts_between(vnfs_before, self._vnf_counts()),
-        )
-        changes = counter_deltas(before, after)
-        result = self._placed(replace(result, vnfs=(*result.vnfs, *vnfs)), distance_ns, by_interval=execute is not None)
+        self.check_alive()
+        after = [collector.snapshot() for collector in self.collectors]
+        changes, vnfs = counter_deltas(before, after), counts_between(vnfs_before, self.vnf_counts())
+        result = replace(result, vnfs=(*result.vnfs, *vnfs))
+        result = self._with_distance(result, distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
         against = (*testbed_reasons(result, changes), *unreceived(ledger), *suspends.reasons())
         against = (*against, *(also(result, changes) if also else ()))
         result = replace(result, invalid=(*result.invalid, *against))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
         moves = {change.name: change.delta for change in changes}
-        cost = trial_cost(result, moves, self._pmd_cpus, time.process_time() - own_cpu)
+        cost = trial_cost(result, moves, self.pmd_cpus, time.process_time() - own_cpu)
         wall_s = self.clock.monotonic() - started
         trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s)
-        self._trials[trial.id] = trial
-        if self._place is not None:
-            self._places.ran(trial.id, self._place)
+        self.context.trials[trial.id] = trial
+        if self.context.place is not None:
+            self.context.places.ran(trial.id, self.context.place)
         encode = self.recorder.encode
         record = trial_data(result, wall_s=wall_s, encode=encode, ledger=ledger, cost=trial.cost, repeat_of=repeat_of)
         self.recorder.emit(record, trial.id)
@@ -334,33 +328,27 @@ class TrialRunner:
         self.quiet_wait.after(result)
         return trial
 
-    def _watch_pollers(self, spec: TrialSpec) -> None:
-        """Tell the generator's witnesses the DUT's polling threads, which come and go."""
-        if spec.window_s is not None and isinstance(self._generator, WatchesPollers):
-            known = (collector for collector in self._collectors if isinstance(collector, KnowsPollers))
-            self._generator.watch([poller for collector in known for poller in collector.pollers()])
-
-    def _placed(self, result: TrialResult, before_ns: int | None, *, by_interval: bool) -> TrialResult:
-        """Add how far apart the CPUs were. ``by_interval``: its caller judges single intervals."""
+    def _with_distance(self, result: TrialResult, before_ns: int | None, *, by_interval: bool) -> TrialResult:
+        """Add how far apart the CPUs were. ``by_interval``: the caller judges single intervals."""
         if before_ns is None:
             return result
-        placed, moved = self._placement.judge(self._generator, before_ns)
-        # Windows in which the CPUs were far apart are not judged, so a move does not matter to those that are.
+        distance, moved = self._placement.judge(self.generator, before_ns)
+        # Windows in which the CPUs were far apart are not judged, so a move does not matter to the others.
         reasons = (moved,) if moved and not by_interval and result.judged_windows is None else ()
-        return replace(result, placement=placed, invalid=(*result.invalid, *reasons))
+        return replace(result, placement=distance, invalid=(*result.invalid, *reasons))
 
     def _ledger(
         self, result: TrialResult, before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]
     ) -> Ledger | None:
-        """Where frames went. Drop counters that settle late are waited for only if frames are missing there."""
-        if self._make_ledger is None:
+        """Where frames went. Wait for drop counters that settle late only if frames are missing there."""
+        if self.make_ledger is None:
             return None
-        first = self._make_ledger(result, before, after)
+        first = self.make_ledger(result, before, after)
         missing = first.unnamed_in_datapath
         if not missing:
             return first
         late = [
             collector.settled(early, missing) if isinstance(collector, Settling) else snapshot
-            for collector, early, snapshot in zip(self._collectors, before, after, strict=True)
+            for collector, early, snapshot in zip(self.collectors, before, after, strict=True)
         ]
-        return self._make_ledger(result, before, late)
+        return self.make_ledger(result, before, late)

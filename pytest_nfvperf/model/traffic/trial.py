@@ -1,12 +1,12 @@
-"""A trial: one constant load for one duration, as RFC 2544 section 23 means it.
+"""A trial: one constant load for one duration (RFC 2544 section 23).
 
 Results are integer counts and measured times. Rates and ratios are computed from them and never stored. On rings with
 back-pressure (vhost-user, memif)
 
     intended = sent + refused + skipped
 
-*Refused* frames were due but the ring was full: the DUT did not drain it in time, its loss. *Skipped* frames were due
-while the generator was not running: the rig's failure.
+*Refused* frames were due, but the ring was full because the DUT did not drain it in time: its loss. *Skipped* frames
+were due while the generator was not running: the rig's failure.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class TrialSpec:
         residual_s: how long to wait for residual frames after the last (RFC 2544 section 23: 2 s).
         purpose: why it is run: warm-up, search, confirmation, latency, ceiling, ...
         saturating: the load is meant to exceed what the DUT takes: the rate received counts, not the loss.
-        give_up_loss: loss ratio of its goal. If more of all frames than this are refused, the engine may end the trial
-            early, after a second or more; None: it must not. Engines that cannot tell run on.
-        window_s: length of the windows that counts are kept for, too; None: no windows. Engines without them ignore it.
+        give_up_loss: loss ratio of its goal. If a larger share of all frames is refused, the engine may end the trial
+            early, after a second or more; None: it must not. Engines that do not count refusals run on.
+        window_s: length of the windows that have counts of their own; None: no windows. Some engines have none.
     """
 
     traffic: Traffic
@@ -76,7 +76,7 @@ class TrialSpec:
 
 
 class Reason(StrEnum):
-    """Why a trial says nothing about the DUT. The codes are stable; the detail says the rest."""
+    """Why a trial says nothing about the DUT. These codes are stable; details are in ``InvalidReason``."""
 
     SKIPPED_FRAMES = "skipped_frames"
     FELL_BEHIND = "fell_behind"
@@ -107,8 +107,6 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InvalidReason:
-    """A reason with its figures, for a person."""
-
     code: Reason
     detail: str
 
@@ -133,7 +131,7 @@ class Arrivals:
 
     @property
     def outage_ns(self) -> int:
-        """How long the longest gap was; 0 for none."""
+        """Length of the longest gap; 0 for none."""
         if self.gap_after_ns is None or self.gap_before_ns is None:
             return 0
         return self.gap_before_ns - self.gap_after_ns
@@ -190,7 +188,7 @@ class DirectionCounts:
 
 @dataclass(frozen=True, slots=True)
 class RigHealth:
-    """What the generator reports of itself over the trial; None for what it does not know.
+    """What the generator reports of itself over the trial; None for unknown figures.
 
     Attributes:
         longest_poll_gap_ns: longest time in which no receive ring was polled.
@@ -240,7 +238,7 @@ class MonitorCounts:
     """What a monitor received of a direction's frames to one destination address.
 
     A frame may be copied at several crossings of a bridge. If VNFs change its destination in between, each copy counts
-    as a frame of its own. If they do not, all copies but the first are ``duplicated``.
+    as a separate frame. Otherwise all copies but the first are ``duplicated``.
 
     Attributes:
         port: the monitor's.
@@ -279,9 +277,9 @@ class TrialResult:
         vnfs: counts of the VNFs that the generator itself runs.
         monitors: counts of its monitors, without those of 0.
         started_ns: when the first frame was due, CLOCK_MONOTONIC (clock_gettime(2)); None if unknown.
-        given_up: ended early by the spec's ``give_up_loss``; ``intended`` is what was dealt with until then.
+        given_up: ended early by the spec's ``give_up_loss``; ``intended`` counts the frames due until then.
         placement: how far apart the CPUs of generator and DUT were; None if unknown.
-        windows: counts by short windows, if the spec asked for them; None if the engine has none.
+        windows: counts by short windows, if the spec requests them; None if the engine has none.
     """
 
     spec: TrialSpec
@@ -297,7 +295,7 @@ class TrialResult:
 
     @property
     def due_s(self) -> float:
-        """How long frames were due, s: the spec's duration, or less if it was given up."""
+        """How long frames were due: the spec's duration, or less if it was given up."""
         if not self.given_up:
             return self.spec.duration_s
         return max(counts.intended for counts in self.counts) / self.spec.load_fps
@@ -308,7 +306,6 @@ class TrialResult:
 
     @property
     def intended(self) -> int:
-        """Frames due."""
         return sum(c.intended for c in self.counts)
 
     @property
@@ -321,12 +318,11 @@ class TrialResult:
 
     @property
     def received(self) -> int:
-        """Distinct frames."""
         return sum(c.received for c in self.counts)
 
     @property
     def lost(self) -> int:
-        """Offered - received. Never clamped."""
+        """Offered - received; may be below 0."""
         return sum(c.lost for c in self.counts)
 
     @property
@@ -336,17 +332,17 @@ class TrialResult:
 
     @property
     def undisturbed(self) -> SelectedWindows | None:
-        """What it offered and lost in undisturbed windows; None if it has no windows, or lasted for none."""
+        """Counts of the undisturbed windows; None without windows, or if the trial was shorter than one."""
         if self.windows is None or not self.windows.within(self.due_s):
             return None
         return undisturbed(self.windows, self.due_s, self.lost)
 
     @property
     def running(self) -> SelectedWindows | None:
-        """The same of the windows in which no CPU was taken away; None if they refute the load, or are too few.
+        """Counts of the windows in which no CPU was taken away; None if they refute the load, or are too few.
 
-        A load that the DUT sustains on shared cores it sustains on cores of its own, too. They refute the load if they
-        lost more than ``spec.give_up_loss``, or anything if that is None.
+        A load that the DUT sustains on shared cores it sustains on cores of its own, too. The windows refute the load
+        if they lost more than ``spec.give_up_loss``, or anything if that is None.
         """
         if self.windows is None or not self.windows.within(self.due_s):
             return None
@@ -355,18 +351,15 @@ class TrialResult:
 
     @property
     def judged_windows(self) -> SelectedWindows | None:
-        """The windows by which it is judged: the undisturbed ones if they are enough, else ``running``.
-
-        None: the whole trial is judged.
-        """
+        """The undisturbed windows if they are enough, else ``running``. None: the whole trial is judged."""
         found = self.undisturbed
         return found if found is not None and found.enough else self.running
 
     @property
     def offered_share(self) -> float:
-        """Share of the frames due that the DUT was asked to take, 0..1, in the windows that are judged.
+        """Share of the due frames that were offered, 0..1, in the judged windows.
 
-        If the whole trial is judged, it is that of the direction with the smaller share.
+        If the whole trial is judged, it is the smaller share of both directions.
         """
         judged = self.judged_windows
         if judged is not None:
@@ -375,30 +368,30 @@ class TrialResult:
 
     @property
     def sustained_load(self) -> bool:
-        """True if the generator sustained the load, so that figures belong to it. Saturating trials need not."""
+        """True if the generator sustained the load, so figures belong to it. Saturating trials need not."""
         return self.spec.saturating or self.offered_share >= 1 - POLICY.most_not_offered
 
     @property
     def own_lost(self) -> int:
-        """Frames that the DUT itself lost, in what is judged: ``judged_windows``, or the whole trial."""
+        """Frames that the DUT itself lost in the ``judged_windows``, or in the whole trial."""
         return (self.judged_windows or self).lost
 
     @property
     def own_loss_ratio(self) -> float | None:
-        """The DUT's own loss ratio, of the same; None if nothing was offered."""
+        """The DUT's own loss ratio; None if nothing was offered."""
         return (self.judged_windows or self).loss_ratio
 
     @property
     def assumed_loss_ratio(self) -> float:
-        """The same for a search: a trial that offered nothing lost everything that it was asked to send."""
+        """``own_loss_ratio`` for a search: a trial that offered nothing counts as all lost."""
         ratio = self.own_loss_ratio
         return 1.0 if ratio is None else ratio
 
     @property
     def doubt(self) -> Doubt | None:
-        """Why it does not tell what the DUT loses at its load, if valid; None if it does.
+        """Why a valid trial does not show what the DUT loses at its load; None if it does.
 
-        Of a saturating trial the rate counts, and of one without windows all loss is the DUT's.
+        A saturating trial is about the rate. In a trial without windows all loss is the DUT's.
         """
         judged, goal, doubt = self.judged_windows, self.spec.give_up_loss, None
         if self.windows is not None and not self.spec.saturating:
@@ -410,7 +403,7 @@ class TrialResult:
                 doubt = Doubt.GIVEN_UP
         if self.sustained_load:
             return doubt
-        # With less load than its own it still refutes the load if the DUT lost more than the generator left out.
+        # A trial that was short of its load still refutes it if the DUT lost more than the generator left out.
         due, offered = (self.intended, self.offered) if judged is None else (judged.due, judged.offered)
         return Doubt.SHORT_OF_LOAD if doubt is not None or self.own_lost <= due - offered else None
 
@@ -421,7 +414,7 @@ class TrialResult:
     def refutes(self, loss_ratio: float) -> bool:
         """True if it proves that the DUT loses more than this ratio at its load.
 
-        Loss while others used the cores proves nothing, though it may be little enough for a more tolerant goal.
+        Loss while others used the cores proves nothing, although it may be low enough for a more tolerant goal.
         """
         if not self.valid or self.inconclusive:
             return False
@@ -432,7 +425,6 @@ class TrialResult:
 
     @property
     def offered_fps(self) -> float | None:
-        """Mean of the measured rates, per direction."""
         return self._mean_rate("offered")
 
     @property
@@ -445,11 +437,11 @@ class TrialResult:
 
     @property
     def latency(self) -> Histogram | None:
-        """Latency from scheduled send time over all directions."""
+        """Latency of all directions, from the scheduled send time."""
         return Histogram.merged(c.latency for c in self.counts if c.latency is not None)
 
 
 def latency_origin(engines: Iterable[str | None]) -> str:
-    """From which send time these engines count latency, for who compares two. None: an engine of unknown name."""
+    """The send time from which these engines count latency. None: an engine of unknown name."""
     origins = [_LATENCY_ORIGINS.get(engine or "", SCHEDULED) for engine in engines]
     return "; ".join(dict.fromkeys(origins)) or SCHEDULED
