@@ -1,4 +1,4 @@
-"""Trials at a series of loads: loss, latency, and the share of frames that a NIC forwards itself."""
+"""Measures at a series of loads: loss, latency, bursts, and the share of flows that a NIC handles itself."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _UNKNOWN_WHOSE = "too little of the trial was undisturbed to tell the DUT's loss
 
 _FIRST_BURST_S = 0.01
 _BURST_RESOLUTION = 0.02
-"""Bisection stops when the burst is known to this share of itself."""
+"""Bisection stops when the burst is known to this share."""
 
 
 def share_after(live: LiveTopology, labels: Mapping[str, str]) -> OffloadShare | None:
-    """Where the datapath handles its flows, asked right after a measurement: OVS forgets idle ones after 10 s.
+    """Where the datapath handles its flows, read right after a measurement: OVS forgets idle ones after 10 s.
 
-    None if the testbed asks for no hardware offload (label ``offload``), or the datapath cannot say.
+    None if the testbed requests no hardware offload (label ``offload``), or the datapath cannot tell.
     """
     built = live.deployment.built
     if labels.get("offload") != "on" or not isinstance(built, Offloading):
@@ -72,7 +72,7 @@ def loss_point(trial: Trial) -> LossPoint:
 
 
 def short_of_load(result: TrialResult) -> str:
-    """Why a trial measured nothing at its load: the generator offered less; "" if it sustained the load."""
+    """Why a trial has no figure at its load: the generator offered less; "" if it sustained the load."""
     if result.sustained_load:
         return ""
     load_fps, share = result.spec.load_fps, result.offered_share
@@ -89,15 +89,14 @@ def latency_profile(
 
     If the rig disturbed all trials at a load, its point has no latency and says why.
     """
-
-    def point_at(name: str, load_fps: float) -> LatencyPoint:
+    points = []
+    for name, load_fps in loads:
         try:
             trial = measurer.measure(trial_s, load_fps, f"latency at {name}", measurer.repeats_left)
+            points.append(latency_point(name, trial))
         except InvalidTrialsError as error:
-            return _no_latency(name, round(load_fps), error.trials[-1].id, str(error))
-        return latency_point(name, trial)
-
-    return tuple(point_at(name, load_fps) for name, load_fps in loads)
+            points.append(_no_latency(name, round(load_fps), error.trials[-1].id, str(error)))
+    return tuple(points)
 
 
 def _no_latency(name: str, load_fps: int, trial_id: str, why: str) -> LatencyPoint:
@@ -105,7 +104,7 @@ def _no_latency(name: str, load_fps: int, trial_id: str, why: str) -> LatencyPoi
 
 
 def latency_point(name: str, trial: Trial) -> LatencyPoint:
-    """The latency of one trial; ``name``: of its load ("50 % of pdr"). No figures if it fell short of that load."""
+    """The latency of one trial; ``name``: of its load ("50 % of pdr"). No figures if it was short of that load."""
     histogram, load, short = trial.result.latency, trial.result.spec.load_fps, short_of_load(trial.result)
     if histogram is None or not histogram.total or short:
         return _no_latency(name, load, trial.id, short)
@@ -120,7 +119,7 @@ def back_to_back(
 
     ``maximum_fps``: burst rate per direction. ``longest_s``: the longest burst tried (RFC 9004: 2 s).
     ``throughput_fps``: for the corrected buffer time, None if unknown. A lower bound if the rig disturbed bursts.
-    Unlimited if even the longest burst lost nothing: then there is no buffer to speak of.
+    Unlimited if even the longest burst lost nothing: then no buffer is the limit.
     """
     bursts = [_longest_burst(measurer, maximum_fps, longest_s) for _ in range(repeats)]
     mean = fmean(bursts)
@@ -151,13 +150,13 @@ def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) ->
 
 
 def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
-    """False also if the rig disturbs every repeat, or the burst: the longest lossless one is never overstated."""
-    if load_fps * burst_s < 1:  # no frame at all, which nobody can lose or withhold
+    """Also False if the rig disturbs the burst or every repeat, so the longest lossless one is never overstated."""
+    if load_fps * burst_s < 1:  # no frame at all
         return True
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
     if trial is None or trial.result.assumed_loss_ratio != 0:
         return False
-    # A burst with holes is none, though its undisturbed windows were at full rate: queues drain in the holes.
+    # A burst with gaps is none, although its undisturbed windows were at full rate: queues drain in the gaps.
     result = trial.result
     if result.offered < (1 - POLICY.most_not_offered) * result.intended:
         share, burst = format_ratio(result.offered / result.intended), format_seconds(burst_s)
@@ -167,7 +166,7 @@ def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
 
 
 def no_burst(failed: Sequence[str], ceiling_fps: float | None) -> str:
-    """Why there is no longest burst. ``failed``: the rates at which the rig sustained none, each with the reason."""
+    """Why there is no longest burst. ``failed``: rates at which the rig sustained none, each with the reason."""
     ceiling = format_fps(ceiling_fps) if ceiling_fps else "unknown"
     return (
         f"the rig sustained no burst at any rate; its ceiling, measured again, is {ceiling} per direction; tried "

@@ -1,4 +1,4 @@
-"""The single seam between searches and the rig: measure(duration, load)."""
+"""The single interface between searches and the rig: measure(duration, load)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WARM_UP = "warm-up"
 """Purpose of trials whose results are ignored."""
 
 SHORT_WINDOW_S, WINDOW_S = 0.005, 0.01
-"""Of a trial of up to a second, of which much would be disturbed by longer ones; and of others. Each look at the DUT's
-CPU keeps the DUT waiting for some 30 us."""
+"""Length of windows in trials of up to a second, where longer ones would mostly be disturbed; and in other trials. Each
+look at the DUT's CPU keeps the DUT waiting for some 30 us."""
 
 
 @dataclass
@@ -31,12 +31,12 @@ class LoadMeasurer:
 
     Attributes:
         residual_s: wait for residual frames after each trial (RFC 2544 section 23).
-        estimate_s: of the whole search.
-        trials: everything measured, in order; of repeated trials the valid one.
+        estimate_s: estimated duration of the whole search.
+        trials: all that were measured, in order; of repeated trials the valid one.
         disturbed_loads: loads that could not be measured, each with the reason.
         too_high: how many of those the rig could not send.
-        watch: looks at routing sessions around each trial.
-        patience_s: left for invalid and inconclusive trials.
+        watch: watches routing sessions around each trial.
+        patience_s: time left for invalid and inconclusive trials.
         windowed: False if whole trials are judged (measure/limits.py).
     """
 
@@ -66,10 +66,10 @@ class LoadMeasurer:
         repeats: int | None = None,
         give_up_loss: float | None = None,
     ) -> Trial:
-        """One valid trial at a load of whole frames/s per direction; InvalidTrialsError for none within the budget.
+        """One valid trial at a load in frames/s per direction; InvalidTrialsError if none within the budget is valid.
 
-        ``repeats``: of an invalid trial, and of an inconclusive one; None for the profile's, and a few of an
-        inconclusive one. ``give_up_loss``: see TrialSpec.
+        ``repeats``: of an invalid or inconclusive trial; None: the profile's, and a few of an inconclusive trial.
+        ``give_up_loss``: see TrialSpec.
         """
         spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
         trial = self._valid(spec, repeats)
@@ -98,9 +98,9 @@ class LoadMeasurer:
     ) -> Trial | None:
         """One valid trial; None if the rig disturbed every repeat at this load, or never offered it.
 
-        A search then goes on below, and its result is a lower bound. InvalidTrialsError after
-        ``POLICY.most_disturbed_loads`` such loads, without those that were only too high for the rig. ``goes_lower``:
-        the next load is a lower one if this one was disturbed.
+        A search then continues at lower loads, and its result is a lower bound. InvalidTrialsError after
+        ``POLICY.most_disturbed_loads`` such loads, not counting those that were only too high for the rig.
+        ``goes_lower``: after a disturbed load the next one is lower.
         """
         try:
             trial = self.measure(duration_s, load_fps, purpose)
@@ -112,7 +112,9 @@ class LoadMeasurer:
             return None
         except InvalidTrialsError as error:
             self.disturbed_loads.append(f"{format_fps(load_fps)}: {error}")
-            self.too_high += goes_lower and _too_high(error)
+            # If most trials were disturbed by their own load, a lower one is easier, and the search continues.
+            own = sum(any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid) for trial in error.trials)
+            self.too_high += goes_lower and own * 2 > len(error.trials)
             if len(self.disturbed_loads) - self.too_high >= POLICY.most_disturbed_loads:
                 raise
             return None
@@ -124,7 +126,7 @@ class LoadMeasurer:
         return trial
 
     def saturate(self, duration_s: float, load_fps: float) -> Trial:
-        """One trial, valid or not, of which the rate received counts, and not the loss."""
+        """One trial, valid or not, at overload: its rate counts, not its loss."""
         spec = self._spec(duration_s, load_fps, "plateau")
         trial = self.runner.run_once(replace(spec, saturating=True, latency=False), self._remaining_s())
         self.trials.append(trial)
@@ -132,15 +134,15 @@ class LoadMeasurer:
 
     @property
     def apart(self) -> str:
-        """Why a figure of these trials may be too low: the host kept the CPUs apart in one of them; else ""."""
+        """Why a figure of these trials may be too low: the CPUs were far apart in one of them; else ""."""
         searched = (trial.result for trial in self.trials if not trial.result.spec.saturating)
-        placed = (result.placement for result in searched if result.judged_windows is None)
-        return next((place.apart for place in placed if place is not None and place.apart), "")
+        distances = (result.placement for result in searched if result.judged_windows is None)
+        return next((distance.apart for distance in distances if distance is not None and distance.apart), "")
 
     def disturbed(self, goal: GoalOutcome) -> str:
-        """Why its figure may be too low: trials lost frames, and nobody can tell whose loss it was; else "".
+        """Why the goal's figure may be too low: trials lost frames, and nobody can tell whose loss it was; else "".
 
-        Also "" if a load close above it was refuted: then it is bounded from both sides.
+        Also "" if a load close above the figure was refuted: then it is bounded from both sides.
         """
         judged = [
             each for each in self.trials if each.result.spec.purpose != WARM_UP and not each.result.spec.saturating
@@ -179,7 +181,7 @@ class LoadMeasurer:
 
 
 def window_s(duration_s: float) -> float | None:
-    """Length of a trial's windows, as short as a disturbance; None for a trial too short for them."""
+    """Length of a trial's windows, as short as a disturbance; None if the trial is too short for windows."""
     if duration_s < POLICY.windows_of_a_trial * SHORT_WINDOW_S:
         return None
     return max(SHORT_WINDOW_S if duration_s <= 1 else WINDOW_S, duration_s / POLICY.most_windows_of_a_trial)
@@ -195,9 +197,3 @@ class LoadLimits:
     def __post_init__(self) -> None:
         if not 0 < self.minimum_fps < self.maximum_fps:
             raise ValueError(f"load limits must rise from above 0: {self.minimum_fps} .. {self.maximum_fps}")
-
-
-def _too_high(error: InvalidTrialsError) -> bool:
-    """True if most of the trials were disturbed by their own load: a lower one is easier, and the search goes on."""
-    own = [any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid) for trial in error.trials]
-    return sum(own) * 2 > len(own)

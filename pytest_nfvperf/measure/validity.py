@@ -1,4 +1,4 @@
-"""Whether a trial counts: reasons that make it invalid, how often it is repeated, and how long a run waits."""
+"""Decides whether a trial counts: reasons that make it invalid, how often it is repeated, how long a run waits."""
 
 from __future__ import annotations
 
@@ -12,19 +12,14 @@ from pytest_nfvperf.model.errors import GeneratorError, InconclusiveError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas, nodes_of, sums
 from pytest_nfvperf.model.measure.cpu_account import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.trial import (
-    DirectionCounts,
-    InvalidReason,
-    Reason,
-    TrialResult,
-)
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, InvalidReason, Reason, TrialResult
 
 LINK_LOSSES = ".link_losses"
-"""Counter of a port: how often it lost its link. If it rises during a trial, somebody pulled the cable."""
+"""Counter of a port: how often it lost its link. It rises during a trial if somebody pulls the cable."""
 
-KEPT_OFF_COUNTER = "pmd-sched.kept_off_ns"
-OWN_COUNTER = "pmd-sched.beside_run_ns"
-"""What the DUT's own main thread took of a PMD's CPU. This is the DUT's doing, and does not count."""
+_WAITED = "pmd-sched.kept_off_ns"
+_OWN = "pmd-sched.beside_run_ns"
+"""CPU time that the DUT's own main thread took from a PMD. The DUT caused it, so it does not count."""
 
 _WHOLE_NUMBERS = (
     *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
@@ -36,17 +31,14 @@ _WHOLE_NUMBERS = (
 class Patience:
     """Time that a wait for a quiet machine may take.
 
-    ``allowed_s`` halves after each wait that spent all of it, down to a least one: a host that shares its cores goes on
-    doing so. A wait that ended earlier restores it.
+    ``allowed_s`` halves after each wait that spent all of it, down to a minimum: a host that shares its cores continues
+    to do so. A wait that ended earlier restores it.
     """
 
     allowed_s: float = POLICY.patience_s
 
     def learn(self, left_s: float) -> None:
         self.allowed_s = POLICY.patience_s if left_s > 0 else max(POLICY.least_patience_s, self.allowed_s / 2)
-
-
-# How often a trial that the rig disturbed is run again, and the error when none was valid.
 
 
 class _Judged(Protocol):
@@ -68,7 +60,7 @@ class Measurement(Protocol):
 
 
 class InvalidTrialsError(InconclusiveError):
-    """No valid trial within the budget: the rig is too disturbed to say anything about the DUT."""
+    """No valid trial within the budget: the rig was too disturbed to measure the DUT."""
 
     def __init__(self, trials: Sequence[Measurement]) -> None:
         self.trials = tuple(trials)
@@ -82,10 +74,10 @@ class InvalidTrialsError(InconclusiveError):
 
 
 class RepeatBudget:
-    """Repeats of one trial: a number for those that were disturbed, and a time for those during which a CPU moved.
+    """Repeats of one trial: a number for disturbed trials, and a time for those during which a CPU moved.
 
-    A disturbance by the DUT or the rig comes again in each repeat. A host that moves CPUs leaves them for seconds or
-    minutes, and then a trial is as good as any.
+    A disturbance by the DUT or the rig returns in each repeat. A host that moved CPUs then leaves them for seconds or
+    minutes, in which a trial is as good as any.
     """
 
     def __init__(self, repeats: int) -> None:
@@ -96,13 +88,13 @@ class RepeatBudget:
 
     @property
     def last(self) -> str | None:
-        """Id of the trial that the next one repeats; None before the first was disturbed."""
+        """Id of the trial that the next one repeats; None before the first."""
         return self._disturbed[-1].id if self._disturbed else None
 
     def spend(self, trial: Measurement, tolerated: frozenset[Reason] = frozenset()) -> None:
         """Count a disturbed trial; InvalidTrialsError if the budget allows no further one.
 
-        ``tolerated``: reasons that would not have made it invalid by themselves.
+        ``tolerated``: reasons that alone would not have made it invalid.
         """
         self._disturbed.append(trial)
         codes = {reason.code for reason in trial.result.invalid} - tolerated
@@ -114,19 +106,16 @@ class RepeatBudget:
 
 
 def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:
-    """Deltas of all sources, and the sums of what nodes count by themselves. Snapshots are paired by source."""
+    """Deltas of all sources, and their sums over nodes. Snapshots are paired by source."""
     later = {snapshot.source: snapshot for snapshot in after}
     found = [delta for early in before if early.source in later for delta in deltas(early, later[early.source])]
     return (*found, *sums(found, nodes_of(before)))
 
 
-# Reasons against a trial that its counts and the testbed's counters give, whatever engine sent it.
-
-
 def generator_reasons(result: TrialResult) -> tuple[InvalidReason, ...]:
-    """What any generator's own counts say against a trial; GeneratorError for a count that is no whole number.
+    """Reasons by any generator's own counts; GeneratorError for a count that is no whole number.
 
-    Engines judge themselves by what only they know. This check covers all of them, third parties' too.
+    Engines add reasons that only they know. This check covers all of them, third parties' too.
     """
     known = {reason.code for reason in result.invalid}
     reasons = [reason for counts in result.counts for reason in _impossible(counts) if reason.code not in known]
@@ -153,9 +142,9 @@ def _impossible(counts: DirectionCounts) -> Iterator[InvalidReason]:
 
 
 def unreceived(ledger: Ledger | None) -> tuple[InvalidReason, ...]:
-    """Directions of which the generator received nothing, although the DUT's last port sent half of them or more.
+    """Directions in which the generator received nothing, although the DUT's last port sent half of the frames or more.
 
-    No DUT loses frames behind its own port: the cable, a filter or the generator's receiving side does.
+    A DUT does not lose frames behind its own port: the cable, a filter or the generator's receiving side does.
     """
     paths = ledger.paths if ledger is not None else ()
     last = [(path, path.hops[-1]) for path in paths if path.hops[-1].kind is HopKind.GENERATOR]
@@ -171,41 +160,33 @@ def unreceived(ledger: Ledger | None) -> tuple[InvalidReason, ...]:
 
 
 def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:
-    """What the testbed's counters say against a trial."""
-    reasons = [
-        InvalidReason(Reason.COUNTER_WENT_BACK, f"{change.name} fell by {-change.delta}")
-        for change in changes
-        if change.went_back
-    ]
-    reasons += [
-        InvalidReason(
-            Reason.LINK_DOWN, f"{change.name.removesuffix(LINK_LOSSES)} lost its link {change.delta}x meanwhile"
-        )
-        for change in changes
-        if change.name.endswith(LINK_LOSSES) and change.delta > 0
-    ]
-    waited, own = (
-        sum(change.delta for change in changes if change.name == name) for name in (KEPT_OFF_COUNTER, OWN_COUNTER)
-    )
+    """Reasons by the testbed's counters."""
+    fallen = [change for change in changes if change.went_back]
+    reasons = [InvalidReason(Reason.COUNTER_WENT_BACK, f"{each.name} fell by {-each.delta}") for each in fallen]
+    for change in changes:
+        if change.name.endswith(LINK_LOSSES) and change.delta > 0:
+            port = change.name.removesuffix(LINK_LOSSES)
+            reasons.append(InvalidReason(Reason.LINK_DOWN, f"{port} lost its link {change.delta}x meanwhile"))
+    waited, own = (sum(change.delta for change in changes if change.name == name) for name in (_WAITED, _OWN))
     explains = _rate_too_low if result.spec.saturating else _loss_explained
     why = explains(result, max(0, waited - own))
     return (*reasons, InvalidReason(Reason.DUT_CPU_STOLEN, why)) if why else tuple(reasons)
 
 
-def _rate_too_low(result: TrialResult, kept_off_ns: int) -> str:
+def _rate_too_low(result: TrialResult, waited_ns: int) -> str:
     """Why the rate of a saturating trial is too low: a PMD did not run; "" if all ran."""
-    kept_off_s = kept_off_ns / 1e9
+    waited_s = waited_ns / 1e9
     most = POLICY.most_kept_off if result.windows is None else POLICY.most_kept_off_windowed
-    if kept_off_s <= most * result.spec.duration_s:
+    if waited_s <= most * result.spec.duration_s:
         return ""
     return (
-        f"the host kept PMD threads off their CPU for {kept_off_s * 1e3:.2f} ms, "
+        f"the host kept PMD threads off their CPU for {waited_s * 1e3:.2f} ms, "
         f"above {most:.0%} of the trial, so its rate is too low"
     )
 
 
-def _loss_explained(result: TrialResult, kept_off_ns: int) -> str:
-    """Why a loss says nothing about the DUT: all of it fits into the time that PMDs were kept off their CPU; or "".
+def _loss_explained(result: TrialResult, waited_ns: int) -> str:
+    """Why a loss says nothing about the DUT: all of it fits into the time that PMDs waited for their CPU; or "".
 
     On shared cores a PMD that is preempted for 4 ms at 4 Mpps leaves 16,000 frames undrained. Neither OVS nor a NIC
     causes that.
@@ -213,17 +194,17 @@ def _loss_explained(result: TrialResult, kept_off_ns: int) -> str:
     windows, goal, ratio = result.windows, result.spec.give_up_loss, result.own_loss_ratio
     if result.judged_windows is not None and windows is not None and all(each.waited_ns for each in windows.witnesses):
         return ""  # windows in which a PMD waited are not judged anyway
-    # Our own witnesses take some microseconds a window of the PMDs' CPUs. Rings hold what comes meanwhile.
-    kept_off_ns -= sum(witness.took_ns for witness in windows.witnesses) if windows is not None else 0
+    # Our own witnesses use the PMDs' CPUs for some microseconds a window. Rings hold the frames that come meanwhile.
+    waited_ns -= sum(witness.took_ns for witness in windows.witnesses) if windows is not None else 0
     lost, offered_fps = result.lost, result.offered_fps
-    if lost <= 0 or kept_off_ns < KEPT_OFF_FLOOR_NS or offered_fps is None:
+    if lost <= 0 or waited_ns < KEPT_OFF_FLOOR_NS or offered_fps is None:
         return ""
     if goal is not None and ratio is not None and ratio <= goal:
-        return ""  # the goal is met although PMDs were kept off their CPU
-    explained = offered_fps * len(result.counts) * kept_off_ns / 1e9 * KEPT_OFF_SLACK
+        return ""  # the goal is met although PMDs waited
+    explained = offered_fps * len(result.counts) * waited_ns / 1e9 * KEPT_OFF_SLACK
     if lost > explained:
         return ""
     return (
-        f"the host kept PMD threads off their CPU for {kept_off_ns / 1e6:.2f} ms, "
+        f"the host kept PMD threads off their CPU for {waited_ns / 1e6:.2f} ms, "
         f"which explains up to {explained:.0f} lost frames; {lost} were lost"
     )
