@@ -10,7 +10,7 @@ from typing import Protocol
 from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.errors import GeneratorError, InconclusiveError
 from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas, nodes_of, sums
-from pytest_nfvperf.model.measure.cpu_account import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
+from pytest_nfvperf.model.measure.cpu_account import LEAST_WAIT_NS, WAIT_SLACK
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, InvalidReason, Reason, TrialResult
 
@@ -197,11 +197,11 @@ def _loss_explained(result: TrialResult, waited_ns: int) -> str:
     # Our own witnesses use the PMDs' CPUs for some microseconds a window. Rings hold the frames that come meanwhile.
     waited_ns -= sum(witness.took_ns for witness in windows.witnesses) if windows is not None else 0
     lost, offered_fps = result.lost, result.offered_fps
-    if lost <= 0 or waited_ns < KEPT_OFF_FLOOR_NS or offered_fps is None:
+    if lost <= 0 or waited_ns < LEAST_WAIT_NS or offered_fps is None:
         return ""
     if goal is not None and ratio is not None and ratio <= goal:
         return ""  # the goal is met although PMDs waited
-    explained = offered_fps * len(result.counts) * waited_ns / 1e9 * KEPT_OFF_SLACK
+    explained = offered_fps * len(result.counts) * waited_ns / 1e9 * WAIT_SLACK
     if lost > explained:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Where CPU time of a trial went, and which CPUs share a core."""
+"""Accounts for the CPU time of a measurement, and bounds figures of nodes that share CPUs."""
 
 from __future__ import annotations
 
@@ -10,51 +10,48 @@ from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.topology import Topology
 
-KEPT_OFF_FLOOR_NS = 100_000
-"""Shorter times off a PMD's CPU fit into any ring and explain no loss; and they are read to some 50 us only."""
+LEAST_WAIT_NS = 100_000
+"""During a shorter wait of a PMD for its CPU any ring holds all frames, so it explains no loss. Waits are measured to
+some 50 us."""
 
-KEPT_OFF_SLACK = 1.5
-"""A stall costs more than its own length: the queue that it leaves has to be worked off, too."""
+WAIT_SLACK = 1.5
+"""A stall costs more than its own length, because the PMD then has to empty the queue, too."""
 
 LABEL, SHARED, SHORT_TURNS, OWN = "node_cpus", "shared", "short-turns", "own"
-"""Label of subjects with several nodes. In short turns rings hold what comes meanwhile, so ratios of rates say what
-frames cost; in the kernel's turns of milliseconds they say how large the rings are."""
+"""Label of subjects with several nodes. With short turns rings hold the frames of a turn, so ratios of rates show what
+frames cost. With the kernel's turns of milliseconds they show how large the rings are."""
 
 LOWER_BOUNDS = frozenset({"ndr", "pdr", "throughput", "forwarding_rate", "mpps_per_core", "back_to_back_frames"})
-"""Metrics of which a DUT that was kept waiting shows less than it can."""
+"""Metrics that are too low if the DUT waited for its CPU."""
 
 UPPER_BOUNDS = frozenset({"packet_time", "cycles_per_packet", "loss_ratio", "lost_frames"})
-"""Metrics of which it shows more."""
+"""Metrics that are then too high."""
 
 TOLERANCE = 0.05
-"""How far the sum of the parts may be from the machine's own accounting before it is reported."""
+"""A larger difference between the sum of the parts and the machine's own accounting is reported."""
 
 
-# Figures of nodes that share CPUs. Each node waits for the others, so its figures are bounds from one side.
+# Nodes that share CPUs wait for one another, so their figures are bounds.
 
 
 def node_labels(topology: Topology, datapath: DatapathInfo) -> dict[str, str]:
-    """Whether the nodes of a topology have CPUs of their own, or how they share them; empty for one DUT."""
+    """How the nodes of a topology share CPUs, or that each has its own; empty for a single DUT."""
     shared = SHORT_TURNS if datapath.short_turns else SHARED
     return {LABEL: shared if datapath.at_least else OWN} if topology.nodes else {}
 
 
 def shares_cpus(labels: Mapping[str, str]) -> bool:
-    """True if the subject's nodes wait for one another's CPU."""
     return labels.get(LABEL) in (SHARED, SHORT_TURNS)
 
 
 def as_bound(seen: Observation) -> Observation:
-    """A rate as at least what was measured, a cost or a loss as at most; ratios to a subject that shares alike stay."""
+    """Make a rate a lower bound, and a cost or loss an upper one. Ratios to subjects that share alike stay."""
     lower = seen.metric in LOWER_BOUNDS
     upper = seen.metric in UPPER_BOUNDS or seen.metric.startswith("latency_")
     if not (lower or upper):
         return seen
     why = "; ".join(filter(None, (seen.bound_reason, "the nodes share CPUs")))
     return replace(seen, lower_bound=seen.lower_bound or lower, upper_bound=seen.upper_bound or upper, bound_reason=why)
-
-
-# Who used the machine's CPUs while streams flowed, so that the parts add up to the machine's own accounting.
 
 
 class CpuRole(StrEnum):
@@ -78,7 +75,7 @@ class CpuRole(StrEnum):
 POLLING_ROLES = frozenset({CpuRole.PMD_BUSY, CpuRole.PMD_IDLE, CpuRole.PMD})
 DATAPATH_ROLES = POLLING_ROLES | {CpuRole.VSWITCHD}
 _NO_COST = frozenset({CpuRole.TEST, CpuRole.OTHER, CpuRole.GENERATOR})
-"""Roles that are not part of the cost of a stream."""
+"""Roles that do not belong to the cost of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +97,12 @@ class CpuAccount:
 
     Attributes:
         machine_ns: user, system, irq and softirq time of all CPUs, by the machine's own accounting (proc_stat(5)),
-            which counts in steps of 10 ms; and half of the time that passed and that it counted as nothing.
-        softirq_ns: by the same.
+            which counts in steps of 10 ms; and half of the time that it did not count at all.
+        softirq_ns: by the same accounting.
         steal_ns: time that a hypervisor took; in none of the parts.
-        softirq_apart: the kernel does not charge softirq time to tasks, so it is a part of its own; otherwise
-            ``softirq_ns`` is contained in the parts.
-        blind: what could not be looked at, for a person.
+        softirq_apart: the kernel does not charge softirq time to tasks, so it is a separate part; otherwise the parts
+            contain ``softirq_ns``.
+        blind: what could not be read.
     """
 
     elapsed_ns: int
@@ -125,7 +122,7 @@ class CpuAccount:
 
     @property
     def unexplained(self) -> float | None:
-        """Share of the machine's own accounting that the parts leave open; below 0 if they are more."""
+        """Share of the machine's own accounting that is in no part; below 0 if the parts are more."""
         return 1 - self.sum_ns / self.machine_ns if self.machine_ns else None
 
     @property
@@ -134,7 +131,7 @@ class CpuAccount:
 
     @property
     def missing(self) -> str:
-        """What does not add up, in words; "" if all does."""
+        """Why the parts do not add up; "" if they do."""
         if self.unexplained is None:
             return "the machine's own accounting counted no CPU time"
         if self.adds_up:
@@ -146,7 +143,7 @@ class CpuAccount:
     def cores(self, flowed_ns: float, roles: Iterable[CpuRole]) -> float:
         """CPUs that some roles used on average.
 
-        PMD threads poll all the time: their mean is over the whole time. The others worked for ``flowed_ns``, while
+        PMD threads poll all the time, so their mean is over the whole time. The others worked for ``flowed_ns``, while
         streams flowed.
         """
         roles = frozenset(roles)
@@ -156,13 +153,12 @@ class CpuAccount:
     def datapath_cores(self, flowed_ns: float, *, in_kernel: bool) -> float:
         """CPUs that forwarding took: vswitchd's threads, with softirq on a datapath in the kernel.
 
-        In userspace without softirq: what vswitchd's system calls raise is charged to it, and the rest is the ends'
-        receiving.
+        In userspace softirqs of vswitchd's system calls are charged to it, and the others belong to the ends.
         """
         return self.cores(flowed_ns, DATAPATH_ROLES) + (self.softirq_ns / flowed_ns if in_kernel else 0.0)
 
     def cost_cores(self, flowed_ns: float) -> float:
-        """CPUs that the streams cost: every part but the test process, a generator and processes of others."""
+        """CPUs of every part but the test process, a generator and other processes."""
         return self.cores(flowed_ns, frozenset(CpuRole) - _NO_COST)
 
     @property
@@ -172,9 +168,9 @@ class CpuAccount:
 
 
 def with_pmd_split(account: CpuAccount, busy: float | None) -> CpuAccount:
-    """The account with the PMD threads' time split into that on packets (``busy``, a share 0..1) and on empty polls.
+    """Split the PMD threads' time into that on packets (``busy``, a share 0..1) and that on empty polls.
 
-    ``busy`` None: nobody reports it, and nothing is split.
+    ``busy`` None: it is unknown, and nothing is split.
     """
     if busy is None:
         return account
@@ -190,7 +186,7 @@ def with_pmd_split(account: CpuAccount, busy: float | None) -> CpuAccount:
 
 
 def merged(parts: Iterable[CpuPart]) -> tuple[CpuPart, ...]:
-    """Parts of one role and name as one, the largest first; those without CPU time left out."""
+    """Join parts of one role and name, the largest first, and leave out those without CPU time."""
     alike: dict[tuple[CpuRole, str], list[CpuPart]] = {}
     for part in parts:
         alike.setdefault((part.role, part.name), []).append(part)

@@ -1,4 +1,4 @@
-"""Hardware offload as a result: which of the flows that a measurement used were in the NIC."""
+"""Hardware offload as a result: which flows of a measurement were in the NIC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_nfvperf.model.sla.rules import Limit, Rule
 
 @dataclass(frozen=True, slots=True)
 class OffloadShare:
-    """Flows of the datapath right after a measurement, by where they were handled.
+    """Flows of the datapath right after a measurement, by what handled them.
 
     Attributes:
         partial: matched in hardware, acted on in software.
@@ -31,7 +31,7 @@ class OffloadShare:
 
     @property
     def ratio(self) -> float | None:
-        """Share of flows that were handled in hardware alone; None without any flow."""
+        """Share of flows that were handled only in hardware; None without any flow."""
         return self.full / self.total if self.total else None
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class OffloadShare:
         return f"{counts}, {self.software} in software"
 
     def text(self) -> str:
-        """Which flows fell back, and what OVS says about it; a line each."""
+        """Flows that fell back to software, and what OVS says about them; a line each."""
         flows = [f"not in hardware: {flow}" for flow in self.examples]
         reasons = [f"OVS says: {line}" for line in self.complaints] or [_SILENT]
         return "\n".join([str(self), *flows, *reasons])
@@ -63,7 +63,7 @@ def worst_share(shares: Iterable[OffloadShare]) -> OffloadShare | None:
 
 
 def fallback_text(shares: Iterable[OffloadShare | None]) -> str:
-    """What fell back to software in some measurements; "" if nothing did, or no offload was requested."""
+    """Flows that fell back to software in some measurements; "" if none did, or no offload was requested."""
     return "\n".join(share.text() for share in shares if share is not None and share.ratio != 1)
 
 
@@ -75,4 +75,4 @@ OFFLOAD_RULE = Rule(
     source="dut.ovs.hw_offload: true",
     name="no fallback to software",
 )
-"""In force if the testbed asks for offload: a figure that software reached is not the NIC's."""
+"""In force if the testbed requests offload: a figure that software reached is not the NIC's."""

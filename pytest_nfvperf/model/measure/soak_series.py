@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pytest_nfvperf.model.measure.cpu_account import KEPT_OFF_FLOOR_NS, KEPT_OFF_SLACK
+from pytest_nfvperf.model.measure.cpu_account import LEAST_WAIT_NS, WAIT_SLACK
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Flap, Gap, Lossy, Soak
 from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
 from pytest_nfvperf.model.traffic.policy import POLICY
@@ -23,7 +23,7 @@ from pytest_nfvperf.model.traffic.windows import State, lost_by_window, reaching
 TIME = "t"
 """The column of each row's end, s since the first frame was due."""
 
-KEPT_OFF_CPU = "pmd-sched.stolen_ns"
+PMD_WAIT = "pmd-sched.stolen_ns"
 """Column: how long PMD threads waited for their CPU while the kernel or the host ran anything but the DUT."""
 
 SESSION_UP, SESSION_FLAPS = ".up", ".flaps"
@@ -296,13 +296,13 @@ def _waited_for_cpu(table: SoakTable, row: int, plan: Plan) -> str:
     That time is read a moment after the frames are counted, so a stall may appear in a neighbour. Both neighbours count
     with their own loss: no stall explains two losses.
     """
-    if _lost(table, row) <= 0 or KEPT_OFF_CPU not in table.columns:
+    if _lost(table, row) <= 0 or PMD_WAIT not in table.columns:
         return ""
     around = range(max(0, row - 1), min(len(table), row + 2))
-    waited_ns = math.fsum(value for at in around if not math.isnan(value := table.column(KEPT_OFF_CPU)[at]))
+    waited_ns = math.fsum(value for at in around if not math.isnan(value := table.column(PMD_WAIT)[at]))
     lost = sum(max(0, _lost(table, at)) for at in around)
-    explained = plan.load_fps * plan.directions * waited_ns / 1e9 * KEPT_OFF_SLACK
-    if waited_ns < KEPT_OFF_FLOOR_NS or lost > explained:
+    explained = plan.load_fps * plan.directions * waited_ns / 1e9 * WAIT_SLACK
+    if waited_ns < LEAST_WAIT_NS or lost > explained:
         return ""
     return f"the host kept PMD threads off their CPU for {waited_ns / 1e6:.2f} ms, which explains {lost} lost frames"
 
@@ -443,7 +443,7 @@ def _rig_curves(table: SoakTable) -> Iterator[SoakCurve]:
         values = [value * _US for value in _latencies(table, range(len(table)), percentile)]
         if values:
             yield _curve(table, "latency", percentile, "us", values)
-    for name, shown in (("rig.absent_ns", "generator not running"), (KEPT_OFF_CPU, "PMDs waiting for a CPU")):
+    for name, shown in (("rig.absent_ns", "generator not running"), (PMD_WAIT, "PMDs waiting for a CPU")):
         if name in table.columns:
             yield SoakCurve("disturbance by the host", shown, "ms per sample", _extremes(table, name, max, _MS))
 

@@ -171,7 +171,7 @@ def longest_gap_ns(arrived: Sequence[Datagram], begin_ns: int, end_ns: int) -> i
 
 
 # Streams are no trials (RFC 2544): TCP adapts its load to loss, so there is no intended load, and a lost segment is a
-# retransmit. The figure is *goodput* (RFC 2647 section 3.7): payload bits a second that the receiver's application read.
+# retransmit. The figure is *goodput* (RFC 2647 section 3.7): payload bits/s that the receiver's application read.
 # Rates are computed from integer counts, never stored.
 
 

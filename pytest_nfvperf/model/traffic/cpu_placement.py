@@ -1,9 +1,9 @@
 """How far apart the CPUs of generator and DUT are: the round trip of a cache line, and the bands it falls into.
 
-On shared rings (vhost-user, memif) every frame is cache lines that one core writes and another reads. Two cores that
-share an L3 cache take some 100 ns for that, two that do not 250 to 450 ns, and the forwarding rate differs by half. A
-host that moves virtual CPUs between L3 domains makes one machine show two rates. So a figure stands for one *band* of
-round trips. Bands are found in what was measured, never assumed: two clusters, or one.
+On shared rings (vhost-user, memif) one core writes the cache lines of a frame and another reads them. Two cores that
+share an L3 cache take some 100 ns for that, others 250 to 450 ns, and the forwarding rate differs by half. If a host
+moves virtual CPUs between L3 domains, one machine shows two rates. So a figure stands for one *band* of round trips.
+Bands are clusters of measured round trips, one or two; they are never assumed.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from statistics import median
 
 APART = 1.6
-"""Two bands differ by at least this factor, between the slowest of the near and the fastest of the far one."""
+"""Least factor between the slowest round trip of the near band and the fastest of the far one."""
 
 FEWEST = 3
-"""A band has at least so many round trips; fewer are a disturbed reading."""
+"""Least number of round trips in a band; fewer are a disturbed reading."""
 
 SMALLEST_SHARE = 0.03
-"""A band has at least this share of all round trips."""
+"""Least share of all round trips in a band."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A polling thread of the DUT: the CPU that it keeps to, and the ids of its process and itself."""
+    """A polling thread of the DUT: its CPU, the id of its process, and its own id."""
 
     cpu: int
     process: int
@@ -40,7 +40,7 @@ class Distance:
         cpu: of the generator's polling thread.
         other: of the DUT's thread.
         round_trip_ns: median time for a cache line to go there and back; None if the other CPU could not be used.
-        preempted: whoever ran on the other CPU had to give way: we had the right to a real-time priority.
+        preempted: we had the right to a real-time priority, and preempted what ran on the other CPU.
     """
 
     cpu: int
@@ -55,7 +55,7 @@ class Placed:
 
     Attributes:
         before_ns, after_ns: round trip right before and after it; None if it could not be measured.
-        far: in the far one of two bands, before or after.
+        far: in the far band, before or after.
         near_ns: slowest round trip of the near band; None if this machine has shown one band only.
     """
 
@@ -70,12 +70,12 @@ class Placed:
 
     @property
     def moved(self) -> bool:
-        """In the near band on one side of the trial, in the far one on the other."""
+        """True if one was in the near band, and the other in the far one."""
         return self.far and self.near_ns is not None and min(self.trips_ns) <= self.near_ns
 
     @property
     def apart(self) -> str:
-        """Why a figure may be too low, for a person: the CPUs were far apart; else ""."""
+        """Why a figure may be too low: the CPUs were far apart; else ""."""
         if not self.far:
             return ""
         return (
@@ -99,7 +99,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """The bands that a machine has shown; ``near`` alone if all its round trips are alike."""
+    """The bands that a machine has shown; ``near`` alone if all of its round trips are alike."""
 
     near: Band
     far: Band | None = None
@@ -111,11 +111,11 @@ class Bands:
 
 @dataclass(frozen=True, slots=True)
 class ObservedBands:
-    """In which bands the trials of a run were. Those during which the host moved a CPU are in neither.
+    """How many trials of a run were in which band.
 
     Attributes:
-        near_trials, far_trials, moved_trials: how many.
-        near_ns, far_ns: median of the round trips around them; None if there was none.
+        moved_trials: those during which the host moved a CPU; they are in neither band.
+        near_ns, far_ns: median of the round trips around trials; None if there was none.
     """
 
     near_trials: int
@@ -126,13 +126,13 @@ class ObservedBands:
 
     @property
     def trials(self) -> int:
-        """All whose CPU distance was measured."""
+        """All trials with a measured CPU distance."""
         return self.near_trials + self.far_trials + self.moved_trials
 
 
-def observed_bands(placed: Iterable[Placed]) -> ObservedBands | None:
+def observed_bands(distances: Iterable[Placed]) -> ObservedBands | None:
     """The bands of a run's trials; None if no distance was measured. On a machine of one band all trials are near."""
-    known = [one for one in placed if one.trips_ns]
+    known = [one for one in distances if one.trips_ns]
     if not known:
         return None
     near, far = ([one for one in known if one.far is wanted and not one.moved] for wanted in (False, True))
@@ -147,9 +147,9 @@ def observed_bands(placed: Iterable[Placed]) -> ObservedBands | None:
 
 
 def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
-    """Two bands if the round trips fall into two clusters, else one; None without any.
+    """Two bands if the round trips have two clusters, else one; None without any round trip.
 
-    The split is where the factor between neighbours is largest, among places that leave enough on either side.
+    Split where the factor between neighbours is largest, and both sides have enough round trips.
     """
     if not round_trips_ns:
         return None
@@ -168,11 +168,11 @@ def fewest_of(number: int) -> int:
 
 
 def alike(trip_ns: float, other_ns: float) -> bool:
-    """True if two round trips can be of one band."""
+    """True if two round trips can be in the same band."""
     return max(trip_ns, other_ns) < APART * min(trip_ns, other_ns)
 
 
 def farthest(distances: Sequence[Distance]) -> int | None:
-    """The longest round trip, ns: it limits a path through all of them. None if one is missing."""
+    """The longest round trip, ns: it limits a path through all CPUs. None if one is missing."""
     known = [distance.round_trip_ns for distance in distances if distance.round_trip_ns is not None]
     return max(known) if known and len(known) == len(distances) else None

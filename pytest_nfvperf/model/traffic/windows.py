@@ -183,7 +183,7 @@ class Windows:
 
     def within(self, duration_s: float) -> int:
         """How many windows lie completely within this time of sending, and were seen by all."""
-        return min(self._seen, math.floor(duration_s * 1e9 / self.length_ns))
+        return min(self._count, math.floor(duration_s * 1e9 / self.length_ns))
 
     def received_fps(self, duration_s: float) -> tuple[float, ...]:
         """Rate received in each window, frames/s over all threads."""
@@ -244,7 +244,7 @@ class Windows:
 
     def _slowed(self, speeds: Sequence[Sequence[int]]) -> list[float]:
         """Slowdown of the slowest at the end of each window; 0 if nobody looked, or the full speed is unknown."""
-        slowest = [max((speed[at] for speed in speeds), default=0) for at in range(self._seen)]
+        slowest = [max((speed[at] for speed in speeds), default=0) for at in range(self._count)]
         return [max(0.0, cycles / self.full_speed - 1) if self.full_speed else 0.0 for cycles in slowest]
 
     def unrefused_share(self, duration_s: float) -> float:
@@ -260,14 +260,14 @@ class Windows:
         return not any(thread.refused[at] for thread in self.threads)
 
     @property
-    def _seen(self) -> int:
+    def _count(self) -> int:
         seen = [len(thread.late_ns) for thread in self.threads] + [len(witness.late_ns) for witness in self.witnesses]
         return min(seen, default=0)
 
     @cached_property
     def _at_ends(self) -> tuple[State, ...]:
         # Cached: each figure of a trial needs it, and a soak has thousands of windows.
-        return tuple(self._state_at_end(at) for at in range(self._seen))
+        return tuple(self._state_at_end(at) for at in range(self._count))
 
     def _state_at_end(self, at: int) -> State:
         if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
