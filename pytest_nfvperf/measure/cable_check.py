@@ -37,7 +37,6 @@ class Learning(Protocol):
 
 
 def linked_ends(testbed: Testbed) -> tuple[CabledEnd, ...]:
-    """The cable ends that have a generator at their other end."""
     return tuple(end for end in cabled_ends(testbed) if end.generator_port is not None)
 
 

@@ -118,12 +118,10 @@ class Placement:
 
     @property
     def bands(self) -> Bands | None:
-        """The bands that this machine has shown; None before the first round trip."""
         return find_bands(self._trips)
 
     @property
     def observed_bands(self) -> ObservedBands | None:
-        """In which bands this run's trials were so far; None before the first trial."""
         return observed_bands(self._distances)
 
     def settle(self, generator: Generator, dut: Freezing | None = None) -> int | None:
@@ -164,7 +162,6 @@ class Placement:
             dut.thaw()
 
     def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
-        """How far apart the CPUs were around a trial, and the reason against it if they moved meanwhile."""
         after = self._round_trip(generator)
         far = [trip is not None and self.is_far(trip) for trip in (before, after)]
         bands = self.bands

@@ -213,8 +213,6 @@ class ForwardingRate:
         self._was_read = False
 
     def _larger(self) -> list[int]:
-        """Frame sizes above the traffic's own that fit the ports of all topologies that began."""
-
         def fits(frame_size: int) -> bool:
             try:
                 check_mtu(replace(self.traffic, frame_size=frame_size), self._mtu)
@@ -226,7 +224,6 @@ class ForwardingRate:
         return [size for size in sorted(self.larger) if size > own and fits(size)]
 
     def _warm_up(self, live: LiveTopology, remaining_s: float | None) -> None:
-        """Learn, then run trials whose results are ignored until the load is right: see the class."""
         live.learn(self.traffic)
 
         def warm_up() -> Trial:
@@ -319,7 +316,6 @@ def _reading(trial: Trial, limits: Limits, *, whole: bool) -> Reading:
 
 
 def _rate_and_time(rate: float | None, directions: int) -> dict[str, float]:
-    """Frames/s per direction, and ns a packet over all directions."""
     found = {} if rate is None else {"forwarding_rate": rate}
     return {**found, "packet_time": 1e9 / (rate * directions)} if rate else found
 
@@ -357,7 +353,6 @@ def _present(result: TrialResult) -> float:
 
 
 def _limited(result: TrialResult, rate: float, limits: Limits) -> str:
-    """Why the rig, and not the DUT, set the rate; "" if it was the DUT, or the line."""
     if result.windows is not None and limits.line_rate_fps is None:
         return generator_limited(result.windows, result.spec.duration_s)
     if limits.line_rate_fps is not None and result.spec.load_fps >= math.floor(limits.line_rate_fps):

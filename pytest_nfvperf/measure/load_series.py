@@ -72,7 +72,6 @@ def loss_point(trial: Trial) -> LossPoint:
 
 
 def short_of_load(result: TrialResult) -> str:
-    """Why a trial has no figure at its load: the generator offered less; "" if it sustained the load."""
     if result.sustained_load:
         return ""
     load_fps, share = result.spec.load_fps, result.offered_share
@@ -134,7 +133,6 @@ def back_to_back(
 
 
 def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) -> int:
-    """Frames per direction of the longest lossless burst: upwards from 10 ms, then by bisection."""
     low, high = 0.0, min(longest_s, _FIRST_BURST_S)
     while high < longest_s and _lossless(measurer, load_fps, high):
         low, high = high, min(longest_s, high * 4)

@@ -55,7 +55,6 @@ class LoadMeasurer:
 
     @property
     def repeats_left(self) -> int:
-        """How often a long trial is repeated if it is invalid; 0 once patience is spent."""
         return POLICY.long_repeats if self.patience_s > 0 else 0
 
     def measure(

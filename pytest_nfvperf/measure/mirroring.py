@@ -74,7 +74,6 @@ class MirrorLoad:
             raise ArgumentError("a mirror's load is either a share of the forwarding rate or a rate in frames/s")
 
     def of(self, without_mirror: float) -> float:
-        """Frames/s per direction; ``without_mirror``: the rate that the load is a share of."""
         return self.fps if self.fps is not None else (self.share or 0.0) * without_mirror
 
 

@@ -231,7 +231,6 @@ class LiveTopology:
         raise TestbedError(f"topology {self.name!r} is no longer deployed: it was removed since")
 
     def refuse_replaced(self) -> None:
-        """Raise ArgumentError if another topology was deployed after this one."""
         if self.replaced_by:
             raise ArgumentError(
                 f"topology {self.name!r} is not deployed any more: {self.replaced_by!r} was deployed after it, and a "
@@ -407,7 +406,6 @@ class Rig:
         return ceiling
 
     def remove_topology(self) -> None:
-        """Detach the generator and remove the live topology, if there is one."""
         topology, deployment = self._forget_live()
         if topology is None or deployment is None:
             return
@@ -420,7 +418,6 @@ class Rig:
         self._leaving = None
 
     def _forget_live(self) -> tuple[Topology | None, Deployment | None]:
-        """Mark the live topology as not deployed; the caller removes it."""
         live, self._live = self._live, None
         if live is None:
             return None, None
@@ -453,7 +450,6 @@ class Rig:
         self.close()
 
     def adopt_failures_of(self, earlier: Rig) -> None:
-        """Take over what broke on the rig that this one replaces."""
         self._first_cause, self._first_record = earlier._first_cause, earlier._first_record
         self._recoveries = earlier._recoveries
 

@@ -29,8 +29,6 @@ class Sessions(Protocol):
 
 
 class SessionWatch:
-    """Counts the flaps of each trial of a search."""
-
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._before: int | None = None

@@ -219,33 +219,24 @@ class _Watched:
         )
 
 
+@dataclass(slots=True, eq=False)
 class Soaker:
     """The fixture ``soak``: soaks of one test.
 
-    Args:
+    Attributes:
         open_samples: None for a plan: nothing is written, and the time passes in few steps.
         take_signals: takes the process's signals while a soak runs.
         interrupted: called when a signal ended a soak.
         loads: frames/s per direction for the requested load or None, and lower ones to use if the rig disturbs a soak.
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        labels: Mapping[str, str],
-        context: Context,
-        open_samples: OpenSamples | None,
-        take_signals: TakeSignals,
-        interrupted: Callable[[str], None],
-        loads: Callable[[LiveTopology, Traffic, float | None], Sequence[float]],
-    ) -> None:
-        self.profile = profile
-        self.labels = dict(labels)
-        self._context = context
-        self._open_samples = open_samples
-        self._take_signals = take_signals
-        self._interrupted = interrupted
-        self._find_loads = loads
+    profile: Profile
+    labels: Mapping[str, str]
+    context: Context
+    open_samples: OpenSamples | None
+    take_signals: TakeSignals
+    interrupted: Callable[[str], None]
+    loads: Callable[[LiveTopology, Traffic, float | None], Sequence[float]]
 
     @checked(
         "soak.run",
@@ -279,8 +270,8 @@ class Soaker:
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
         check_live("soak.run", live, traffic)
-        loads = list(self._find_loads(live, traffic, load_fps))
-        started = self._context.clock.monotonic()
+        loads = list(self.loads(live, traffic, load_fps))
+        started = self.context.clock.monotonic()
         while True:
             spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
             watched, trial_id = self._soak_at(live, spec, also, may_give_up=len(loads) > 1)
@@ -296,23 +287,22 @@ class Soaker:
             mean_frame_size=traffic.mean_frame_size,
             directions=len(spec.directions),
             trials=(trial_id,),
-            elapsed_s=self._context.clock.monotonic() - started,
+            elapsed_s=self.context.clock.monotonic() - started,
             soak=soak,
             offload=share_after(live, self.labels),
         )
-        self._context.recorder.emit(outcome)
+        self.context.recorder.emit(outcome)
         return outcome
 
     def _soak_at(
         self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], *, may_give_up: bool
     ) -> tuple[_Watched, str]:
-        """Soak at one load. Return what was collected, and the trial's id."""
         live.learn(spec.traffic)
         live.runner.run_once(
             replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up"), spec.duration_s
         )
         live.runner.quiet_wait.pause()  # a thread that is on the PMD's CPU now would be there until the end
-        samples_name = f"samples-{self._context.recorder.next_id(RecordKind.SOAK)}.jsonl"
+        samples_name = f"samples-{self.context.recorder.next_id(RecordKind.SOAK)}.jsonl"
         watched = self._prepare(live, spec, also, samples_name)
         planned = spec.duration_s / watched.plan.interval_s
         watched.look_at = _LOOK_AT if may_give_up and planned >= _WORTH_LOOKING * _LOOK_AT else None
@@ -337,19 +327,19 @@ class Soaker:
         rows = Rows(spec.directions, (*live.deployment.samplers, *also))
         rows.begin()
         interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
-        if self._open_samples is None:
+        if self.open_samples is None:
             interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
         file = None
-        if self._open_samples is not None:
+        if self.open_samples is not None:
             most = math.ceil(spec.duration_s / interval_s) + 2
             about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
-            file = self._open_samples(name, rows.columns, most, about)
+            file = self.open_samples(name, rows.columns, most, about)
         plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
         return _Watched(plan, SoakTable(rows.columns), rows, file)
 
     def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
         """Run the trial and return its id. The samples are in ``watched`` and on record, however it ends."""
-        with self._take_signals() as signals:
+        with self.take_signals() as signals:
             try:
                 trial = live.runner.run_once(
                     spec, spec.duration_s, execute=lambda spec: self._watch(live, spec, watched, signals)
@@ -363,7 +353,7 @@ class Soaker:
         self._record(trial.id, watched)
         if signals.asked:
             watched.given_up = False  # no soak at a lower load follows
-            self._interrupted(signals.asked)
+            self.interrupted(signals.asked)
         return trial.id
 
     def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Signals) -> TrialResult:
@@ -394,7 +384,7 @@ class Soaker:
     def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _Watched, signals: Signals) -> None:
         earliest_s = math.inf  # the least time from the end of an interval to this look at it
         while (interval := running.next_interval()) is not None:
-            delay_s = self._context.clock.monotonic() - interval.at_ns / 1e9
+            delay_s = self.context.clock.monotonic() - interval.at_ns / 1e9
             earliest_s = min(earliest_s, delay_s)
             lag_s = delay_s - earliest_s
             late = f"the collector was {lag_s:.1f} s late" if lag_s > _LATE_SHARE * watched.plan.interval_s else ""
@@ -404,7 +394,7 @@ class Soaker:
                 if watched.file:
                     watched.file.add(row)
             live.deployment.check_alive()
-            self._context.progress.soaking(watched.progress_line())
+            self.context.progress.soaking(watched.progress_line())
             if signals.asked and not watched.interrupted:
                 watched.interrupted = f"{watched.ended()} by {signals.asked}"
                 running.stop()
@@ -415,7 +405,7 @@ class Soaker:
 
     def _record(self, trial_id: str, watched: _Watched) -> None:
         name, written = (watched.file.name, watched.file.written) if watched.file else ("", 0)
-        self._context.recorder.emit(SoakData(trial_id, name, written, watched.summary(), series(watched.table)))
+        self.context.recorder.emit(SoakData(trial_id, name, written, watched.summary(), series(watched.table)))
 
 
 def _disturbed_by_rig(soak: Soak) -> bool:

@@ -42,30 +42,26 @@ Cpus = tuple[int, ...]
 CONNECTS, REQUESTS = "connects", "requests"
 """Algorithms of the outcomes."""
 
+_CONNECT_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
 _CONNECT_UNITS = {
     "connect_rate": "times/s",
     "connect_time_mean": "ns",
-    "connect_time_p50": "ns",
-    "connect_time_p99": "ns",
-    "connect_time_p999": "ns",
+    **dict.fromkeys(_CONNECT_PERCENTILES, "ns"),
     "failed_connects": "times",
     "datapath_cores": "cores",
 }
 """Metrics of a reading of connects, and their units."""
 
-_CONNECT_PERCENTILES = {"connect_time_p50": 50.0, "connect_time_p99": 99.0, "connect_time_p999": 99.9}
 _CONNECT_OVERHEAD_S = 0.3
 """The process and its report, on top of the connects' own time."""
 
+_RESPONSE_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
 _RESPONSE_UNITS = {
-    "response_time_p50": "ns",
-    "response_time_p99": "ns",
-    "response_time_p999": "ns",
+    **dict.fromkeys(_RESPONSE_PERCENTILES, "ns"),
     "responses": "times/s",
     "datapath_cores": "cores",
 }
 
-_RESPONSE_PERCENTILES = {"response_time_p50": 50.0, "response_time_p99": 99.0, "response_time_p999": 99.9}
 _RESPONSE_OVERHEAD_S = 0.8
 """Warming up, processes and the log, on top of the requests' own time."""
 
@@ -118,8 +114,6 @@ def _nic_of(live: LiveTopology, nics: Sequence[Nic], namespace: str) -> Nic:
 
 
 class EndFigure:
-    """What every figure between two namespaces reports of itself."""
-
     __slots__ = ()
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
@@ -187,7 +181,6 @@ class EndTimes(EndFigure, Generic[Spec, Result]):
 
 
 def connect_values(result: ConnectResult) -> dict[str, float | None]:
-    """Connects a second, mean and percentiles of their time in ns, and how many failed."""
     return {
         "connect_rate": result.connects_per_s,
         "connect_time_mean": result.mean_ns,
@@ -197,7 +190,6 @@ def connect_values(result: ConnectResult) -> dict[str, float | None]:
 
 
 def response_values(result: RequestResult) -> dict[str, float | None]:
-    """Percentiles of the response time in ns, and responses a second."""
     return {
         **{name: result.times.percentile_ns(percentile) for name, percentile in _RESPONSE_PERCENTILES.items()},
         "responses": result.responses_per_s,
@@ -253,8 +245,6 @@ def _flowed_ns(result: StreamResult, wall_s: float) -> float:
 
 
 class Profiling(Protocol):
-    """Profiles runs by repeating them."""
-
     def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
         """``name``: the record of the run; ``what`` was measured, for a person; ``work``: does the same again."""
         ...
@@ -372,7 +362,9 @@ class StreamRunner:
         cpu = self.accounting.end(ended) if self.accounting is not None else None
         live.deployment.check_alive()
         changes = {c.name: c.delta for b, a in zip(before, live.counters(), strict=True) for c in deltas(b, a)}
-        cpu = with_pmd_split(cpu, _pmd_busy(changes)) if cpu is not None else None
+        busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
+        if cpu is not None and busy is not None and idle is not None and busy + idle > 0:
+            cpu = with_pmd_split(cpu, busy / (busy + idle))
         cores = _datapath_cores(cpu, changes.get("vswitchd.cpu_ns"), live.datapath_kind, _flowed_ns(result, wall_s))
         run_id = self.context.recorder.next_id(RecordKind.STREAM)
         run = StreamRun(run_id, result, cores, cpu, wall_s)
@@ -381,12 +373,6 @@ class StreamRunner:
         self.context.recorder.emit(StreamData(result, wall_s, cores, repeat_of, cpu), run_id)
         self.context.progress.trial_finished(None, result.valid)
         return run
-
-
-def _pmd_busy(changes: Mapping[str, int]) -> float | None:
-    """Share of the PMD threads' cycles that were spent on packets; None if OVS does not report it."""
-    busy, idle = changes.get("pmd.cycles_busy"), changes.get("pmd.cycles_idle")
-    return busy / (busy + idle) if busy is not None and idle is not None and busy + idle > 0 else None
 
 
 def _datapath_cores(cpu: CpuAccount | None, vswitchd_ns: int | None, datapath: str, flowed_ns: float) -> float | None:

@@ -54,6 +54,7 @@ FurtherReasons = Callable[[TrialResult, Sequence[CounterDelta]], Sequence[Invali
 LedgerMaker = Callable[[TrialResult, Sequence[CounterSnapshot], Sequence[CounterSnapshot]], Ledger]
 
 
+@dataclass(eq=False)
 class Recorder:
     """Makes evidence records with readable ids, and hands them to the sinks.
 
@@ -64,21 +65,16 @@ class Recorder:
         findings: of the running test; the caller clears them when a test starts.
     """
 
-    def __init__(
-        self,
-        run: str,
-        sinks: Sequence[Sink],
-        clock: Clock,
-        worker: str = "",
-        encode: EncodeHistogram | None = None,
-    ) -> None:
-        self.run = run
-        self.encode = encode
-        self.test = ""
-        self.findings: list[Outcome | Verdict | ErrorData] = []
-        self._sinks = tuple(sinks)
-        self._clock = clock
-        self._ids = RecordIds(worker)
+    run: str
+    sinks: Sequence[Sink]
+    clock: Clock
+    worker: str = ""
+    encode: EncodeHistogram | None = None
+    test: str = field(default="", init=False)
+    findings: list[Outcome | Verdict | ErrorData] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._ids = RecordIds(self.worker)
 
     def next_id(self, kind: RecordKind) -> str:
         return self._ids.next(kind)
@@ -89,17 +85,17 @@ class Recorder:
             id=record_id or self.next_id(KINDS[type(payload)]),
             run=self.run,
             test=self.test,
-            time_ns=self._clock.time_ns(),
+            time_ns=self.clock.time_ns(),
         )
         if isinstance(payload, (Outcome, Verdict, ErrorData)):
             self.findings.append(payload)
-        for sink in self._sinks:
+        for sink in self.sinks:
             sink.emit(record)
         return record.id
 
     def close(self) -> None:
         with ExitStack() as closing:
-            for sink in reversed(self._sinks):
+            for sink in reversed(self.sinks):
                 closing.callback(sink.close)
 
 
@@ -125,7 +121,6 @@ def death_behind(error: TestbedError, check_alive: Callable[[], None], clock: Cl
 
 
 def add_evidence(error: TestbedError, logs: Mapping[str, str]) -> None:
-    """Add logs that the error does not have yet."""
     for name, text in logs.items():
         error.evidence.setdefault(name, text)
 

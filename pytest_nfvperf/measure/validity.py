@@ -88,7 +88,6 @@ class RepeatBudget:
 
     @property
     def last(self) -> str | None:
-        """Id of the trial that the next one repeats; None before the first."""
         return self._disturbed[-1].id if self._disturbed else None
 
     def spend(self, trial: Measurement, tolerated: frozenset[Reason] = frozenset()) -> None:
@@ -160,7 +159,6 @@ def unreceived(ledger: Ledger | None) -> tuple[InvalidReason, ...]:
 
 
 def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:
-    """Reasons by the testbed's counters."""
     fallen = [change for change in changes if change.went_back]
     reasons = [InvalidReason(Reason.COUNTER_WENT_BACK, f"{each.name} fell by {-each.delta}") for each in fallen]
     for change in changes:

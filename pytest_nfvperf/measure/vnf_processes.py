@@ -114,7 +114,6 @@ def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:
 
 
 def counts_between(before: Iterable[VnfCounts], after: Iterable[VnfCounts]) -> tuple[VnfCounts, ...]:
-    """What VNFs counted between two readings."""
     early = {counts.port: counts for counts in before}
     pairs = ((early[late.port], late) for late in after if late.port in early)
     return tuple(

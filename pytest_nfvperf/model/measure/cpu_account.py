@@ -131,7 +131,6 @@ class CpuAccount:
 
     @property
     def missing(self) -> str:
-        """Why the parts do not add up; "" if they do."""
         if self.unexplained is None:
             return "the machine's own accounting counted no CPU time"
         if self.adds_up:
@@ -163,7 +162,6 @@ class CpuAccount:
 
     @property
     def switches(self) -> int | None:
-        """Context switches of all parts that were counted; None if none was."""
         return _sum_known(self.parts)
 
 

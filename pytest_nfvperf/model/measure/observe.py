@@ -73,7 +73,6 @@ def soak_observations(soak: Soak, evidence: tuple[str, ...] = ()) -> Iterator[Ob
 
 
 def soak_unmeasured(soak: Soak) -> dict[str, str]:
-    """Trends that have no figure, and why."""
     measured = {drift.metric for drift in soak.drifts}
     conclusive = {drift.metric for drift in soak.drifts if _is_conclusive(soak, drift)}
     missing = dict.fromkeys(set(DRIFTS) - measured, "too few samples, or the testbed does not tell it")
@@ -149,7 +148,6 @@ def observation(outcome: Outcome, metric: str, unit: str) -> Observation | None:
 
 
 def unmeasured(outcome: Outcome) -> dict[str, str]:
-    """Metrics that a test requested and could not measure, each with the reason."""
     missing = dict(outcome.missing)
     for goal in outcome.goals:
         if not any(True for _ in _of_goal(goal, outcome)):
@@ -469,7 +467,6 @@ def _of_samples(samples: Samples, outcome: Outcome) -> Iterator[Observation]:
 
 
 def _of_slope(slope: Slope) -> Iterator[Observation]:
-    """In the metric's unit, and as a share of the baseline."""
     confidence = f"Theil-Sen slope per one more of {slope.per}, interval at {format_ratio(slope.confidence)}"
     for unit, value, low, high in (
         (slope.unit, slope.value, slope.low, slope.high),

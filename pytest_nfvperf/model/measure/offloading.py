@@ -31,7 +31,6 @@ class OffloadShare:
 
     @property
     def ratio(self) -> float | None:
-        """Share of flows that were handled only in hardware; None without any flow."""
         return self.full / self.total if self.total else None
 
     def __str__(self) -> str:
@@ -39,7 +38,6 @@ class OffloadShare:
         return f"{counts}, {self.software} in software"
 
     def text(self) -> str:
-        """Flows that fell back to software, and what OVS says about them; a line each."""
         flows = [f"not in hardware: {flow}" for flow in self.examples]
         reasons = [f"OVS says: {line}" for line in self.complaints] or [_SILENT]
         return "\n".join([str(self), *flows, *reasons])
@@ -63,7 +61,6 @@ def worst_share(shares: Iterable[OffloadShare]) -> OffloadShare | None:
 
 
 def fallback_text(shares: Iterable[OffloadShare | None]) -> str:
-    """Flows that fell back to software in some measurements; "" if none did, or no offload was requested."""
     return "\n".join(share.text() for share in shares if share is not None and share.ratio != 1)
 
 

@@ -154,5 +154,4 @@ class Soak:
 
     @property
     def all_lost(self) -> int:
-        """Frames that the DUT or the machine lost."""
         return self.lost + self.disturbed_lost + self.disturbed_interval_lost

@@ -104,17 +104,14 @@ class SoakTable:
         return shorter
 
     def column(self, name: str) -> Sequence[float]:
-        """All values of a column, NaN for absent ones; KeyError for an unknown column."""
         return self._values[name]
 
     def matching(self, suffix: str) -> tuple[str, ...]:
-        """Columns whose names end so, such as ``.lost`` of every direction."""
         if suffix not in self._matching:
             self._matching[suffix] = tuple(name for name in self.columns if name.endswith(suffix))
         return self._matching[suffix]
 
     def total(self, suffix: str, rows: Iterable[int] | None = None) -> float:
-        """Sum of ``matching`` columns over some rows or all; absent values add nothing."""
         chosen = range(len(self)) if rows is None else list(rows)
         values = (self._values[name][row] for name in self.matching(suffix) for row in chosen)
         return math.fsum(value for value in values if not math.isnan(value))
@@ -135,7 +132,6 @@ def thinned(times: Sequence[float], values: Sequence[float], most: int) -> tuple
 
 
 def row_bytes(columns: int) -> int:
-    """Estimate of the longest row on disk."""
     return (columns + 1) * _VALUE_BYTES + 2
 
 
@@ -161,7 +157,6 @@ class AttributedInterval:
 
 
 def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, AttributedInterval]:
-    """The rows of the table that the trial's windows cover, by number; none if it has no windows."""
     windows, distance, moved = result.windows, result.placement, ""
     if windows is None:
         return {}
@@ -276,7 +271,6 @@ def _lost(table: SoakTable, row: int) -> int:
 
 
 def _disturbed(table: SoakTable, row: int, plan: Plan, attributed: AttributedInterval | None) -> str:
-    """How the rig disturbed an interval; "" if it did not."""
     if attributed is not None and attributed.disturbed:
         return attributed.disturbed
     for skipped in table.matching(".skipped"):
@@ -382,7 +376,6 @@ def _latencies(table: SoakTable, rows: Sequence[int], percentile: str) -> list[f
 
 
 def _drift(metric: str, unit: str, times: Sequence[float], values: Sequence[float]) -> Drift | None:
-    """None for a series too short to have one."""
     points = thinned(times, values, _TREND_BINS)
     if len(points) < _FEWEST_BINS:
         return None

@@ -163,7 +163,6 @@ class Reconnection:
 
 
 def longest_gap_ns(arrived: Sequence[Datagram], begin_ns: int, end_ns: int) -> int:
-    """The longest time between arrivals until ``end_ns``, starting with the last one before ``begin_ns``."""
     times = sorted(one.arrived_ns for one in arrived)
     before = max((time for time in times if time <= begin_ns), default=begin_ns)
     within = [before, *(time for time in times if begin_ns < time <= end_ns), end_ns]
@@ -306,7 +305,6 @@ class StreamDirectionCounts:
 
     @property
     def goodput_bps(self) -> float | None:
-        """Payload bits/s at the receiver; None if no time passed."""
         return self.received_bytes * 8e9 / self.elapsed_ns if self.elapsed_ns > 0 else None
 
     @property
@@ -402,7 +400,6 @@ class StreamResult:
 
     @property
     def received_bytes(self) -> int | None:
-        """Payload of all directions; None if nothing could be read."""
         return _total(each.received_bytes for each in self.directions)
 
     @property
@@ -412,7 +409,6 @@ class StreamResult:
 
     @property
     def retransmits(self) -> int | None:
-        """TCP segments of all directions; None if nobody counts them."""
         return _total(each.retransmits for each in self.directions)
 
     @property

@@ -75,7 +75,6 @@ class Placed:
 
     @property
     def apart(self) -> str:
-        """Why a figure may be too low: the CPUs were far apart; else ""."""
         if not self.far:
             return ""
         return (
@@ -126,7 +125,6 @@ class ObservedBands:
 
     @property
     def trials(self) -> int:
-        """All trials with a measured CPU distance."""
         return self.near_trials + self.far_trials + self.moved_trials
 
 
@@ -163,12 +161,10 @@ def find_bands(round_trips_ns: Sequence[float]) -> Bands | None:
 
 
 def fewest_of(number: int) -> int:
-    """How many of ``number`` round trips make a band."""
     return max(FEWEST, math.ceil(SMALLEST_SHARE * number))
 
 
 def alike(trip_ns: float, other_ns: float) -> bool:
-    """True if two round trips can be in the same band."""
     return max(trip_ns, other_ns) < APART * min(trip_ns, other_ns)
 
 

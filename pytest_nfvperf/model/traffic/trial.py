@@ -131,7 +131,6 @@ class Arrivals:
 
     @property
     def outage_ns(self) -> int:
-        """Length of the longest gap; 0 for none."""
         if self.gap_after_ns is None or self.gap_before_ns is None:
             return 0
         return self.gap_before_ns - self.gap_after_ns
@@ -378,7 +377,6 @@ class TrialResult:
 
     @property
     def own_loss_ratio(self) -> float | None:
-        """The DUT's own loss ratio; None if nothing was offered."""
         return (self.judged_windows or self).loss_ratio
 
     @property

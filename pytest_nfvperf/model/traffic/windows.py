@@ -186,7 +186,6 @@ class Windows:
         return min(self._count, math.floor(duration_s * 1e9 / self.length_ns))
 
     def received_fps(self, duration_s: float) -> tuple[float, ...]:
-        """Rate received in each window, frames/s over all threads."""
         return self._rates([thread.received for thread in self.threads], duration_s)
 
     def offered_fps(self, duration_s: float) -> tuple[float, ...]:
@@ -219,7 +218,6 @@ class Windows:
         )
 
     def alone(self, duration_s: float) -> tuple[float, ...]:
-        """Rates received in the undisturbed windows, frames/s over all threads."""
         seen = zip(self.received_fps(duration_s), self.states(duration_s), strict=True)
         return tuple(rate for rate, state in seen if state is State.ALONE)
 
@@ -286,7 +284,6 @@ class Windows:
         return State.FAR if self.near_cost_ns and self.cost_ns(at) > FAR_COST * self.near_cost_ns else State.ALONE
 
     def costs(self, duration_s: float) -> tuple[float, ...]:
-        """``cost_ns`` of windows in which both cores were at full speed."""
         states = replace(self, near_cost_ns=0.0).states(duration_s)
         found = (self.cost_ns(at) for at, state in enumerate(states) if state is State.ALONE)
         return tuple(cost for cost in found if cost > 0)
@@ -423,7 +420,6 @@ class SelectedWindows:
 
     @property
     def enough(self) -> bool:
-        """True if these windows are enough to judge the DUT by."""
         least = max(POLICY.windows_for_a_loss, POLICY.undisturbed_to_judge * self.of)
         return self.offered > 0 and self.windows >= least
 
@@ -435,12 +431,10 @@ class SelectedWindows:
 
     @property
     def loss_ratio(self) -> float | None:
-        """Lost / offered; None if nothing was offered."""
         return self.lost / self.offered if self.offered else None
 
     @property
     def skipped_ratio(self) -> float:
-        """Share of the frames due that the generator did not offer."""
         return (self.due - self.offered) / self.due if self.due else 0.0
 
 
