@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id,
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import ReservedMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
-from pytest_nfvperf.measure.cpu_placement import CachedRoundTrips, Placement
+from pytest_nfvperf.measure.cpu_placement import Placement, RoundTrips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
@@ -65,7 +65,7 @@ class EmbeddedSide:
         """The PMDs, which share rings with it. A lab's NIC lies between, so distance does not matter there."""
         return () if is_lab(self._testbed) else tuple(self._testbed.cpus.pmd)
 
-    def round_trips(self, machine: ReservedMachine) -> CachedRoundTrips:
+    def round_trips(self, machine: ReservedMachine) -> RoundTrips:
         return _kept_round_trips(machine.facts)
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
@@ -170,7 +170,7 @@ def cached_round_trips(testbed: Testbed) -> list[float]:
     return _kept_round_trips(fingerprint(testbed)).read()
 
 
-def _kept_round_trips(facts: Mapping[str, Any]) -> CachedRoundTrips:
+def _kept_round_trips(facts: Mapping[str, Any]) -> RoundTrips:
     """Cached for the same CPUs of the same machine: their round trips are alike."""
     known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS})
-    return CachedRoundTrips(StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by))
+    return RoundTrips(StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by))

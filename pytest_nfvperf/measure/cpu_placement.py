@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pytest_nfvperf.measure.validity import Patience
 from pytest_nfvperf.model.testbed.testbed import Dut
@@ -60,35 +59,22 @@ class RunLocations:
         self._of_run.clear()
 
 
-class RoundTrips(Protocol):
-    """Round trips measured on this machine, the oldest first, ns."""
+class RoundTrips:
+    """Round trips measured on this machine, the oldest first, ns.
 
-    def read(self) -> list[float]: ...
+    ``store``: remembers them for one fingerprint of machine and CPUs; None for testbeds whose CPUs nobody moves.
+    """
 
-    def write(self, trips: Sequence[float]) -> None: ...
-
-
-class NoRoundTrips:
-    """Remembers nothing: for testbeds whose CPUs nobody moves."""
-
-    def read(self) -> list[float]:
-        return []
-
-    def write(self, trips: Sequence[float]) -> None: ...
-
-
-class CachedRoundTrips:
-    """Remembers them for later runs. ``store``: for one fingerprint of machine and CPUs."""
-
-    def __init__(self, store: Kept) -> None:
+    def __init__(self, store: Kept | None = None) -> None:
         self._store = store
 
     def read(self) -> list[float]:
-        found = self._store.read()
+        found = self._store.read() if self._store is not None else None
         return [float(trip) for trip in found[-_REMEMBERED:]] if isinstance(found, list) else []
 
     def write(self, trips: Sequence[float]) -> None:
-        self._store.write(list(trips[-_REMEMBERED:]))
+        if self._store is not None:
+            self._store.write(list(trips[-_REMEMBERED:]))
 
 
 class Placement:

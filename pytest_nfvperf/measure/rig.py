@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pytest_nfvperf.measure.cpu_placement import NoRoundTrips, Placement, RoundTrips
+from pytest_nfvperf.measure.cpu_placement import Placement, RoundTrips
 from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, death_behind
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
@@ -67,7 +67,7 @@ class RigParts:
     ceilings: Ceilings
     pmd_cpus: int
     polling_cpus: tuple[int, ...] = ()
-    round_trips: RoundTrips = field(default_factory=NoRoundTrips)
+    round_trips: RoundTrips = field(default_factory=RoundTrips)
     make_streams: Callable[[], StreamEngine] | None = None
     make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
     make_requests: Callable[[], RequestEngine] | None = None

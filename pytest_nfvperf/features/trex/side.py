@@ -25,7 +25,7 @@ from pytest_nfvperf.features.trex.child import (
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure_ceiling
 from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing, start_server
-from pytest_nfvperf.measure.cpu_placement import NoRoundTrips
+from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
@@ -146,8 +146,8 @@ class TrexSide:
     def polling_cpus(self) -> tuple[int, ...]:
         return ()
 
-    def round_trips(self, machine: ReservedMachine) -> NoRoundTrips:  # noqa: ARG002 - see polling_cpus
-        return NoRoundTrips()
+    def round_trips(self, machine: ReservedMachine) -> RoundTrips:  # noqa: ARG002 - see polling_cpus
+        return RoundTrips()
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Ceilings, measured once a run: a later server of this name may be other hardware."""

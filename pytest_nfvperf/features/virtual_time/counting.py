@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocke
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
-from pytest_nfvperf.measure.cpu_placement import NoRoundTrips, RoundTrips
+from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.measure.limits import NoCeilings
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
@@ -279,7 +279,7 @@ class PacketSocketSide:
         return ()
 
     def round_trips(self, machine: ReservedMachine) -> RoundTrips:  # noqa: ARG002 - as GeneratorSide has it
-        return NoRoundTrips()  # there is one CPU
+        return RoundTrips()  # there is one CPU
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:  # noqa: ARG002
         return NoCeilings()  # there are no rates
