@@ -39,6 +39,9 @@ Ends = tuple[str, str]
 
 Cpus = tuple[int, ...]
 
+Spec = TypeVar("Spec", RequestSpec, ConnectSpec, StreamSpec)
+Result = TypeVar("Result")
+
 CONNECTS, REQUESTS = "connects", "requests"
 """Algorithms of the outcomes."""
 
@@ -121,12 +124,6 @@ class EndFigure:
 
     def facts(self) -> dict[str, Any]:
         return {"mean_frame_size": 0.0, "directions": 1}
-
-
-# Times of requests and connects between two namespaces, by a tool that runs at both ends.
-
-Spec = TypeVar("Spec", RequestSpec, ConnectSpec, StreamSpec)
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,10 +333,6 @@ class StreamRunner:
                 return run
             budget.spend(run)
 
-    def compare_profiles(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        if self.profile is not None:
-            self.profile.compare(per, outcomes)
-
     def _once(
         self,
         live: LiveTopology,
@@ -420,7 +413,8 @@ class TcpThroughput(EndFigure):
         return Reading({name: value for name, value in values.items() if value is not None}, run.id)
 
     def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        self.runner.compare_profiles(per, outcomes)
+        if self.runner.profile is not None:
+            self.runner.profile.compare(per, outcomes)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         return {"topology": live.name, "datapath": live.datapath_kind, "streams": str(self.spec.streams)}

@@ -7,6 +7,21 @@ from dataclasses import dataclass
 
 from pytest_nfvperf.model.sla.rules import Limit, Rule
 
+OFFLOADED_FLOWS = "offloaded_flows"
+
+OFFLOAD_RULE = Rule(
+    where=(("offload", ("on",)),),
+    require=((OFFLOADED_FLOWS, Limit(">=", 1.0, "ratio", ">= 100 %")),),
+    source="dut.ovs.hw_offload: true",
+    name="no fallback to software",
+)
+"""In force if the testbed requests offload: a figure that software reached is not the NIC's."""
+
+_SILENT = (
+    "OVS logs no reason: the ports have no offload (vhost-user, af_packet, veth), or the NIC's is off or too small "
+    "(ethtool -k: hw-tc-offload; devlink dev eswitch: mode switchdev)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class OffloadShare:
@@ -43,12 +58,6 @@ class OffloadShare:
         return "\n".join([str(self), *flows, *reasons])
 
 
-_SILENT = (
-    "OVS logs no reason: the ports have no offload (vhost-user, af_packet, veth), or the NIC's is off or too small "
-    "(ethtool -k: hw-tc-offload; devlink dev eswitch: mode switchdev)"
-)
-
-
 def worst_share(shares: Iterable[OffloadShare]) -> OffloadShare | None:
     """The measurement with the most flows in software; one without any flow is worse than one with all in hardware."""
 
@@ -62,14 +71,3 @@ def worst_share(shares: Iterable[OffloadShare]) -> OffloadShare | None:
 
 def fallback_text(shares: Iterable[OffloadShare | None]) -> str:
     return "\n".join(share.text() for share in shares if share is not None and share.ratio != 1)
-
-
-OFFLOADED_FLOWS = "offloaded_flows"
-
-OFFLOAD_RULE = Rule(
-    where=(("offload", ("on",)),),
-    require=((OFFLOADED_FLOWS, Limit(">=", 1.0, "ratio", ">= 100 %")),),
-    source="dut.ovs.hw_offload: true",
-    name="no fallback to software",
-)
-"""In force if the testbed requests offload: a figure that software reached is not the NIC's."""
