@@ -20,7 +20,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.windows import SelectedWindows, Windows, running, undisturbed
+from pytest_nfvperf.model.traffic.windows import SelectedWindows, Windows, select_windows
 
 SCHEDULED = "from the scheduled send time"
 _LATENCY_ORIGINS = {"trex": "from the actual send time (TRex knows no other)"}
@@ -332,9 +332,7 @@ class TrialResult:
     @property
     def undisturbed(self) -> SelectedWindows | None:
         """Counts of the undisturbed windows; None without windows, or if the trial was shorter than one."""
-        if self.windows is None or not self.windows.within(self.due_s):
-            return None
-        return undisturbed(self.windows, self.due_s, self.lost)
+        return self._selected_windows(slowed=False)
 
     @property
     def running(self) -> SelectedWindows | None:
@@ -343,10 +341,15 @@ class TrialResult:
         A load that the DUT sustains on shared cores it sustains on cores of its own, too. The windows refute the load
         if they lost more than ``spec.give_up_loss``, or anything if that is None.
         """
+        found = self._selected_windows(slowed=True)
+        if found is None or not found.enough or (found.loss_ratio or 0.0) > (self.spec.give_up_loss or 0.0):
+            return None
+        return found
+
+    def _selected_windows(self, *, slowed: bool) -> SelectedWindows | None:
         if self.windows is None or not self.windows.within(self.due_s):
             return None
-        found = running(self.windows, self.due_s, self.lost)
-        return found if found.enough and (found.loss_ratio or 0.0) <= (self.spec.give_up_loss or 0.0) else None
+        return select_windows(self.windows, self.due_s, self.lost, slowed=slowed)
 
     @property
     def judged_windows(self) -> SelectedWindows | None:

@@ -457,24 +457,18 @@ class Disturbance:
     received_fps: float
 
 
-def undisturbed(windows: Windows, duration_s: float, lost: int) -> SelectedWindows:
+def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bool = False) -> SelectedWindows:
     """What was offered and lost in the undisturbed windows.
 
     Args:
         windows: of the trial.
         duration_s: for how long frames were due.
         lost: frames lost over the whole trial, all directions.
+        slowed: select all windows in which no CPU was taken away, nor in those before and after, however slow it was.
     """
-    return _select(windows, duration_s, lost, windows.states(duration_s))
-
-
-def running(windows: Windows, duration_s: float, lost: int) -> SelectedWindows:
-    """The same of all windows in which no CPU was taken away, nor in the windows before and after."""
-    taken = [State.ABSENT if state in TAKEN_AWAY else State.ALONE for state in windows.states(duration_s)]
-    return _select(windows, duration_s, lost, taken)
-
-
-def _select(windows: Windows, duration_s: float, lost: int, states: Sequence[State]) -> SelectedWindows:
+    states: Sequence[State] = windows.states(duration_s)
+    if slowed:
+        states = [State.ABSENT if state in TAKEN_AWAY else State.ALONE for state in states]
     selected = [at for at, state in enumerate(reaching(states)) if state is State.ALONE]
     losses = lost_by_window(windows, duration_s, lost)
     offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in selected)
@@ -485,7 +479,7 @@ def _select(windows: Windows, duration_s: float, lost: int, states: Sequence[Sta
 
 
 def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOST_LISTED) -> tuple[Disturbance, ...]:
-    """The ``most`` longest disturbances, in order of time. Other arguments as for ``undisturbed``."""
+    """The ``most`` longest disturbances, in order of time. Other arguments as for ``select_windows``."""
     states, rates = reaching(windows.states(duration_s)), windows.received_fps(duration_s)
     losses, length_s = lost_by_window(windows, duration_s, lost), windows.length_ns / 1e9
     found = []
