@@ -1,6 +1,7 @@
-"""``deploy``: from a topology, or a test's own parts, to a live one; or to a skip that says why not.
+"""The fixtures ``deploy``, ``capture`` and ``capture_interface``.
 
-``capture`` and ``capture_interface``: what receives a mirror's copies outside the generator.
+``deploy`` makes a topology, or a test's own parts, live, or skips the test and says why. The captures receive a
+mirror's copies outside the generator.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Capture
 from pytest_nfvperf.session.run import NfvSession
+
+HOOK = "pytest_nfvperf_make_capture"
 
 
 class Deployer:
@@ -46,51 +49,44 @@ class Deployer:
 
         Args:
             topology: what to deploy; None: what the test made of parts.
-            dut: on which datapath; where the machine lacks what it needs, or the generator cannot be what the
-                topology wants of it, the test is skipped, with the reason.
-            name: of a topology made of parts; the test function's without ``test_`` if not given.
+            dut: on which datapath. If the machine lacks what it needs, or the generator cannot take the topology's
+                roles, the test is skipped, with the reason.
+            name: of a topology made of parts; by default the test function's without ``test_``.
 
         Raises:
             ValueError: the parts make no topology.
             ConfigError: the datapath cannot have it, or it is no topology.
             TestbedError: it could not be built.
         """
-        wanted = self._composed(name) if topology is None else _topology(topology)
+        if topology is None:
+            topology = self._composition.topology(name or self._test.removeprefix("test_"))
+        elif not isinstance(topology, Topology):
+            raise ConfigError(
+                f"deploy() deploys a Topology, not {topology!r}: write deploy(phy2phy()), or use a fixture such as "
+                "phy2phy, pvp or pvvp, or deploy() what compose(...) returned"
+            )
         if self._session.comparison is not None:
             dut = self._session.comparison.on_baseline(dut)
-        _skip_where_lacking(self._session, wanted, dut)
-        return self._session.live(wanted, dut)
-
-    def _composed(self, name: str | None) -> Topology:
-        return self._composition.topology(name or self._test.removeprefix("test_"))
-
-
-def _topology(given: object) -> Topology:
-    if isinstance(given, Topology):
-        return given
-    raise ConfigError(
-        f"deploy() deploys a Topology, not {given!r}: write deploy(phy2phy()), or use a fixture such as phy2phy, pvp "
-        "or pvvp, or deploy() what compose(...) returned"
-    )
+        _skip_where_lacking(self._session, topology, dut)
+        return self._session.live(topology, dut)
 
 
 class FreshDeployer:
-    """Deploys the subjects of a study, each time rebuilt. Fulfils measure.side_by_side.SubjectDeployer."""
+    """Rebuilds the subjects of a study each time. Fulfils measure.side_by_side.SubjectDeployer."""
 
     def __init__(self, session: NfvSession) -> None:
         self._session = session
 
     def check(self, topology: Topology, dut: Dut) -> None:
-        """Skip the test, with the reason, where a subject cannot be measured on this machine."""
         _skip_where_lacking(self._session, topology, dut)
 
     def __call__(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
-        return self._session.anew(topology, dut, quiet=quiet)
+        return self._session.redeploy(topology, dut, quiet=quiet)
 
     def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
-        """All subjects at once, one of which works at a time; None where the testbed has one DUT."""
+        """Deploys all subjects at once, one of which works at a time; None where the testbed has one DUT."""
         possible = SideBySide.possible(self._session.rig, subjects)
-        return _closed_at_the_end(self._session.side_by_side()) if possible else None
+        return _closing(self._session.side_by_side()) if possible else None
 
     def streams(self) -> StreamRunner:
         lacking = self._session.backend.lacks_streams()
@@ -100,8 +96,8 @@ class FreshDeployer:
 
 
 @contextmanager
-def _closed_at_the_end(rigs: SideBySide) -> Iterator[SideBySide]:
-    """Close it in any case. An error of the comparison counts more than one of closing."""
+def _closing(rigs: SideBySide) -> Iterator[SideBySide]:
+    """Close the rigs in any case. An error of the comparison wins over one of closing."""
     try:
         yield rigs
     except BaseException:
@@ -118,15 +114,12 @@ def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> No
         raise UnavailableError(lacking)
 
 
-HOOK = "pytest_nfvperf_make_capture"
-
-
 class Captures:
     """Captures of one test, closed together.
 
     Args:
         session: of this run.
-        config: pytest's, for the hook that plug-ins bring captures by.
+        config: pytest's, for the hook by which plug-ins provide captures.
     """
 
     def __init__(self, session: NfvSession, config: Any) -> None:
@@ -143,8 +136,17 @@ class Captures:
         """
         if self._session.options.plan:
             return SimulatedCapture()
-        self._made.append(self._plugins(output) or _host_capture(live, output))
-        return self._made[-1]
+        own = self._from_plugin(output)
+        if own is None:
+            nic = next((nic for nic in live.topology.nics if nic.port == output), None)
+            if nic is None:
+                raise ConfigError(
+                    f"{output!r} is no interface of a namespace of topology {live.name!r}: capture there, or implement "
+                    f"the hook {HOOK}"
+                )
+            own = HostCapture(live.netns(nic.namespace), nic.name)
+        self._made.append(own)
+        return own
 
     @checked("capture_interface", output=NAME)
     def of_interface(self, output: str) -> Capture:
@@ -153,7 +155,7 @@ class Captures:
         Raises:
             UnavailableError: no plug-in has one for the port.
         """
-        own = self._plugins(output)
+        own = self._from_plugin(output)
         if own is None:
             raise UnavailableError(
                 f"no capture interface for {output}: a lab's plug-in provides one by the hook {HOOK}"
@@ -165,17 +167,7 @@ class Captures:
         while self._made:
             self._made.pop().close()
 
-    def _plugins(self, output: str) -> Capture | None:
+    def _from_plugin(self, output: str) -> Capture | None:
         hook = self._config.hook.pytest_nfvperf_make_capture
         found: Capture | None = hook(config=self._config, testbed=self._session.backend.testbed, output=output)
         return found
-
-
-def _host_capture(live: LiveTopology, output: str) -> HostCapture:
-    for nic in live.topology.nics:
-        if nic.port == output:
-            return HostCapture(live.netns(nic.namespace), nic.name)
-    raise ConfigError(
-        f"{output!r} is no interface of a namespace of topology {live.name!r}: capture there, or implement the hook "
-        f"{HOOK}"
-    )

@@ -3,14 +3,14 @@
 Everything is made when first needed, so that collecting tests costs nothing and changes nothing::
 
     NfvSession
-      machine     Machine     whose the machine is while a test runs; makes the rig
-      recorder    Recorder    evidence; the record of the run is its first, and is written again as more becomes known
-      measured    Measured    what relations of SLAs compare
-      slas        Slas        the rules in force, by test file
-      comparison  Comparison  of a run that compares sides; else None
+      machine     RigProvider       makes the rig; locks the machine, exclusively or shared
+      recorder    Recorder          evidence; the run record comes first, and is written again as more becomes known
+      measured    MeasuredSubjects  what relations of SLAs compare
+      slas        Slas              the rules in force, by test file
+      comparison  Comparison        only in a run that compares sides
 
-A test that measures has the machine to itself; functional tests share it. An OVS polls also between tests. So what was
-taken to be shared is given back before it is taken to measure.
+A test that measures has the machine to itself; functional tests share it. An OVS polls also between tests. So a shared
+rig is closed before a test measures.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.judge import requirement_text
 from pytest_nfvperf.model.sla.rules import Rule, no_line_rate
 from pytest_nfvperf.model.sla.verdict import Baseline, Verdict
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, Testbed
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
@@ -84,148 +84,89 @@ from pytest_nfvperf.session.running_test import (
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck
 from pytest_nfvperf.session.slas import Slas, load_baseline
 
+CPU_BANDS = "cpu_bands"
+"""Key of the fingerprint: in which bands of CPU distance the trials ran. It describes a run, not its machine."""
+CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
+"""Repeats a run under a profiler, by the option; made from the rig, the run's directory and the context of runs."""
 
-class Machine:
-    """Of one pytest process.
+
+class RigProvider:
+    """Makes the rig of one pytest process, on an exclusive or a shared machine.
 
     Args:
-        backend: takes the machine.
-        alone: share it with nobody.
+        backend: locks the machine.
+        exclusive: never share it.
 
     Attributes:
         functional: the running test judges no rate; whoever starts a test sets it.
     """
 
-    def __init__(self, backend: Backend, *, alone: bool) -> None:
+    def __init__(self, backend: Backend, *, exclusive: bool) -> None:
         self.functional = False
         self._backend = backend
-        self._alone = alone
+        self._exclusive = exclusive
         self._shared = False
 
     @cached_property
     def can_share(self) -> bool:
         """Whether functional tests of other processes can run at the same time."""
-        return not self._alone and isinstance(self._backend, SharesMachine) and self._backend.can_share
+        return not self._exclusive and isinstance(self._backend, SharesMachine) and self._backend.can_share
 
     def room(self) -> int:
         """For how many rigs there is memory now; 0 where the machine cannot be shared."""
         return self._backend.room() if self.can_share and isinstance(self._backend, SharesMachine) else 0
 
-    def rig(self, now: Rig | None, context: Context) -> Rig:
+    def rig(self, current: Rig | None, context: Context) -> Rig:
         """The rig for the running test: the current one, unless it is shared and the test measures."""
-        if now is not None and self._shared and not self.functional:
-            try:
-                now.close()
-            finally:
-                self._backend.close()
-            now = None
-        if now is not None:
-            return now
-        return self._made(context)
+        if current is None:
+            return self._make(context)
+        if self.functional or not self._shared:
+            return current
+        try:
+            current.close()
+        finally:
+            self._backend.close()
+        return self._make(context)
 
-    def anew(self, now: Rig | None, context: Context) -> Rig | None:
-        """The rig after something broke off what was done on it, or to get it, at an unknown place.
+    def replace_interrupted(self, rig: Rig | None, context: Context) -> Rig | None:
+        """A new rig, after a signal interrupted work on this one, or its making, at an unknown place.
 
-        What it may have left is in no variable: the end of the journal removes all that is noted there.
+        No variable knows what it may have left. Closing the backend removes everything that the journal lists.
         """
         try:
-            if now is not None:
-                now.interrupted()
+            if rig is not None:
+                rig.interrupted()
         finally:
             if isinstance(self._backend, SharesMachine):
                 self._backend.close()
-        if now is None or not isinstance(self._backend, SharesMachine):
-            return now  # there was none, or nothing real in it
-        rig = self._made(context)
-        rig.adopt_failures_of(now)
-        return rig
+        if rig is None or not isinstance(self._backend, SharesMachine):
+            return rig  # there was none, or nothing real in it
+        fresh = self._make(context)
+        fresh.adopt_failures_of(rig)
+        return fresh
 
-    def _made(self, context: Context) -> Rig:
+    def _make(self, context: Context) -> Rig:
         self._shared = self.functional and self.can_share
         if self._shared and isinstance(self._backend, SharesMachine):
             return Rig(self._backend.shared_parts(), context)
         return Rig(self._backend.parts(), context)
 
 
-CPU_BANDS = "cpu_bands"
-"""Of the fingerprint: in which bands of CPU distance the trials were. It tells of a run, not of its machine."""
-
-
-def run_data(
-    options: Options,
-    backend: Backend,
-    selected: tuple[str, ...] | None,
-    dut: DatapathInfo | None = None,
-    generator: GeneratorInfo | None = None,
-    *,
-    resumes: tuple[str, ...] = (),
-) -> RunData:
-    """The record of a run on this backend. ``selected``, ``dut`` and ``generator``: as far as they are known yet.
-
-    ``resumes``: evidence files of the processes that it goes on with.
-    """
-    return RunData(
-        tool_version=__version__,
-        python=platform.python_version(),
-        argv=tuple(sys.argv),
-        profile=options.profile,
-        testbed=backend.testbed,
-        testbed_yaml=testbed_to_yaml(backend.testbed),
-        fingerprint=dict(backend.fingerprint()),
-        dut=dut,
-        generator=generator,
-        sla=(*map(str, options.slas), *options.packs),
-        selected=selected,
-        compare=options.compare,
-        resumes=resumes,
-    )
-
-
-def with_bands(data: RunData, seen: ObservedBands) -> RunData:
+def with_bands(data: RunData, observed: ObservedBands) -> RunData:
     """The run record with the CPU bands of its trials in the fingerprint, for the end of the run."""
-    return replace(data, fingerprint={**data.fingerprint, CPU_BANDS: _plain(seen)})
-
-
-def _plain(seen: ObservedBands) -> dict[str, Any]:
-    """A band without trials is absent."""
-    bands = {"near": (seen.near_trials, seen.near_ns), "far": (seen.far_trials, seen.far_ns)}
+    bands = {"near": (observed.near_trials, observed.near_ns), "far": (observed.far_trials, observed.far_ns)}
     shown: dict[str, Any] = {
         name: {"trials": trials, "median_ns": median_ns} for name, (trials, median_ns) in bands.items() if trials
     }
-    return shown | ({"moved_trials": seen.moved_trials} if seen.moved_trials else {})
-
-
-CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
-"""What does a run once more under a profiler, by the option; from the rig, the run's directory and what runs need."""
-
-
-def stream_runner(
-    rig: Rig, context: Context, repeats: int, testbed: Testbed, profile: Profiling | None
-) -> StreamRunner:
-    """Unless the testbed says otherwise, both ends may use all its CPUs.
-
-    Args:
-        rig: whose engine sends.
-        context: evidence, progress and time.
-        repeats: how often an invalid run is repeated.
-        testbed: says which CPUs the ends may use.
-        profile: does a run once more under a profiler; None: nobody asks.
-    """
-    cpus = testbed.cpus
-    every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
-    asked = testbed.streams
-    of_ends = asked.client_cpus or every, asked.server_cpus or every
-    make = rig.parts.make_cpu_accounting
-    accounting = make() if make is not None else None
-    requests, connects = rig.parts.make_requests, rig.parts.make_connects
-    return StreamRunner(rig.streams(), context, repeats, of_ends, accounting, requests, profile, connects)
+    if observed.moved_trials:
+        shown["moved_trials"] = observed.moved_trials
+    return replace(data, fingerprint={**data.fingerprint, CPU_BANDS: shown})
 
 
 class NfvSession:
     """The fixture ``nfv_session``: state of one pytest process.
 
     Args:
-        options: what the user asked for.
         backend: makes testbeds real (or simulated, for a plan).
         run_dir: this run's directory under the results; shared by xdist workers.
         worker: xdist worker name, "" without xdist.
@@ -233,16 +174,14 @@ class NfvSession:
         sinks: take records after the evidence file.
 
     Attributes:
-        slas: the SLA files in force.
-        deployed: what was deployed in the running test, by topology and DUT; whoever starts a test clears it.
-        selected: node ids of all tests that the run is about; None until the first of them is about to run.
-        test_file: of the running test, whose SLA is in force; None before the first.
-        interrupted: the signal that ended a soak, for the run to end after its test; "" as long as there was none.
-        rig_suspect: a signal's handler broke off what was done on the testbed; whoever begins a test starts anew.
+        deployed: what the running test deployed, by topology and DUT; whoever starts a test clears it.
+        selected: node ids of all tests of the run; None until the first of them is about to run.
+        test_file: file of the running test, whose SLA is in force; None before the first.
+        interrupted: the signal that ended a soak: the run ends after this test; "" without one.
+        rig_suspect: a signal interrupted work on the testbed; whoever begins a test replaces the rig.
         stopping: how the run ends when a signal asks it to; None where nothing is measured.
-        comparison: of a run that compares sides; else None.
-        resumes: evidence files of processes that were killed, which this one goes on with.
-        machine: whose it is while a test runs.
+        comparison: None unless the run compares sides.
+        resumes: evidence files of killed processes whose run this one continues.
     """
 
     def __init__(
@@ -258,7 +197,9 @@ class NfvSession:
         self.backend = backend
         self.run_dir = run_dir
         self.worker = worker
-        self.profile: Profile = _profile(options)
+        self.profile: Profile = PROFILES[options.profile]
+        if options.soak_duration_s is not None:
+            self.profile = replace(self.profile, soak_s=options.soak_duration_s)
         self.slas = Slas(options)
         self.measured = MeasuredSubjects()
         self.deployed: dict[DeployedOn, TopologyData] = {}
@@ -269,7 +210,7 @@ class NfvSession:
         self.stopping: RunEnd | None = None
         self.comparison: Comparison | None = None
         self.resumes: tuple[str, ...] = ()
-        self.machine = Machine(backend, alone=options.compare is not None)
+        self.machine = RigProvider(backend, exclusive=options.compare is not None)
         self._progress, self._sinks = progress, tuple(sinks)
         self._started = time.monotonic()
         self._statuses: Counter[str] = Counter()
@@ -291,9 +232,30 @@ class NfvSession:
             return Recorder("plan", [], self.backend.clock)
         writer = EvidenceWriter(evidence_file(self.run_dir, self.worker))
         recorder = Recorder(self.run_dir.name, [writer, *self._sinks], self.backend.clock, self.worker, hdr.encode)
-        self._run_data = run_data(self.options, self.backend, self.selected, resumes=self.resumes)
-        recorder.emit(self._run_data)
+        self._emit_run_data(recorder)
         return recorder
+
+    def _emit_run_data(
+        self, recorder: Recorder, dut: DatapathInfo | None = None, generator: GeneratorInfo | None = None
+    ) -> None:
+        """Write the run record. DUT and generator are None as long as they are unknown."""
+        options, testbed = self.options, self.backend.testbed
+        self._run_data = RunData(
+            tool_version=__version__,
+            python=platform.python_version(),
+            argv=tuple(sys.argv),
+            profile=options.profile,
+            testbed=testbed,
+            testbed_yaml=testbed_to_yaml(testbed),
+            fingerprint=dict(self.backend.fingerprint()),
+            dut=dut,
+            generator=generator,
+            sla=(*map(str, options.slas), *options.packs),
+            selected=self.selected,
+            compare=options.compare,
+            resumes=self.resumes,
+        )
+        recorder.emit(self._run_data)
 
     @cached_property
     def _context(self) -> Context:
@@ -301,23 +263,26 @@ class NfvSession:
 
     @property
     def rig(self) -> Rig:
-        """The rig. Its first use locks the machine, and removes what dead runs left."""
+        """The first use locks the machine, and removes what dead runs left."""
         self._rig = self.machine.rig(self._rig, self._context)
         return self._rig
 
     def take_machine(self) -> None:
-        """Lock it and begin the journal, before something is made or changed ahead of a topology."""
+        """Lock the machine and begin the journal, for what is made or changed before a topology is."""
         _ = self.rig
 
     def live(self, topology: Topology, dut: Dut = TESTBED_DUT) -> LiveTopology:
-        """The topology, deployed on the rig."""
         return self._live_on(self.rig, topology, dut)
 
     def _live_on(self, rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
         live = rig.live(topology, self.profile.invalid_trial_budget, dut)
         self._describe()
-        title = self._note_topology(live)
-        self.recorder.emit(AttachmentData(f"OVS configuration: {title}", text=live.deployment.built.configuration()))
+        deployed = topology_data(live, self.backend.testbed)
+        if deployed not in self.deployed.values():
+            self.recorder.emit(deployed)
+        self.deployed[live.topology, live.dut] = deployed
+        name = f"OVS configuration: {deployed_title(deployed)}"
+        self.recorder.emit(AttachmentData(name, text=live.deployment.built.configuration()))
         return live
 
     def side_by_side(self) -> SideBySide:
@@ -332,13 +297,6 @@ class NfvSession:
 
         return SideBySide(self.rig, deploy)
 
-    def _note_topology(self, live: LiveTopology) -> str:
-        deployed = topology_data(live, self.backend.testbed)
-        if deployed not in self.deployed.values():
-            self.recorder.emit(deployed)
-        self.deployed[live.topology, live.dut] = deployed
-        return deployed_title(deployed)
-
     def failed_on(self, error: BaseException) -> list[TopologyData]:
         """The deployed topologies that a failure of the running test is about; at least one."""
         return failed_on(error, self.deployed, self._context.places)
@@ -352,7 +310,7 @@ class NfvSession:
             labels,
             partial(self._limits_to_judge, labels),
             self.backend.estimate_search_s,
-            partial(self._limits_to_judge, labels, anew=True),
+            partial(self._limits_to_judge, labels, remeasured=True),
             self.options.repeat,
         )
 
@@ -368,14 +326,14 @@ class NfvSession:
         return Soaker(self.profile, labels, self._context, open_samples, self._take_signals, self._interrupt, loads)
 
     def _take_signals(self) -> Interrupts:
-        return Interrupts((Path() if self.options.plan else self.run_dir) / "terminal.log", self._ask)
+        def ask(signal_name: str) -> None:
+            if self.stopping is not None:
+                self.stopping.ask_soak(signal_name)
+
+        return Interrupts((Path() if self.options.plan else self.run_dir) / "terminal.log", ask)
 
     def _interrupt(self, signal_name: str) -> None:
         self.interrupted = signal_name
-
-    def _ask(self, signal_name: str) -> None:
-        if self.stopping is not None:
-            self.stopping.ask_soak(signal_name)
 
     def study(
         self, labels: Mapping[str, str], deploy: SubjectDeployer, streams: Callable[[], StreamRunner], decided: Decided
@@ -396,9 +354,21 @@ class NfvSession:
         profile = None
         if self.options.profile_cpu:
             profile = CPU_PROFILES.part("--nfv-profile-cpu")(self.rig.parts, self.run_dir, self._context)
-        return stream_runner(self.rig, self._context, self.profile.invalid_trial_budget, self.backend.testbed, profile)
+        rig, cpus, ends = self.rig, self.backend.testbed.cpus, self.backend.testbed.streams
+        every = tuple(sorted({*cpus.housekeeping, *cpus.pmd, *cpus.generator, *cpus.vnf}))
+        make_accounting = rig.parts.make_cpu_accounting
+        return StreamRunner(
+            rig.streams(),
+            self._context,
+            self.profile.invalid_trial_budget,
+            (ends.client_cpus or every, ends.server_cpus or every),
+            make_accounting() if make_accounting is not None else None,
+            rig.parts.make_requests,
+            profile,
+            rig.parts.make_connects,
+        )
 
-    def anew(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
+    def redeploy(self, topology: Topology, dut: Dut, *, quiet: bool) -> LiveTopology:
         """Rebuild a topology even if it is deployed. ``quiet``: its configuration is on record already."""
         self.rig.remove_topology()
         if quiet:
@@ -428,7 +398,6 @@ class NfvSession:
         self.recorder.emit(data)
 
     def junit_properties(self) -> list[tuple[str, str]]:
-        """What the running test found so far, as JUnit properties."""
         findings = self.recorder.findings
         verdicts = [finding for finding in findings if isinstance(finding, Verdict)]
         outcomes = [finding for finding in findings if isinstance(finding, Outcome)]
@@ -462,11 +431,11 @@ class NfvSession:
         self._last_status = end.status
 
     def broken(self, error: TestbedError) -> TestbedError:
-        """Note that the testbed broke in the running test. Returns the error to show, such as which process died."""
+        """Record that the testbed broke in the running test. Returns the error to show, such as which process died."""
         return error if self._rig is None else self._rig.broken(self.recorder.test, error)
 
     def recover_rig(self) -> None:
-        """Before a test: where the one before was broken off at an unknown place, take down all that the run has made.
+        """Before a test: if a signal interrupted the one before, take down everything that the run has made.
 
         Raises:
             TestbedError: something cannot be removed.
@@ -475,14 +444,10 @@ class NfvSession:
             return
         self.rig_suspect = False
         rig, self._rig = self._rig, None
-        self._rig = self.machine.anew(rig, self._context)
-
-    @property
-    def recording(self) -> bool:
-        return "recorder" in self.__dict__
+        self._rig = self.machine.replace_interrupted(rig, self._context)
 
     def abandon(self) -> None:
-        """Stop at once all that this run started on the machine, gently only where it must restore somebody else's.
+        """Kill at once what this run started on the machine; stop gently only what must restore somebody else's.
 
         Called from a signal handler, at any moment. ``close`` removes what is left.
         """
@@ -505,14 +470,11 @@ class NfvSession:
                     self._rig.close()
         finally:
             with undisturbed():
-                self._finish(exit_status, reason)
-
-    def _finish(self, exit_status: int, reason: str) -> None:
-        try:
-            self.backend.close()
-        finally:
-            if self.recording:
-                self._end_evidence(exit_status, reason)
+                try:
+                    self.backend.close()
+                finally:
+                    if "recorder" in self.__dict__:  # it was made, and is not closed yet
+                        self._end_evidence(exit_status, reason)
 
     def _end_evidence(self, exit_status: int, reason: str) -> None:
         """Write the last records and close the file, even if writing fails: an open file looks running."""
@@ -522,26 +484,23 @@ class NfvSession:
         with ExitStack() as ending:
             ending.callback(recorder.close)
             ending.callback(recorder.emit, RunEndData(exit_status, seconds, dict(+self._statuses), reason))
-            self._tell_bands(recorder)
+            bands = self._rig.observed_bands if self._rig is not None else None
+            if bands is not None and self._run_data is not None:
+                recorder.emit(with_bands(self._run_data, bands))
 
-    def _tell_bands(self, recorder: Recorder) -> None:
-        seen = self._rig.observed_bands if self._rig is not None else None
-        if seen is not None and self._run_data is not None:
-            recorder.emit(with_bands(self._run_data, seen))
-
-    def _limits_of(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> Limits:
+    def _limits_of(self, live: LiveTopology, traffic: Traffic, *, remeasured: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
         of_ports, of_underlays = self.backend.line_rate_bps(), self.backend.testbed.underlay_line_rate_bps
         return Limits(
-            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=anew),
+            ceiling_fps=self.rig.ceiling_fps(live, traffic, directions, anew=remeasured),
             line_rate_fps=line_rate_fps(live.topology, traffic, directions, of_ports, of_underlays),
         )
 
     def _limits_to_judge(
-        self, labels: Mapping[str, str], live: LiveTopology, traffic: Traffic, *, anew: bool = False
+        self, labels: Mapping[str, str], live: LiveTopology, traffic: Traffic, *, remeasured: bool = False
     ) -> Limits:
         """The limits of a search. ConfigError where a rule wants a share of a line rate that the ports lack."""
-        limits = self._limits_of(live, traffic, anew=anew)
+        limits = self._limits_of(live, traffic, remeasured=remeasured)
         if limits.line_rate_fps is None and self.test_file is not None:
             subject = {**labels, **measured_labels(live, traffic)}
             selecting = [rule for rule in self.slas.rules_for(self.test_file) if rule.matches(subject)]
@@ -556,13 +515,4 @@ class NfvSession:
         known = (True, self.rig.generator_info is not None)
         if self._described < known:
             self._described = known
-            dut = self.rig.datapath().info()
-            self._run_data = run_data(
-                self.options, self.backend, self.selected, dut, self.rig.generator_info, resumes=self.resumes
-            )
-            self.recorder.emit(self._run_data)
-
-
-def _profile(options: Options) -> Profile:
-    profile = PROFILES[options.profile]
-    return profile if options.soak_duration_s is None else replace(profile, soak_s=options.soak_duration_s)
+            self._emit_run_data(self.recorder, self.rig.datapath().info(), self.rig.generator_info)
