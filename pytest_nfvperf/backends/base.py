@@ -1,4 +1,4 @@
-"""How a testbed becomes real, or is simulated: what the session asks of either."""
+"""The backends' interface: the session uses a real and a simulated testbed alike."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Backend(Protocol):
         """Raise ConfigError or TestbedError if something that a run needs is missing. Starts nothing."""
 
     def lacks(self, dut: Dut) -> str | None:
-        """What this machine lacks for a datapath, and what to do, as text for the user; None if it lacks nothing."""
+        """What this machine lacks for a datapath, and what the user can do; None if it lacks nothing."""
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         """Which port roles of a topology this generator cannot take, and what to do; None if it can take all."""
@@ -48,13 +48,13 @@ class Backend(Protocol):
         """The parts of the rig. Locks the machine for this run."""
 
     def fingerprint(self) -> Mapping[str, Any]:
-        """What must be equal for two runs to be compared."""
+        """Facts that must be equal for two runs to be compared."""
 
     def line_rate_bps(self) -> float | None:
         """Layer-1 rate of the slowest port, None where ports have none."""
 
     def estimate_search_s(self, profile: Profile) -> float:
-        """How long an NDR/PDR search takes, for the progress line."""
+        """Duration of an NDR/PDR search, s, for the progress line."""
 
     def leftovers(self) -> list[str]:
         """What the run leaves on the machine on purpose."""
@@ -64,12 +64,12 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Daemons(Generic[T]):
-    """What a feature starts beside the DUT, such as routing daemons.
+    """Makers of a feature's daemons, such as routing daemons.
 
     Attributes:
-        on_machine: makes what starts them on the machine of a DUT, from what gives the run's journal once the machine
-            is taken, and from the DUT's OVS.
-        simulated: makes what stands for them where nothing is started.
+        on_machine: makes their starter on the machine of a DUT, from a function that returns the run's journal once
+            the machine is locked, and from the DUT's OVS.
+        simulated: makes their stand-in where nothing is started.
     """
 
     on_machine: Callable[[Callable[[], Journal], OvsSpec], T]
@@ -80,15 +80,14 @@ class Daemons(Generic[T]):
 class StartsDaemons(Protocol):
     """A backend that runs the daemons of features on its DUT's machine, or simulates them."""
 
-    def daemons(self, of: Daemons[T]) -> T:
-        """What starts the daemons of a feature."""
+    def daemons(self, of: Daemons[T]) -> T: ...
 
 
 @runtime_checkable
 class SharesMachine(Protocol):
-    """A backend for functional tests on whose machine others run functional tests meanwhile, each on a DUT of its own.
+    """A backend whose machine several runs can share for functional tests, each on a DUT of its own.
 
-    One without ``shared_parts`` gives every test the machine alone.
+    Other backends give every test the whole machine.
     """
 
     @property
@@ -96,7 +95,7 @@ class SharesMachine(Protocol):
         """False where there is only one DUT."""
 
     def room(self) -> int:
-        """How many rigs there is memory for now."""
+        """Number of rigs that fit into the memory now."""
 
     def shared_parts(self) -> RigParts:
         """As ``parts``, on a machine that other runs share. Nobody measures meanwhile."""
@@ -104,7 +103,7 @@ class SharesMachine(Protocol):
 
 @runtime_checkable
 class Abandons(Protocol):
-    """A backend that can end at once what it has started on the machine. Others are only closed."""
+    """A backend that can kill at once what it has started. Others are only closed."""
 
     def abandon(self) -> None:
         """Kill what the run started without waiting: a signal handler calls it. ``close`` removes the rest."""

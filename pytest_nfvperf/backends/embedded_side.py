@@ -29,7 +29,7 @@ from pytest_nfvperf.ports.generator import VIRTIO_RING, Ceilings, Generator
 HUGEPAGES_MIB = 256
 """Of the generator."""
 BESIDE_MIB = 128
-"""Of one beside another, which serves one topology."""
+"""Of a companion generator, which serves one topology."""
 SHARED_SKIPPED_RATIO = 0.04
 """Share of frames that a generator on a shared CPU may skip in a valid trial: its rates are those really offered."""
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
@@ -62,11 +62,11 @@ class EmbeddedSide:
         return None
 
     def polling_cpus(self) -> tuple[int, ...]:
-        """The PMDs, which share rings with it. A lab's NIC lies between, so distance does not matter there."""
+        # A lab's NIC lies between its rings and the PMDs, so distance does not matter there.
         return () if is_lab(self._testbed) else tuple(self._testbed.cpus.pmd)
 
     def round_trips(self, machine: ReservedMachine) -> RoundTrips:
-        return _kept_round_trips(machine.facts)
+        return _round_trips_of(machine.facts)
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Measured on vhost-user ports, and cached for the same machine and program; a lab has none."""
@@ -88,7 +88,10 @@ class EmbeddedSide:
         if machine.shared:
             options = replace(options, nice=0)
         if machine.recording is None:
-            options = replace(options, kept_speed=self._kept_speed(machine))
+            # Valid for one boot of the machine: after the next it may be on another host.
+            boot = machine.digest(_PLACEMENT_FACTS, boot=boot_id())
+            core_speeds = StoredValueFile(build.default_cache_dir() / "core-speeds.json", boot)
+            options = replace(options, kept_speed=core_speeds)
         else:  # what is played later must be judged by the recording alone
             options = replace(options, start=recording(options.start, "embedded", machine.recording))
         self._interfaces.borrow(journal)
@@ -112,21 +115,14 @@ class EmbeddedSide:
         return HUGEPAGES_MIB if self._testbed.hugepages_mib else 0
 
     def _options(self, machine: ReservedMachine) -> EngineOptions:
+        policy = ValidityPolicy()
+        if self._testbed.cpus.shared:  # skipped frames are still reported, and subtracted from the load
+            policy = ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO)
         env = {TAG_VARIABLE: machine.journal.tag}
-        return EngineOptions(pci=self._interfaces.pci, env=env, policy=self._policy(), witness_cpus=self.polling_cpus())
-
-    def _kept_speed(self, machine: ReservedMachine) -> StoredValueFile:
-        """Valid for one boot of the machine: after the next it may be on another host."""
-        digest = machine.digest(_PLACEMENT_FACTS, boot=boot_id())
-        return StoredValueFile(build.default_cache_dir() / "core-speeds.json", digest)
-
-    def _policy(self) -> ValidityPolicy:
-        """Allow more skipped frames on a shared CPU. They are still reported, and subtracted from the load."""
-        shared = self._testbed.cpus.shared
-        return ValidityPolicy(max_skipped_ratio=SHARED_SKIPPED_RATIO) if shared else ValidityPolicy()
+        return EngineOptions(pci=self._interfaces.pci, env=env, policy=policy, witness_cpus=self.polling_cpus())
 
     def _measure_ceiling(self, machine: ReservedMachine, traffic: Traffic) -> Ceiling:
-        """Measure with the CPUs close together where possible. A distant ceiling is not cached for long."""
+        """Measure with the CPUs close together where possible. A ceiling of distant CPUs is not cached for long."""
         cpus = self._testbed.cpus
         placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
         trips: list[int | None] = []
@@ -167,10 +163,10 @@ def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
 
 def cached_round_trips(testbed: Testbed) -> list[float]:
     """Round trips, ns, that earlier runs measured on a testbed's CPUs on this machine."""
-    return _kept_round_trips(fingerprint(testbed)).read()
+    return _round_trips_of(fingerprint(testbed)).read()
 
 
-def _kept_round_trips(facts: Mapping[str, Any]) -> RoundTrips:
-    """Cached for the same CPUs of the same machine: their round trips are alike."""
+def _round_trips_of(facts: Mapping[str, Any]) -> RoundTrips:
+    # The same CPUs of the same machine have like round trips.
     known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS})
     return RoundTrips(StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by))

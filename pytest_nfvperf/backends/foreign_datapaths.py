@@ -1,4 +1,4 @@
-"""Datapaths of third parties on this machine: which there are, and what they are started with."""
+"""Datapaths of third parties: their makers, and the workshop that starts them on this machine."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ Makers = Mapping[str, DatapathMaker]
 
 
 class JournaledWorkshop:
-    """Makes things for one datapath; fulfils ports.datapath.Workshop."""
+    """Fulfils ports.datapath.Workshop for one datapath. ``name``: unique among the datapaths of a run."""
 
     def __init__(self, journal: Journal, cpus: CpuPlan, name: str) -> None:
-        """``name``: of the datapath; two in one run need two."""
         self._journal = journal
         self._name = name
         self.cpus = cpus.pmd
@@ -51,10 +50,10 @@ class JournaledWorkshop:
 
 
 def all_makers(given: Iterable[Makers]) -> dict[str, DatapathMaker]:
-    """Those of all plugins.
+    """Merge the makers of all plugins.
 
     Raises:
-        ConfigError: a name without a colon, or that two plugins give.
+        ConfigError: a kind has no colon, or two plugins make it.
     """
     found: dict[str, DatapathMaker] = {}
     for makers in given:
@@ -86,10 +85,10 @@ def lacks_foreign(makers: Makers, dut: Dut) -> str | None:
 
 @contextmanager
 def running_datapath(maker: DatapathMaker) -> Iterator[Datapath]:
-    """A datapath outside a run, for its own tests, on the CPUs of this process; closed at the end.
+    """Run a datapath outside a run, for its own tests, on the CPUs of this process, and close it.
 
     Raises:
-        TestbedError: it left something of what it made by its workshop.
+        TestbedError: it left something that its workshop had made.
     """
     journal = open_journal()
     try:

@@ -1,4 +1,4 @@
-"""The generator's side of a backend whose DUT is on this machine: what it is given, and what its engine cannot be."""
+"""The generator's side of a backend whose DUT is on this machine, and the roles that an engine cannot take."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pytest_nfvperf.ports.machine import Clock
 
 @dataclass(frozen=True, slots=True)
 class ReservedMachine:
-    """A machine that a run has taken.
+    """A machine that a run has locked.
 
     Attributes:
         recording: file for the conversation with the generator; None: it is not recorded.
-        shared: other runs' functional tests have the same CPUs, and take turns with ours.
+        shared: functional tests of other runs use the same CPUs.
     """
 
     journal: Journal
@@ -38,7 +38,7 @@ class ReservedMachine:
     shared: bool = False
 
     def digest(self, names: tuple[str, ...], **more: object) -> str:
-        """Of the named facts, and of what else the cached value depends on."""
+        """Hash the named facts and ``more``: everything that a cached value depends on."""
         return digest({name: self.facts.get(name) for name in names} | more)
 
 
@@ -46,13 +46,13 @@ class GeneratorSide(Protocol):
     """A generator that sends to a DUT on this machine."""
 
     def check(self) -> None:
-        """ConfigError or TestbedError when something that it needs is missing. Starts nothing."""
+        """Raise ConfigError or TestbedError if something that it needs is missing. Starts nothing."""
 
     def describe(self) -> str:
         """What it is and where, for the header."""
 
     def line_rate_bps(self) -> float | None:
-        """Layer-1 rate of the slowest of its own ports; None where they have none, or it is not known yet."""
+        """Layer-1 rate of the slowest of its own ports; None if they have none, or it is not known yet."""
 
     def polling_cpus(self) -> tuple[int, ...]:
         """CPUs of the DUT that share rings with it: their distance from its own matters."""
@@ -78,8 +78,8 @@ class FeatureEngine:
 
     Attributes:
         side: makes its side of a backend.
-        replay: makes one that answers as it was recorded, from the testbed, a directory for its logs, and what starts
-            the recorded conversation. None: its conversation cannot be recorded.
+        replay: makes a generator that answers as recorded, from the testbed, a directory for logs, and the function
+            that starts the recorded conversation. None: its conversation cannot be recorded.
     """
 
     side: Callable[[Testbed], GeneratorSide]
@@ -87,6 +87,8 @@ class FeatureEngine:
 
 
 FEATURE_ENGINES = Point[FeatureEngine]("engine")
+_NAMES = {"trex": "TRex", VIRTUAL_ENGINE: "in virtual time the generator"}
+"""Engines that only send and receive, as messages name them."""
 
 
 def digest(facts: Mapping[str, object]) -> str:
@@ -94,23 +96,18 @@ def digest(facts: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-_NAMES = {"trex": "TRex", VIRTUAL_ENGINE: "in virtual time the generator"}
-"""Of those engines, as a person writes them."""
-
-
 def lacks_roles(engine: str, testbed: Testbed, topology: Topology, dut: Dut) -> str | None:
-    """What the topology wants of the generator and the engine cannot be, and what to do; None when it can be all.
+    """Which of the topology's roles the engine cannot take, and what to do; None if it can take all.
 
-    Args:
-        engine: "trex", "embedded", ... Only those that send and receive and do nothing else lack anything.
-        testbed: its ``vnf`` and its CPUs say what runs VNFs.
-        topology: what to deploy.
-        dut: on which datapath.
+    Only engines that do nothing but send and receive lack any. The testbed's ``vnf`` and CPUs decide what runs VNFs.
     """
     name = _NAMES.get(engine)
     if name is None:
         return None
-    loops = _in_the_loop(testbed, topology, dut)
+    owners = {port.owner: port for port in topology.ports if port.role is PortRole.FORWARDER}
+    vhost_user = (dut.kind or testbed.ovs.datapath) == "dpdk"
+    # VNFs that the generator itself would forward for.
+    loops = [owner for owner, port in owners.items() if _kind(testbed, port, len(owners), vhost_user) is VnfKind.LOOP]
     if loops and engine == VIRTUAL_ENGINE:
         return f"{name} only sends and receives: VNF {', '.join(loops)} of {topology.name!r} would run in it"
     if loops:
@@ -119,17 +116,11 @@ def lacks_roles(engine: str, testbed: Testbed, topology: Topology, dut: Dut) -> 
             "Write 'vnf: {kind: testpmd}' (or qemu) in the testbed file, or use the embedded engine"
         )
     for port in topology.ports:
-        other = _other_than_a_cabled_port(port)
-        if other:
+        is_endpoint = port.role is PortRole.ENDPOINT
+        if port.owner == GENERATOR and not (is_endpoint and port.kind is PortKind.TESTBED):
+            other = f"a {port.kind} port" if is_endpoint else f"a {port.role}"
             return f"{name} only sends and receives on cabled ports: {port.name!r} of {topology.name!r} is {other}"
     return None
-
-
-def _in_the_loop(testbed: Testbed, topology: Topology, dut: Dut) -> list[str]:
-    """The VNFs that the generator itself would forward for."""
-    owners = {port.owner: port for port in topology.ports if port.role is PortRole.FORWARDER}
-    vhost_user = (dut.kind or testbed.ovs.datapath) == "dpdk"
-    return [owner for owner, port in owners.items() if _kind(testbed, port, len(owners), vhost_user) is VnfKind.LOOP]
 
 
 def _kind(testbed: Testbed, port: Port, vnfs: int, vhost_user: bool) -> VnfKind:
@@ -138,11 +129,3 @@ def _kind(testbed: Testbed, port: Port, vnfs: int, vhost_user: bool) -> VnfKind:
     return default_vnf_kind(
         testbed, vnfs, vhost_user=vhost_user and port.kind in {PortKind.TESTBED, PortKind.VHOST_USER}
     )
-
-
-def _other_than_a_cabled_port(port: Port) -> str | None:
-    if port.owner != GENERATOR:
-        return None
-    if port.role is not PortRole.ENDPOINT:
-        return f"a {port.role}"
-    return None if port.kind is PortKind.TESTBED else f"a {port.kind} port"

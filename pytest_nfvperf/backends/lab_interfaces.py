@@ -1,4 +1,4 @@
-"""What a lab has beside an embedded testbed: cables, the system's OVS, interfaces that the generator borrows."""
+"""The parts that only a lab has: cables, the system's OVS, interfaces that the generator borrows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_nfvperf.model.testbed.testbed import Dut, DutPort, Testbed
 
 
 def check_dut(testbed: Testbed) -> None:
-    """Look for what the file names of the DUT, before anything is touched.
+    """Check that the DUT's parts in the testbed file exist, before anything is touched.
 
     Raises:
-        ConfigError: an interface that is not there or that somebody needs.
+        ConfigError: an interface does not exist, or is in use.
         TestbedError: the system's OVS does not run.
     """
     if testbed.ovs.instance == "system":
@@ -28,15 +28,21 @@ def check_dut(testbed: Testbed) -> None:
 
 def cables_text(testbed: Testbed) -> list[str]:
     """Every cable of a generator's port, for the header; none where ports are made as needed."""
+
+    def member(port: DutPort) -> str:
+        name = port.pci or port.interface or port.name
+        return name if port.representor is None else f"{name} representor {port.representor}"
+
     return [
-        f"generator.{end.generator_port} ({_far(end.device)}) - {end.name} ({', '.join(map(_near, end.members))})"
+        f"generator.{end.generator_port} ({(end.device or 'by number').removeprefix('net_af_packet,iface=')}) - "
+        f"{end.name} ({', '.join(map(member, end.members))})"
         for end in cabled_ends(testbed)
         if end.generator_port is not None
     ]
 
 
 class GeneratorInterfaces:
-    """The embedded generator's interfaces in a lab: kernel interfaces that it borrows, and NICs that it takes."""
+    """The embedded generator's interfaces in a lab: kernel interfaces that it borrows, and NICs of its own."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -47,10 +53,10 @@ class GeneratorInterfaces:
         return tuple(device for device in self._testbed.generator.devices if is_pci(device))
 
     def check(self) -> None:
-        """Look for all that the file names, before anything is touched.
+        """Check that the interfaces of the testbed file exist, before anything is touched.
 
         Raises:
-            ConfigError: an interface that is not there or that somebody needs, or a cable without a device.
+            ConfigError: an interface does not exist or is in use, or a cable has no device.
         """
         linked = [end for end in cabled_ends(self._testbed) if end.generator_port is not None]
         if linked and not self._testbed.generator.devices:
@@ -63,7 +69,7 @@ class GeneratorInterfaces:
             check_free(device, who, "generator.devices")
 
     def borrow(self, journal: Journal) -> None:
-        """Take the kernel interfaces: up, and without other traffic. Interfaces taken before stay taken."""
+        """Take the kernel interfaces: up, and without other traffic. Those taken before stay taken."""
         self._borrowed = self._borrowed or BorrowedInterfaces(journal)
         for device, who in self._in_the_kernel():
             self._borrowed.take(device, who, key="generator.devices")
@@ -84,15 +90,6 @@ def lab_labels(testbed: Testbed) -> dict[str, str]:
     if not is_lab(testbed) and not testbed.ovs.hw_offload:
         return {}
     return {**nic_labels(testbed), "offload": ON_OR_OFF[testbed.ovs.hw_offload]}
-
-
-def _near(port: DutPort) -> str:
-    name = port.pci or port.interface or port.name
-    return name if port.representor is None else f"{name} representor {port.representor}"
-
-
-def _far(device: str | None) -> str:
-    return (device or "by number").removeprefix("net_af_packet,iface=")
 
 
 def lacks_cabled(testbed: Testbed, dut: Dut) -> str | None:

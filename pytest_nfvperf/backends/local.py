@@ -1,7 +1,7 @@
-"""Makes a testbed real whose DUT is on this machine: an OVS, and a generator that sends to it.
+"""The backend for a DUT on this machine: an OVS, and a generator that sends to it.
 
-The order of things: lock the CPUs that will be measured, reap what dead runs left, keep this process off those CPUs,
-and only then start anything.
+The order matters: lock the CPUs that will be measured, reap what dead runs left, keep this process off those CPUs, and
+only then start anything.
 """
 
 from __future__ import annotations
@@ -54,11 +54,10 @@ from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, is_lab
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed, describe_nodes
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Datapath
-from pytest_nfvperf.ports.generator import Ceilings
 from pytest_nfvperf.ports.machine import Clock, CpuProfiler
 
 PROFILERS = Point[Callable[[Journal, set[int]], CpuProfiler]]("profiler")
-"""Of CPUs, by what samples them."""
+"""Samplers of CPUs, by the program that samples."""
 _MOST_WITHOUT_HUGEPAGES = 5
 
 
@@ -68,8 +67,8 @@ class LocalBackend:
     Args:
         record: directory for recordings of the conversation with the generator; None: it is not recorded.
         turn: how long to wait while another run measures on these CPUs.
-        nic_makers: of namespaces' interfaces, by kind.
-        datapaths: of third parties, by kind.
+        nic_makers: makers of namespaces' interfaces, by kind.
+        datapaths: third parties' makers of datapaths, by kind.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class LocalBackend:
 
     @property
     def journal(self) -> Journal:
-        """Of what the run made; TestbedError before ``parts``."""
+        """The run's journal; TestbedError before ``parts``."""
         if self._journal is None:
             raise TestbedError("the machine was not taken yet: call parts() first")
         return self._journal
@@ -154,8 +153,7 @@ class LocalBackend:
 
     @cached_property
     def _lab_labels(self) -> dict[str, str]:
-        """Read once: a run takes the NICs from the kernel."""
-        return lab_labels(self.testbed)
+        return lab_labels(self.testbed)  # read once: a run takes the NICs from the kernel
 
     def describe(self) -> list[str]:
         cables = [f"cable:     {text}" for text in cables_text(self.testbed)]
@@ -175,10 +173,12 @@ class LocalBackend:
 
     @property
     def can_share(self) -> bool:
-        return self._can_be_two()
+        """Whether a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
+        ovs = self.testbed.ovs
+        private = not is_lab(self.testbed) and ovs.instance != "system" and ovs.datapath != "system"
+        return private and self._side.extra_generator_mib() is not None
 
     def room(self) -> int:
-        """How many rigs with VNFs the free hugepages allow."""
         return read_hugepages().rooms(*RIG_MIB) if self.testbed.hugepages_mib else _MOST_WITHOUT_HUGEPAGES
 
     def shared_parts(self) -> RigParts:
@@ -186,12 +186,14 @@ class LocalBackend:
 
     def _parts(self, machine: ReservedMachine, name: str = "") -> RigParts:
         """``name``: suffix of an additional rig, "" for the run's own one."""
-        journal = machine.journal
+        journal, ceilings = machine.journal, self._side.ceilings(machine)
+        if machine.recording is not None:  # a replay asks for the same loads only below the same ceiling
+            ceilings = RecordedCeilings(ceilings, machine.recording)
         return RigParts(
             make_datapath=lambda dut: self._make_datapath(machine, dut, f"ovs{name}"),
             make_generator=lambda: self._side.make(machine, name),
             make_ledger=trial_ledger,
-            ceilings=_noted(self._side.ceilings(machine), machine.recording),
+            ceilings=ceilings,
             pmd_cpus=len(self.testbed.cpus.pmd),
             polling_cpus=self._side.polling_cpus(),
             round_trips=self._side.round_trips(machine),
@@ -205,21 +207,15 @@ class LocalBackend:
             ),
             vnfs=LocalVnfs(journal, self.testbed),
             check_cabling=partial(check_cabling, self.testbed) if is_lab(self.testbed) else None,
-            beside=(lambda beside: self._parts(machine, f"-{beside}")) if self._can_be_two() and not name else None,
-            room_for_companions=self._room_beside,
+            beside=(lambda beside: self._parts(machine, f"-{beside}")) if self.can_share and not name else None,
+            room_for_companions=self._room_for_companions,
         )
 
     def daemons(self, of: Daemons[T]) -> T:
         return of.on_machine(lambda: self.journal, self.testbed.ovs)
 
-    def _can_be_two(self) -> bool:
-        """Whether a second DUT can be started: a private OVS in userspace whose ports are ours to make."""
-        ovs = self.testbed.ovs
-        private = not is_lab(self.testbed) and ovs.instance != "system" and ovs.datapath != "system"
-        return private and self._side.extra_generator_mib() is not None
-
-    def _room_beside(self) -> int:
-        """Limited by free hugepages. Without hugepages the memory limit is not known beforehand."""
+    def _room_for_companions(self) -> int:
+        """Limited by free hugepages. Without hugepages the limit of the memory is unknown."""
         generator_mib = self._side.extra_generator_mib()
         if generator_mib is None:
             return 0
@@ -249,7 +245,6 @@ class LocalBackend:
         return self._fingerprint
 
     def line_rate_bps(self) -> float | None:
-        """Layer-1 rate of the slowest port, of the DUT or of the generator; None where ports have none."""
         rates = [*(port.line_rate_bps for port in self.testbed.ports), self._side.line_rate_bps()]
         return min((rate for rate in rates if rate), default=None)
 
@@ -278,14 +273,14 @@ class LocalBackend:
         self._lock = MeasurementLock(measured, journal.tag, shared=shared, wait_s=turn.wait_s, say=turn.say)
         if turn.say is not None and (lacking := lacks_priority()) is not None:
             turn.say(lacking)
-        reap()  # after the wait: who had the CPUs may have been killed, and its OVS still polls on them
+        reap()  # after the wait: the run that had the CPUs may have been killed, and its OVS still polls on them
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)
         return ReservedMachine(journal, self.clock, self._fingerprint, self._recording_path(journal), shared)
 
     def _give_machine_back(self) -> None:
         if self._affinity is not None:
-            with suppress(OSError):  # who manages containers may have taken CPUs away meanwhile
+            with suppress(OSError):  # a container manager may have taken CPUs away meanwhile
                 os.sched_setaffinity(0, self._affinity)
             self._affinity = None
         if self._lock is not None:
@@ -304,8 +299,3 @@ class LocalBackend:
 
     def _recording_path(self, journal: Journal) -> Path | None:
         return self._record / f"{self.testbed.generator.engine}-{journal.tag}.jsonl" if self._record else None
-
-
-def _noted(ceilings: Ceilings, recording: Path | None) -> Ceilings:
-    """Record the ceilings, too: a replay asks for the same loads only below the same ceiling."""
-    return ceilings if recording is None else RecordedCeilings(ceilings, recording)

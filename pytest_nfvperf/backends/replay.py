@@ -44,7 +44,7 @@ class ReplayBackend:
         self._directory = tempfile.TemporaryDirectory(prefix="nfv-replay-")
 
     def check(self) -> None:
-        """The recording was read: nothing else can be missing."""
+        """The recording was already read; nothing else can be missing."""
 
     def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
         return None
@@ -91,8 +91,8 @@ class ReplayBackend:
 
     def _devices(self) -> dict[str, str]:
         """TRex's port numbers, by the names under which they were attached."""
-        taken = [one["arguments"] for one in self._exchanges() if one.get("cmd") == "attach"]
-        return {arguments["name"]: str(arguments["port"]) for arguments in taken if "port" in arguments}
+        attached = [one["arguments"] for one in self._exchanges() if one.get("cmd") == "attach"]
+        return {arguments["name"]: str(arguments["port"]) for arguments in attached if "port" in arguments}
 
     def _exchanges(self) -> list[dict[str, Any]]:
         return [dict(one) for conversation in read(self._path) for one in conversation]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
@@ -23,14 +24,27 @@ from pytest_nfvperf.ports.generator import Captured
 from pytest_nfvperf.ports.machine import Clock
 from pytest_nfvperf.ports.streams import StreamEnd
 
+EndSpec = StreamSpec | RequestSpec | ConnectSpec
+"""A run between two namespaces."""
 ASSUMED_NS = 100_000
 """From a request to its response, and from the call of connect() to its return: what kernels take on such paths."""
+ASSUMED_BPS = 2e9
+"""Payload bits/s that the simulated DUT forwards for streams."""
+ASSUMED_FPS = 4e6
+"""Frames/s per direction that it forwards."""
+ASSUMED_CEILING_FPS = 9e6
 _ENGINE = "simulated"
+_START_S = 2.0
+_BUILD_S = 0.5
+_CEILING_S = 4.0
+_NOISE = 0.003
+_BUFFER_FRAMES = 1024
+_ROOM = 1000
 
 
 @dataclass
 class SimulatedRequests:
-    """Fulfils ports.streams.RequestEngine. ``specs``: what was requested so far."""
+    """Fulfils ports.streams.RequestEngine. ``specs``: those of all runs so far."""
 
     clock: Clock
     specs: list[RequestSpec] = field(default_factory=list)
@@ -44,7 +58,7 @@ class SimulatedRequests:
 
 @dataclass
 class SimulatedConnects:
-    """Fulfils ports.streams.ConnectEngine. ``specs``: what was requested so far."""
+    """Fulfils ports.streams.ConnectEngine. ``specs``: those of all runs so far."""
 
     clock: Clock
     specs: list[ConnectSpec] = field(default_factory=list)
@@ -60,17 +74,9 @@ def _all_alike(count: int) -> Histogram:
     return Histogram(((ASSUMED_NS, count),), ASSUMED_NS, ASSUMED_NS)
 
 
-EndSpec = StreamSpec | RequestSpec | ConnectSpec
-"""What runs between two namespaces."""
-ASSUMED_BPS = 2e9
-"""Payload bits/s that it carries for streams."""
-_BUILD_S = 0.5
-_START_S = 2.0
-
-
 @dataclass
 class SimulatedTopology:
-    """A topology that is not built. ``devices``: by port, for a generator that wants to know them."""
+    """A topology that is not built. ``devices``: by port, for a generator that asks for them."""
 
     topology: Topology
     devices: Mapping[str, str] = field(default_factory=dict)
@@ -146,7 +152,7 @@ class SimulatedDut:
 
     @property
     def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
-        """Every requested run of streams, of requests and of connects, each kind in its order."""
+        """All runs of streams, of requests and of connects so far, each kind in its order."""
         streams = [spec for streams in self._streams for spec in streams.specs]
         return streams, self.requests.specs, self.connects.specs
 
@@ -159,17 +165,8 @@ class SimulatedDut:
         return streams
 
 
-ASSUMED_FPS = 4e6
-"""Frames/s per direction that the simulated DUT forwards."""
-ASSUMED_CEILING_FPS = 9e6
-_NOISE = 0.003
-_BUFFER_FRAMES = 1024
-_CEILING_S = 4.0
-_ROOM = 1000
-
-
 class SimulatedCeilings:
-    """Takes the time of a measurement once for each traffic."""
+    """Spends the time of a measurement once for each traffic."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -190,7 +187,13 @@ class SimulatedBackend:
     def __init__(self, testbed: Testbed, make_generator: Callable[[], FakeGenerator] | None = None) -> None:
         self.testbed = testbed
         self.clock = VirtualClock()
-        self._make = make_generator or _assumed_dut
+        self._make = make_generator or partial(
+            FakeGenerator,
+            ASSUMED_FPS,
+            noise=_NOISE,
+            ceiling_fps=ASSUMED_CEILING_FPS * 1.01,
+            buffer_frames=_BUFFER_FRAMES,
+        )
         self._generators: list[FakeGenerator] = []
         self._dut = SimulatedDut(self.clock)
 
@@ -208,7 +211,7 @@ class SimulatedBackend:
         return unknown_node(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
-        """As the real testbed: what is skipped there is not part of a plan."""
+        # As the real testbed: what is skipped there is not part of a plan.
         return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
 
     def lacks_streams(self) -> str | None:
@@ -264,9 +267,3 @@ class SimulatedBackend:
         generator.clock = self.clock
         self._generators.append(generator)
         return generator
-
-
-def _assumed_dut() -> FakeGenerator:
-    return FakeGenerator(
-        ASSUMED_FPS, noise=_NOISE, ceiling_fps=ASSUMED_CEILING_FPS * 1.01, buffer_frames=_BUFFER_FRAMES
-    )

@@ -1,8 +1,8 @@
-"""A run's page, with what others published beside it: of a run that ends, of one in a guest, of one made long ago.
+"""A run's report, with the figures that others published.
 
-Published figures are in the ``published.yaml`` beside a suite, an SLA file with names and sources. A testbed of the
-authors' class judges by it (``--nfv-sla suites/throughput/published.yaml``); every other testbed sees its figures in
-the charts, and its relations in a table, beside its own.
+Published figures are in the ``published.yaml`` of a suite, an SLA file with names and sources. A testbed of the
+authors' class judges by it (``--nfv-sla suites/throughput/published.yaml``). The report of every other testbed shows
+the published figures in its charts, and the relations in a table.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from pytest_nfvperf.model.sla.judge import judge, requirement_text
 from pytest_nfvperf.model.sla.rules import Limit, Rule, Sla
 from pytest_nfvperf.session.sla_check import MeasuredSubjects
 from pytest_nfvperf.session.slas import PUBLISHED_FILE
+
+_UNITS = ("pps", "bps")
 
 
 def write_report(
@@ -48,29 +50,20 @@ def write_report(
     )
 
 
-_UNITS = ("pps", "bps")
-
-
 def published_figures(run: RunEvidence, root: Path | None = None) -> tuple[Sla, ...]:
     """The published.yaml beside each suite that the run measured.
 
-    Args:
-        run: its tests' node ids lead to the suites' folders.
-        root: what node ids are relative to; the current directory by default.
+    ``root``: the folder that node ids are relative to; by default the current directory.
     """
     files = [(root or Path()) / node_id.split("::")[0] for node_id in run.tests if node_id]
     beside = (folder / PUBLISHED_FILE for folder in dict.fromkeys(file.parent for file in files))
     return tuple(load_sla(path) for path in beside if path.is_file())
 
 
-def series_of(published: Iterable[Sla]) -> tuple[PublishedSeries, ...]:
-    return tuple(series for sla in published for series in published_series(sla))
-
-
 def relations_of(published: Iterable[Sla], run: RunEvidence) -> tuple[PublishedRelation, ...]:
-    """The relations of these files, and what the run found of them.
+    """The relations of these files, with the run's figures for them.
 
-    A relation whose tests the run selected, and of which it measured nothing, is among them and says so.
+    A relation is listed, without figures, also where the run selected its tests and measured nothing for it.
     """
     outcomes = [outcome for test in run.tests.values() for outcome in test.outcomes.values()]
     measured = MeasuredSubjects()
@@ -88,44 +81,45 @@ def _relations(rule: Rule) -> tuple[tuple[str, Limit], ...]:
 def _found(
     rule: Rule, outcomes: Iterable[Outcome], selected: Iterable[dict[str, str]], measured: MeasuredSubjects
 ) -> Iterator[PublishedRelation]:
-    """One for each relation of a rule and each subject that it is about."""
+    """One entry for each relation of a rule and each subject that it selects."""
     relations = replace(rule, require=_relations(rule))
     suite = dict(rule.where).get("suite", ("",))[0]
-    said = [
+    entries = [
         PublishedRelation(suite, rule.name, rule.reference, requirement_text(metric, limit))
         for metric, limit in relations.require
     ]
     subjects = [outcome for outcome in outcomes if rule.matches(outcome.label)]
     for outcome in subjects:
         verdicts = judge([relations], outcome.label, observations(outcome), measured.peers)
-        for one, verdict in zip(said, verdicts, strict=True):
-            yield replace(one, labels=outcome.labels, seen=verdict.reason, judgement=verdict.judgement)
-    if not subjects and any(_is_of(rule, labels) for labels in selected):
-        yield from said
+        for entry, verdict in zip(entries, verdicts, strict=True):
+            yield replace(entry, labels=outcome.labels, seen=verdict.reason, judgement=verdict.judgement)
+    if not subjects and any(_selects_by_known_labels(rule, labels) for labels in selected):
+        yield from entries
 
 
-def _is_of(rule: Rule, labels: dict[str, str]) -> bool:
-    """Whether a rule selects a test by those of its labels that are known before it runs."""
+def _selects_by_known_labels(rule: Rule, labels: dict[str, str]) -> bool:
     known = tuple((name, accepted) for name, accepted in rule.where if name in labels)
     names = {name for name, _ in known}
     return {"suite", "test"} <= names and replace(rule, where=known).matches(labels)
 
 
-def published_series(sla: Sla) -> tuple[PublishedSeries, ...]:
-    """Rules of one name and metric, each with its frame sizes, are the points of one series."""
-    series: dict[tuple[str, str, str, str], list[tuple[Rule, float]]] = {}
-    for rule in sla.rules:
-        for metric, limit in rule.require:
-            if rule.name and limit.unit in _UNITS and not limit.is_share:
-                series.setdefault((rule.name, rule.reference, metric, limit.unit), []).append((rule, limit.value))
-    return tuple(_series(*key, points) for key, points in series.items())
+def series_of(published: Iterable[Sla]) -> tuple[PublishedSeries, ...]:
+    """Rules of one file, name and metric, each with its frame sizes, are the points of one series."""
+    series: dict[tuple[int, str, str, str, str], list[tuple[Rule, float]]] = {}
+    for number, sla in enumerate(published):
+        for rule in sla.rules:
+            for metric, limit in rule.require:
+                if rule.name and limit.unit in _UNITS and not limit.is_share:
+                    key = (number, rule.name, rule.reference, metric, limit.unit)
+                    series.setdefault(key, []).append((rule, limit.value))
+    return tuple(
+        _series(name, source, metric, unit, points) for (_, name, source, metric, unit), points in series.items()
+    )
 
 
 def _series(name: str, source: str, metric: str, unit: str, rules: Sequence[tuple[Rule, float]]) -> PublishedSeries:
-    points = {size: value for rule, value in rules for size in _frame_sizes(rule)}
+    points = {
+        int(size): value for rule, value in rules for size in dict(rule.where).get("frame_size", ()) if size.isdigit()
+    }
     where = tuple((label, values[0]) for label, values in rules[0][0].where if label != "frame_size")
     return PublishedSeries(name, source, metric, tuple(sorted(points.items())), unit, where)
-
-
-def _frame_sizes(rule: Rule) -> list[int]:
-    return [int(value) for value in dict(rule.where).get("frame_size", ()) if value.isdigit()]

@@ -1,7 +1,6 @@
-"""What becomes of the test that runs, by what it found so far.
+"""The conclusion of the running test, from what it found so far.
 
-Its failure is about one of the topologies that it deployed, and the ledger of a lossy trial explains what bounds a
-result.
+A failure names the topologies that it is about. The ledger of a lossy trial explains what bounds a result.
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.testbed.topology_text import port_kinds
 from pytest_nfvperf.session.sla_check import SlaFailure
+
+MOST_DRAWN = 2
+"""Further topologies are only named: the report draws them all."""
 
 
 def conclude_running(recorder: Recorder, end: TestEndData) -> TestConclusion:
@@ -55,7 +57,6 @@ def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial 
 
 
 def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> str | None:
-    """Where frames were lost in that trial, as text; None where there is none."""
     worst = bounding(outcomes, trials)
     if worst is None or worst.ledger is None:
         return None
@@ -63,15 +64,11 @@ def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> s
 
 
 def complete_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Iterator[LedgerData]:
-    """Complete ledgers of trials that bound a result, where the trial's own record is short."""
+    """Complete ledgers of trials that bound a result, where the trial's own record has only a short one."""
     found = {trial.id: trial for outcome in outcomes if (trial := bounding([outcome], trials)) is not None}
     for trial in found.values():
         if trial.result.spec.purpose in STEPS and trial.ledger is not None:
             yield LedgerData(trial.id, trial.ledger)
-
-
-MOST_DRAWN = 2
-"""Of more topologies than this the others are only named: the report draws them all."""
 
 
 def topology_data(live: LiveTopology, testbed: Testbed) -> TopologyData:
@@ -82,28 +79,24 @@ def topology_data(live: LiveTopology, testbed: Testbed) -> TopologyData:
 def failed_on(
     error: BaseException, deployed: Mapping[DeployedOn, TopologyData], places: RunLocations
 ) -> list[TopologyData]:
-    """Those on which what failed was measured; else the one that was deployed, or worked, last.
+    """The topologies on which the failed trials and runs were measured; else the one deployed, or used, last.
 
     Args:
         error: what the test raised.
         deployed: all topologies of the test, in order; not empty.
-        places: on which of them it measured what.
+        places: which trials and runs were measured on which of them.
     """
-    found = [deployed[place] for place in places.of(_runs_behind(error)) if place in deployed]
+    failed_runs: Sequence[str] = ()
+    if isinstance(error, SlaFailure):
+        failed_runs = error.runs
+    elif isinstance(error, InvalidTrialsError):
+        failed_runs = [trial.id for trial in error.trials]
+    found = [deployed[place] for place in places.of(failed_runs) if place in deployed]
     if found:
         return [one for number, one in enumerate(found) if one not in found[:number]]
     if places.last is not None and places.last in deployed:
         return [deployed[places.last]]
     return [list(deployed.values())[-1]]
-
-
-def _runs_behind(error: BaseException) -> Sequence[str]:
-    """Ids of the trials, and of the runs of streams and requests, that an error is about."""
-    if isinstance(error, SlaFailure):
-        return error.runs
-    if isinstance(error, InvalidTrialsError):
-        return [trial.id for trial in error.trials]
-    return ()
 
 
 def sections(topologies: Sequence[TopologyData]) -> Iterator[tuple[str, str]]:

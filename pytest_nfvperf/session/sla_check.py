@@ -1,7 +1,7 @@
 """``sla.check(outcome)``: judge what was measured, record it, and fail with a table.
 
-It refuses what it cannot judge, and says what to write instead. For relations, workers of a run exchange as text what
-they measured on each subject.
+It refuses what it cannot judge, and says what to write instead. To judge relations, workers of a run exchange their
+observations as text.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class InconclusiveWarning(UserWarning):
 
 
 class MeasuredSubjects:
-    """All that was measured in this run, by labels: the other sides of relations.
+    """Everything measured in this run, by labels: the other sides of relations.
 
     Attributes:
-        publish: sends what is added, as text, to other workers of the run.
-        receive: gives such texts of other workers, each once.
+        publish: sends added observations, as text, to other workers of the run.
+        receive: returns such texts of other workers, each once.
     """
 
     def __init__(self) -> None:
@@ -61,21 +61,21 @@ class MeasuredSubjects:
         self._observed: dict[frozenset[tuple[str, str]], list[Observation]] = {}
 
     def add(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Store what was observed on a subject, and send it to the other workers."""
+        """Store observations of a subject, and send them to the other workers."""
         self.store(labels, observed)
         if self.publish is not None:
-            self.publish(_subject_type().dump_json((dict(labels), tuple(observed))).decode())
+            self.publish(_subject_adapter().dump_json((dict(labels), tuple(observed))).decode())
 
     def store(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
-        """Store what was observed on a subject, in place of what a repeated test observed before."""
+        """Store observations of a subject. They replace those of an earlier attempt at the test."""
         stored = self._observed.setdefault(_key(labels), [])
         replaced = {(each.metric, each.unit, each.at) for each in observed}
         stored[:] = [each for each in stored if (each.metric, each.unit, each.at) not in replaced] + list(observed)
 
     def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
-        """Observations of the subject with these labels; None when it was not measured."""
+        """Observations of the subject with these labels; None if it was not measured."""
         for text in self.receive() if self.receive is not None else ():
-            self.store(*_subject_type().validate_json(text))
+            self.store(*_subject_adapter().validate_json(text))
         return self._observed.get(_key(labels))
 
 
@@ -92,7 +92,7 @@ class SlaCheck:
         recorder: takes each verdict.
         ledger_text: where frames were lost in the worst trial, as text.
         inconclusive: "fail" or "warn".
-        baseline: gives the earlier run that limits may be a share of; None without one.
+        baseline: returns the earlier run that limits may be a share of; None without one.
         profile_text: where the CPUs' time went, as text; None where it was not profiled.
     """
 
@@ -185,7 +185,16 @@ class SlaCheck:
         return _Judged(verdicts, labels, outcomes)
 
     def _act(self, judged: Sequence[_Judged]) -> None:
-        self._refuse_unmeasured(judged)
+        # Without any figure the test did not pass, even where no rule asks for one.
+        empty = [each for each in judged if not each.verdicts and not _distinct(each.outcomes)]
+        missing = [
+            f"{name}: {why}" for each in empty for outcome in each.outcomes for name, why in unmeasured(outcome).items()
+        ]
+        if missing:
+            text = f"nothing could be measured; {'; '.join(dict.fromkeys(missing))}"
+            if self._inconclusive != "warn":
+                raise InconclusiveError(text)
+            warnings.warn(InconclusiveWarning(text), stacklevel=4)
         bad = [each for each in judged if each.verdicts and worst(each.verdicts) is not Judgement.PASS]
         if not bad:
             return
@@ -205,19 +214,6 @@ class SlaCheck:
             return
         raise SlaFailure(table, judgement, [run for each in bad for outcome in each.outcomes for run in outcome.trials])
 
-    def _refuse_unmeasured(self, judged: Sequence[_Judged]) -> None:
-        """Refuse a test whose measurement gave no figure: it did not pass, even where no rule asks for one."""
-        empty = [each for each in judged if not each.verdicts and not _distinct(each.outcomes)]
-        missing = [
-            f"{name}: {why}" for each in empty for outcome in each.outcomes for name, why in unmeasured(outcome).items()
-        ]
-        if not missing:
-            return
-        text = f"nothing could be measured; {'; '.join(dict.fromkeys(missing))}"
-        if self._inconclusive != "warn":
-            raise InconclusiveError(text)
-        warnings.warn(InconclusiveWarning(text), stacklevel=5)
-
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
@@ -231,7 +227,7 @@ def _labels(outcomes: Sequence[Outcome]) -> dict[str, str]:
 
 
 def _limited_by_rig(outcome: Outcome) -> set[tuple[str, bool]]:
-    """Metrics that the rig limits, so that more readings would not help. True: their relations, False: themselves.
+    """Metrics that the rig limits, so that more readings would not help; True with relations, False with the rest.
 
     A rate may be limited and its ratio not: the rig disturbs all subjects alike.
     """
@@ -241,7 +237,7 @@ def _limited_by_rig(outcome: Outcome) -> set[tuple[str, bool]]:
 
 
 def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
-    """Observations of all outcomes; a latency outcome repeats the goals it was taken at."""
+    # A latency outcome repeats the goals it was taken at.
     distinct: dict[tuple[str, str, str | None], Observation] = {}
     for observation in (each for outcome in outcomes for each in observations(outcome)):
         distinct.setdefault((observation.metric, observation.unit, observation.at), observation)
@@ -262,7 +258,6 @@ def subject_text(labels: Mapping[str, str]) -> str:
 
 
 def _refuse_other_objects(given: Sequence[object]) -> None:
-    """Raise ConfigError for the first that is no Outcome, or where there is nothing to judge."""
     if not given:
         raise ConfigError("sla.check() has nothing to judge: give it what search, study or soak returned")
     for one in given:
@@ -289,6 +284,5 @@ def _instead(stranger: object) -> str:
 
 
 @cache
-def _subject_type() -> TypeAdapter[tuple[dict[str, str], tuple[Observation, ...]]]:
-    """The labels of a subject, and what was observed on it, as JSON."""
+def _subject_adapter() -> TypeAdapter[tuple[dict[str, str], tuple[Observation, ...]]]:
     return TypeAdapter(tuple[dict[str, str], tuple[Observation, ...]])

@@ -1,8 +1,8 @@
-"""The SLA files of one run, each read once: those of the command line, and those beside the suites.
+"""The SLA files of one run, from the command line and beside the suites. Each is read once.
 
 SLA packs by name: ``--nfv-sla published:S1`` judges by what S1 published. The figures are in the ``published.yaml``
-beside each suite; a rule belongs to the scenarios that its name or its source says, such as "(S1)". ``published`` alone
-means all of them. ``--nfv-baseline`` names a run whose figures are the limits.
+beside each suite; a rule belongs to the scenarios in its name or its source, such as "(S1)". ``published`` alone means
+all of them. ``--nfv-baseline`` names a run whose figures are the limits.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ from pytest_nfvperf.model.sla.verdict import Baseline, Observation, Subject, sub
 from pytest_nfvperf.session.options import PACK, Options
 
 PUBLISHED_FILE = "published.yaml"
+SUITE_SLA = "sla.yaml"
+HISTORY_SUFFIX = ".json"
+"""Of a history's files; files of evidence are lines of JSON and end in .jsonl."""
+BASELINE_FILES = Point[Callable[[Path, Mapping[str, Any]], Baseline]]("baseline")
+"""Readers of baselines that are no run's evidence, by suffix; they take the arguments of ``load_baseline``."""
+_PACKAGE = Path(pytest_nfvperf.__file__).parent
 _SCENARIO = re.compile(r"\bS\d+\b")
 
 
@@ -42,7 +48,7 @@ def pack_rules(pack: str, published: Iterable[Sla]) -> tuple[Rule, ...]:
 
 
 def scenarios(rule: Rule) -> set[str]:
-    """Which published evaluations a rule is from: "S1"."""
+    """The published evaluations that a rule is from, such as "S1"."""
     return set(_SCENARIO.findall(f"{rule.name} {rule.reference}"))
 
 
@@ -54,10 +60,6 @@ def refuse_empty(pack: str, published: Iterable[Sla]) -> None:
     known = sorted({scenario for sla in slas for rule in sla.rules for scenario in scenarios(rule)})
     there = f"there are {listed([PACK, *(f'{PACK}:{name}' for name in known)])}" if known else "there is none"
     raise ConfigError(f"the suites of this run have no figures by the name {pack!r}: {there}", key="--nfv-sla")
-
-
-SUITE_SLA = "sla.yaml"
-_PACKAGE = Path(pytest_nfvperf.__file__).parent
 
 
 class Slas:
@@ -101,29 +103,17 @@ class Slas:
 
 
 def shown_place(place: str, root: Path) -> str:
-    """A file, or a place in one ("/root/x/suites/cost/sla.yaml:6: rules[0]"), as a reader elsewhere knows it.
+    """A file, or a place in one ("/root/x/suites/cost/sla.yaml:6: rules[0]"), relative to ``root``, pytest's rootdir.
 
-    Args:
-        place: begins with the file's path.
-        root: pytest's rootdir.
-
-    Returns:
-        The place from the rootdir, as node ids are; of a suite that came with the package
-        "pytest_nfvperf/suites/cost/sla.yaml:6: rules[0]"; as it is where the file is elsewhere.
+    A suite of the package gives "pytest_nfvperf/suites/cost/sla.yaml:6: rules[0]". Other paths stay as they are.
     """
     if place.startswith(f"{_PACKAGE}/suites/"):
         return place.removeprefix(f"{_PACKAGE.parent}/")
     return place.removeprefix(f"{root}/")
 
 
-HISTORY_SUFFIX = ".json"
-BASELINE_FILES = Point[Callable[[Path, Mapping[str, Any]], Baseline]]("baseline")
-"""What reads a baseline that is no run's evidence, by the suffix; the arguments are those of ``load_baseline``."""
-"""Of the files of a history; those of evidence are lines of JSON and end in .jsonl."""
-
-
 def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
-    """The figures of an earlier run.
+    """The figures of an earlier run, to judge by.
 
     Args:
         path: its results directory, an evidence file, or its file in a history.
@@ -139,7 +129,8 @@ def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
         raise ConfigError(
             "nothing was measured in this run, so it is no baseline", file=str(path), key="--nfv-baseline"
         )
-    return Baseline(f"the baseline {path.name}", when_of(run), figures_of(run), _differing(run, fingerprint))
+    differing = () if run.run is None else differences(run.run.fingerprint, fingerprint)
+    return Baseline(f"the baseline {path.name}", when_of(run), figures_of(run), differing)
 
 
 def when_of(run: RunEvidence) -> str:
@@ -147,15 +138,11 @@ def when_of(run: RunEvidence) -> str:
 
 
 def figures_of(run: RunEvidence) -> dict[Subject, list[Observation]]:
-    """All figures of a run by their subject. Of a test that ran more than once, the last figures count."""
+    """All figures of a run by subject. If a test ran more than once, the last figures count."""
     found: dict[Subject, list[Observation]] = {}
     for outcome in run.outcomes.values():
-        seen = observations(outcome)
-        kept = found.setdefault(subject_of(outcome.label), [])
-        names = {(each.metric, each.unit, each.at) for each in seen}
-        kept[:] = [each for each in kept if (each.metric, each.unit, each.at) not in names] + list(seen)
+        observed = observations(outcome)
+        stored = found.setdefault(subject_of(outcome.label), [])
+        replaced = {(each.metric, each.unit, each.at) for each in observed}
+        stored[:] = [each for each in stored if (each.metric, each.unit, each.at) not in replaced] + list(observed)
     return found
-
-
-def _differing(run: RunEvidence, fingerprint: Mapping[str, Any]) -> tuple[str, ...]:
-    return () if run.run is None else differences(run.run.fingerprint, fingerprint)
