@@ -1,4 +1,4 @@
-"""What every command of ``nfvperf`` is made with: how it is added, and how its arguments are read."""
+"""Shared by all commands of ``nfvperf``: how a command is added, and how its arguments are read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 USAGE = 2
-"""The status of argparse for a mistake, which is "interrupted" of a run, and "bad" for ``git bisect run``."""
+"""argparse's status of a usage error. As the status of a run it means "interrupted", for ``git bisect run`` "bad"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command. ``usage_status``: exit status of a usage error. ``takes_tests``: pytest's arguments follow ``--``."""
+    """``usage_status``: exit status of a usage error. ``takes_tests``: pytest's arguments follow ``--``."""
 
     add_parser: Callable[[Commands], None]
     usage_status: int = USAGE
@@ -28,11 +28,10 @@ class Command:
 
 
 FEATURE_COMMANDS = Point[Command]("command")
-"""By the name of the command."""
 
 
 def split(argv: Sequence[str], commands: Mapping[str, Command]) -> tuple[list[str], list[str]]:
-    """Split a command line at "--" into ours and pytest's. A command without tests has all of it."""
+    """Split a command line at "--" into our arguments and pytest's. A command without tests gets all of them."""
     if "--" not in argv or argv[0] not in commands or not commands[argv[0]].takes_tests:
         return list(argv), []
     at = list(argv).index("--")

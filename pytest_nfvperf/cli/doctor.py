@@ -25,7 +25,7 @@ from pytest_nfvperf.model.display import how_many
 
 _MARKS = {CheckState.OK: "[green]ok[/]", CheckState.WARN: "[yellow]note[/]", CheckState.MISSING: "[red]missing[/]"}
 _ABSENT = "[yellow]absent[/]"
-"""What nothing needs and is not there."""
+"""Of a missing thing that is optional."""
 
 
 def doctor(file: Path | None) -> int:
@@ -52,17 +52,14 @@ def doctor_text(checks: Sequence[Check], *, color: bool = False, width: int = 12
         table.add_section()
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=color, highlight=False).print(table)
-    return f"{out.getvalue().rstrip()}\n\n{_conclusion(checks)}"
+    missing = how_many(_missing(checks), "thing")
+    ready = "ready: yes" if is_usable(checks) else f"ready: no, {missing} missing"
+    return f"{out.getvalue().rstrip()}\n\n{ready}"
 
 
-def _conclusion(checks: Sequence[Check]) -> str:
-    missing = how_many(len(missing_of(checks)), "thing")
-    return "ready: yes" if is_usable(checks) else f"ready: no, {missing} missing"
-
-
-def missing_of(checks: Sequence[Check]) -> list[Check]:
-    return [check for check in checks if check.needed and check.state is CheckState.MISSING]
+def _missing(checks: Sequence[Check]) -> int:
+    return sum(check.needed and check.state is CheckState.MISSING for check in checks)
 
 
 def is_usable(checks: Sequence[Check]) -> bool:
-    return not missing_of(checks)
+    return _missing(checks) == 0

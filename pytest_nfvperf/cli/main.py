@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
 FEATURE_CLEANERS = Point[Callable[[], list[str]]]("cleaner")
-"""What else ``nfvperf clean`` removes; each says what it did, a line each."""
+"""Further parts of ``nfvperf clean``; each returns what it did, a line each."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,18 +54,18 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments. A usage error exits with the status of its command."""
-    commands = _with_modules_of_their_own()
+    commands = _separate_commands()
     ours, behind = split(argv, commands)
     try:
         return _parser().parse_args(ours, argparse.Namespace(behind=behind))
     except SystemExit as end:
         if end.code != USAGE or not argv or argv[0] not in commands:
             raise
+        # A usage error exits with the status of its command.
         raise SystemExit(commands[argv[0]].usage_status) from end
 
 
-def _with_modules_of_their_own() -> dict[str, Command]:
+def _separate_commands() -> dict[str, Command]:
     return {"compare": COMPARE, **FEATURE_COMMANDS.all()}
 
 
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
     matrix.add_argument("runs", type=path_like, nargs="+", metavar="DIR", help="results directories")
     matrix.add_argument("--output", type=path_like, default=Path("reports/matrix.html"), help="default: %(default)s")
-    for other in _with_modules_of_their_own().values():
+    for other in _separate_commands().values():
         other.add_parser(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
     schema.add_argument("which", choices=("testbed", "sla", "evidence"))
@@ -121,8 +121,8 @@ def _clean(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every comman
 
     reaped = reap(kept_too=True)
     others = [line for clean in FEATURE_CLEANERS.all().values() for line in clean()]
-    told = [str(reaped)] if reaped.removed or reaped.failed or reaped.kept or not others else []
-    print("\n".join([*told, *others]))
+    reported = [str(reaped)] if reaped.removed or reaped.failed or reaped.kept or not others else []
+    print("\n".join([*reported, *others]))
     return 1 if reaped.failed else 0
 
 
@@ -157,10 +157,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     """Returns the run's own exit status, or that of a usage error if there is no run."""
-    from pytest_nfvperf.adapters.evidence.reader import (  # noqa: PLC0415
-        conclude,
-        read_run,
-    )
+    from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.run_facts import testbed_lines  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.summary_table import run_table  # noqa: PLC0415
@@ -182,14 +179,16 @@ def _show(arguments: argparse.Namespace) -> int:
     trials = how_many(len(run.trials), "trial")
     nothing = f"no test came to a figure; the evidence has {trials}" if run.trials else "nothing was measured"
     print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: {nothing}")
-    for line in test_lines(conclusion.tests):
-        print(line)
-    for record_id, error_data in run.errors.items():
-        print(f"{record_id}: {error_data.error}: {error_data.message}")
     did = machine_did(run.trials.values())
-    for line in (*testbed_lines(run), *([f"{did}."] if did is not None else []), *run.problems):
-        print(line)
-    print(conclusion.last_line)
+    lines = [
+        *test_lines(conclusion.tests),
+        *(f"{record_id}: {data.error}: {data.message}" for record_id, data in run.errors.items()),
+        *testbed_lines(run),
+        *([f"{did}."] if did is not None else []),
+        *run.problems,
+        conclusion.last_line,
+    ]
+    print("\n".join(lines))
     return conclusion.exit_status
 
 

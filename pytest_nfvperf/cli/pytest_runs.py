@@ -22,12 +22,12 @@ _TEXT = (
     "same. Or two results directories. docs/reference/comparison.md has the words and the exit statuses."
 )
 _IMPORTED = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
-"""This command has imported the plugin before pytest does. A project whose warnings are errors would stop at it."""
+"""This command imports the plugin before pytest does. A project whose warnings are errors would stop at the warning."""
 
 
 def run_pytest(arguments: Sequence[str]) -> int:
     """Run pytest in this process; returns its exit status."""
-    import pytest  # noqa: PLC0415 - only for who runs it
+    import pytest  # noqa: PLC0415 - other commands need none
 
     return int(pytest.main([*_IMPORTED, *arguments]))
 
@@ -69,9 +69,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     try:
         if not given and any(_is_run(Path(side)) for side in arguments.sides):
             return _compare_runs([Path(side) for side in arguments.sides], arguments.margin)
-        read_comparison_settings(
-            arguments.sides, arguments.settings, arguments.margin
-        )  # a mistake costs no start of pytest
+        # Find a mistake before pytest starts.
+        read_comparison_settings(arguments.sides, arguments.settings, arguments.margin)
         if not given:
             raise ConfigError(f"which tests? Write them after --, such as `nfvperf compare A B -- suites/`: {USAGE}")
     except ConfigError as error:

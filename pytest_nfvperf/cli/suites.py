@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest_nfvperf
@@ -27,7 +26,12 @@ nfv_suite_order =
 
 def listing(package: Path = _PACKAGE) -> str:
     folder = package / "suites"
-    lines = [f"{name:<12} {', '.join(files)}" for name, files in _suites(folder)]
+    lines = []
+    for suite in sorted(path for path in folder.iterdir() if (path / "sla.yaml").is_file()):
+        trees = [ast.parse(file.read_text(encoding="utf-8")) for file in suite.glob("test_*.py")]
+        functions = [node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
+        tests = how_many(sum(function.name.startswith("test_") for function in functions), "test")
+        lines.append(f"{suite.name:<12} {', '.join([tests, *(file.name for file in sorted(suite.glob('*.yaml')))])}")
     return "\n".join(
         [
             f"The suites that came with nfvperf are in {folder}:",
@@ -38,23 +42,11 @@ def listing(package: Path = _PACKAGE) -> str:
     )
 
 
-def _suites(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    for suite in sorted(path for path in folder.iterdir() if (path / "sla.yaml").is_file()):
-        count = sum(_tests_in(file) for file in suite.glob("test_*.py"))
-        packs = [file.name for file in sorted(suite.glob("*.yaml"))]
-        yield suite.name, [how_many(count, "test"), *packs]
-
-
-def _tests_in(file: Path) -> int:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return sum(isinstance(node, ast.FunctionDef) and node.name.startswith("test_") for node in tree.body)
-
-
 def copy(target: Path, package: Path = _PACKAGE) -> str:
-    """Copy suites and documents, with the two files that pytest needs beside them.
+    """Copy suites and documents, with the two files that pytest needs.
 
     Raises:
-        ConfigError: something is there already, or the directory cannot be written.
+        ConfigError: a file exists already, or the directory cannot be written.
     """
     files = {"conftest.py": CONFTEST, "pytest.ini": INI}
     there = [name for name in (*_FOLDERS, *files) if (target / name).exists()]

@@ -1,7 +1,7 @@
-"""``--nfv-plan``: the very tests, run against a simulated DUT in virtual time.
+"""``--nfv-plan``: the same tests, run against a simulated DUT in virtual time.
 
-So the plan cannot drift from what a run does. It counts every trial that the tests would send, with its duration and
-the rig's overheads; it starts nothing and sends nothing.
+So the plan cannot drift from a run. It counts every trial that the tests would send, with its duration and the rig's
+overheads; it starts nothing and sends nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pytest_nfvperf.session.run import NfvSession
 
 @dataclass(frozen=True, slots=True)
 class PlannedTest:
-    """What one test would send. ``seconds``: trials, overheads and set-up. ``skipped``: the reason, if any."""
+    """``seconds``: trials, overheads and set-up. ``skipped``: the reason, if any."""
 
     node_id: str
     specs: tuple[TrialSpec, ...]
@@ -74,9 +74,20 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
     nfv.test_file = item.path
     started, before, ran = backend.clock.monotonic(), len(backend.specs), [len(sort) for sort in backend.end_specs]
     reports = runtestprotocol(item, log=False, nextitem=None)
-    # The simulated DUT copies nothing, so a test that looks at its counts ends there; what it sends is known by then.
-    told = [text for report in reports if report.failed and not _judges(text := str(report.longrepr).strip())]
-    failures = [text.splitlines()[0 if text.startswith(USAGE) else -1] for text in told]
+    # The simulated DUT copies nothing, so a test that checks counts of copies fails there. By then all that it sends is
+    # known. A plan has no measured values, so ignore messages about them.
+    texts = [str(report.longrepr).strip() for report in reports if report.failed]
+    about_values = f"{DUT_FAILED}: ", f"{INCONCLUSIVE}: "
+    failures = [
+        text.splitlines()[0 if text.startswith(USAGE) else -1]
+        for text in texts
+        if not (text.endswith(": AssertionError") or text.startswith(about_values))
+    ]
+    skips = [
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in reports
+        if report.skipped and isinstance(report.longrepr, tuple)  # not so for an expected failure
+    ]
     specs = tuple(backend.specs[before:])
     streams = tuple(spec for sort, count in zip(backend.end_specs, ran, strict=True) for spec in sort[count:])
     return PlannedTest(
@@ -86,22 +97,9 @@ def _plan(item: pytest.Item, backend: SimulatedBackend, nfv: NfvSession) -> Plan
         failures[0] if failures else "",
         tuple(nfv.deployed.values()),
         streams,
-        # A test that skips after it has sent something does so because of what it saw, which a plan cannot know.
-        "" if specs or streams else _why_skipped(reports),
+        # A test that skips after it has sent something does so because of a result, which a plan cannot know.
+        skips[0] if skips and not (specs or streams) else "",
     )
-
-
-def _judges(text: str) -> bool:
-    """Whether the message is about measured values, which a plan does not have."""
-    return text.endswith(": AssertionError") or text.startswith((f"{DUT_FAILED}: ", f"{INCONCLUSIVE}: "))
-
-
-def _why_skipped(reports: Sequence[pytest.TestReport]) -> str:
-    """The reason given to pytest.skip; "" for a test that runs, such as an expected failure."""
-    for report in reports:
-        if report.skipped and isinstance(report.longrepr, tuple):
-            return str(report.longrepr[2]).removeprefix("Skipped: ")
-    return ""
 
 
 def _line(test: PlannedTest) -> str:
@@ -109,11 +107,8 @@ def _line(test: PlannedTest) -> str:
         return f"{test.node_id}: cannot be planned: {test.failure}"
     if test.skipped:
         return f"{test.node_id}: skipped: {test.skipped}"
-    return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs) or _streams(test.streams)}"
-
-
-def _streams(specs: Sequence[EndSpec]) -> str:
-    return ", ".join(f"{count} x {words}" for words, count in Counter(map(_run_words, specs)).items())
+    streams = ", ".join(f"{count} x {words}" for words, count in Counter(map(_run_words, test.streams)).items())
+    return f"{test.node_id}: about {format_seconds(test.seconds)}: {_grouped(test.specs) or streams}"
 
 
 def _run_words(spec: EndSpec) -> str:

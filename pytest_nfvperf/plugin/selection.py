@@ -1,4 +1,4 @@
-"""Which tests run, and in which order; what cannot be measured or judged is refused before anything starts.
+"""Selects and orders the tests, and refuses what cannot be measured or judged, before anything starts.
 
 The ini option ``nfv_suite_order`` of a project names the folders and files that run first. All others run after them,
 as pytest collected them. The order within a file stays.
@@ -12,10 +12,9 @@ names the topology, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,12 +59,12 @@ _NARROWING = {
 _ONE_AT_A_TIME = "One testbed measures one test at a time, in the thread that started it"
 _SOCKETS = "OVS, the kernel and routing daemons are asked over sockets"
 _PARAMETERS_OF_SEARCHES = frozenset({"search", "sla", "profile", "nfv_labels", *TOPOLOGY_FIXTURES})
-"""Fixtures of a test that only measures by searches, on a known topology."""
+"""The only fixtures of a test that just searches, on a known topology."""
 _ANYTHING = frozenset({"study", "soak", "streams", "copies", "convergence", "nfv_session", "request"})
 """Fixtures of tests whose measurements cannot be foreseen."""
 _KERNEL_DATAPATHS = frozenset({"system", "linux-bridge"})
 _MEASURED = frozenset({"frame_size", "flows", "direction", "headers", "tuning", "datapath", "topology"})
-"""Labels that the measurement decides, whatever labels the test has."""
+"""Labels that the measurement sets, whatever labels the test has."""
 
 
 def sort_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -138,13 +137,11 @@ def one_of_each_suite(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def check_root(config: pytest.Config, options: Options) -> None:
-    """Raise pytest.UsageError when this run would start something and is not root."""
     if starts(config, options) and os.geteuid() != 0:
         raise pytest.UsageError(NOT_ROOT)
 
 
 def starts(config: pytest.Config, options: Options) -> bool:
-    """Whether this run starts something on the machine."""
     return not (options.plan or config.option.collectonly)
 
 
@@ -211,13 +208,12 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
 
 
 def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:
-    error = unknown_labels(sla, names)
-    if error is not None:
+    if (error := unknown_labels(sla, names)) is not None:
         raise error
 
 
 def _of_another_testbed(rule: Rule, known: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a rule is about another testbed. A vendor's file covers all its NICs, firmwares and datapaths."""
+    # A vendor's file covers all its NICs, firmwares and datapaths.
     return any(
         selector[0] in TESTBED_LABELS and not any(replace(rule, where=(selector,)).matches(each) for each in known)
         for selector in rule.where
@@ -236,14 +232,14 @@ def _refuse(unmatched: Sequence[Rule], own: Mapping[str, str]) -> None:
 
 
 def narrowed_by(config: pytest.Config) -> str:
-    """The argument by which the user picked some of the tests; "" where all are asked for."""
+    """The argument by which the user picked some of the tests; "" for none."""
     for option, shown in _NARROWING.items():
         if config.getoption(option, None):
             return shown
     base = config.invocation_params.dir
     selected = {(base / arg.split("::")[0]).resolve(): arg for arg in config.args}
     for path, arg in selected.items():
-        # A folder with an SLA is a suite. Narrowed is a run of some suites of several.
+        # A folder with an SLA is a suite. A run of some suites of several is narrowed, too.
         suites = path.parent.glob(f"*/{SUITE_SLA}") if (path / SUITE_SLA).is_file() else ()
         if "::" in arg or not path.is_dir() or any(suite.parent not in selected for suite in suites):
             return repr(arg)
@@ -251,10 +247,9 @@ def narrowed_by(config: pytest.Config) -> str:
 
 
 def refuse_other_plugins(config: pytest.Config, measuring: Sequence[pytest.Item]) -> None:
-    """Look for plugins that would run these tests where they cannot measure.
+    """Raise pytest.UsageError for a plugin that would run these tests where they cannot measure.
 
-    Raises:
-        pytest.UsageError: there is one; names the option or mark, and what to do.
+    The message names the option or mark, and what to do.
     """
     for item in measuring:
         frozen = item.get_closest_marker("freeze_time") is not None or "freezer" in getattr(item, "fixturenames", ())
@@ -296,7 +291,7 @@ def _threads(config: pytest.Config, item: pytest.Item) -> str:
 
 
 def _no_sockets(config: pytest.Config, item: pytest.Item) -> str:
-    """By the rules of pytest-socket: what a test asks for itself comes before the options."""
+    # By pytest-socket's rules, a test's own marks and fixtures come before the options.
     if not _is_loaded(config, "pytest_socket") or config.getoption("--force-enable-socket", False):
         return ""
     fixtures = getattr(item, "fixturenames", ())
@@ -358,16 +353,21 @@ def refuse_unjudgeable(items: Sequence[pytest.Item], session: NfvSession, *, who
 
 
 class _Test:
-    """What is known of a subject before it is measured."""
+    """A subject before it is measured."""
 
     def __init__(self, item: pytest.Item, session: NfvSession, labels: Mapping[str, str]) -> None:
         self.item = item
         self.labels = labels
         arguments = set(getattr(getattr(item, "_fixtureinfo", None), "argnames", ()))
-        self.arguments = arguments - set(_parameters(item))
+        callspec = getattr(item, "callspec", None)
+        parameters = set(callspec.params) if callspec else set()
+        self.arguments = arguments - parameters
+        # All fixtures that the test uses, directly or by another, are ours or pytest's.
+        definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+        functions = [found[-1].func for name, found in definitions.items() if found and name not in parameters]
         ours = all(
             str(getattr(function, "__module__", "")).partition(".")[0] in {"pytest_nfvperf", "_pytest", "fixtures"}
-            for function in _fixtures(item)
+            for function in functions
         )
         self.foreseeable = ours and "search" in self.arguments and not self.arguments & _ANYTHING
         self.plain = self.foreseeable and self.arguments <= _PARAMETERS_OF_SEARCHES
@@ -412,17 +412,3 @@ def _without_peer(test: _Test, limit: Limit, known: Iterable[_Test]) -> str | No
     return (
         f"no selected test measures {{{shown}}}, which it is compared with: select that test, too, or correct the rule"
     )
-
-
-def _parameters(item: pytest.Item) -> Mapping[str, Any]:
-    callspec = getattr(item, "callspec", None)
-    return callspec.params if callspec else {}
-
-
-def _fixtures(item: pytest.Item) -> Iterator[Any]:
-    """The function of each fixture that the test uses, directly or by another."""
-    info = getattr(item, "_fixtureinfo", None)
-    parameters = _parameters(item)
-    for name, definitions in getattr(info, "name2fixturedefs", {}).items():
-        if name not in parameters:
-            yield from (definition.func for definition in definitions[-1:])
