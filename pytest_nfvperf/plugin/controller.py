@@ -1,4 +1,4 @@
-"""Hooks of the controller of pytest-xdist's workers: it distributes the tests, and keeps what workers report.
+"""Hooks of pytest-xdist's controller: it distributes the tests, and stores what workers report.
 
 The plugin registers them where xdist is installed. Workers on this machine share the controller's run directory.
 """
@@ -104,7 +104,7 @@ class XdistHooks:
         node.workerinput[RUN_DIR] = str(run_dir)
         node.workerinput[FAR] = bool(not spec.popen or spec.chdir)
         if options.resume is not None:
-            from pytest_nfvperf.plugin.resuming import send_earlier_run  # noqa: PLC0415 - only for who resumes
+            from pytest_nfvperf.plugin.resuming import send_earlier_run  # noqa: PLC0415 - only for resumed runs
 
             send_earlier_run(node.config, node.workerinput, far=node.workerinput[FAR])
         if self._channel is not None:

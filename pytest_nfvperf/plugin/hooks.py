@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession
 
 MISTAKE_KEY = pytest.StashKey[pytest.UsageError | None]()
-"""A mistake in the options. It ends the run where evidence can be left, which pytest_configure cannot do."""
+"""A mistake in the options. It ends the run later than pytest_configure, which can leave no evidence."""
 MEASURING_KEY = pytest.StashKey[bool]()
 RECORDED_KEY = pytest.StashKey[bool]()
-"""True once the run has evidence, which then lists every test, including those that measure nothing."""
+"""True once the run has evidence, which lists every test, including those that measure nothing."""
 RUNNERS = Point[Callable[[pytest.Config], int | None]]("runner")
-"""By option: runs the same command elsewhere and returns its exit status; None: go on here."""
+"""By option: a runner of the same command elsewhere. It returns the exit status; None: go on here."""
 NOT_LOADED = (
     "this fixture needs pytest_nfvperf's plugin, which pytest did not load: leave out `-p no:nfvperf`, or, where "
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, add `-p pytest_nfvperf.plugin.hooks`"
@@ -107,7 +107,7 @@ def pytest_collection(session: pytest.Session) -> None:
         return
     mistake = config.stash[MISTAKE_KEY]
     if mistake is not None:
-        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for who was about to measure
+        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for runs that would measure
 
         refuse(config, [], mistake)
         raise mistake
@@ -132,7 +132,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     try:
         _prepare(config, items, measuring)
     except pytest.UsageError as error:
-        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for who is refused
+        from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
 
         refuse(config, measuring, error)
         raise
@@ -154,7 +154,7 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     worker.refuse_unsendable(config, items)
     worker.report_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
-        from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for who resumes
+        from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for resumed runs
 
         resuming.adopt_tests(config, items, session_of(config))
     config.stash[MEASURING_KEY] = True
@@ -173,7 +173,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> object:
-    """Begin the evidence with the selected tests. With --nfv-plan, list the trials and run nothing."""
+    """Begin the evidence with the selected tests. With --nfv-plan list the trials and run nothing."""
     config = session.config
     if config.option.collectonly or not any(is_measuring(item) for item in session.items):
         return None
@@ -197,7 +197,6 @@ def pytest_runtestloop(session: pytest.Session) -> object:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Record that a test begins. An adopted test is recorded already."""
     if not _is_recorded(item) or ADOPTED_KEY in item.stash:
         return (yield)
     from pytest_nfvperf.plugin import phases, worker  # noqa: PLC0415
@@ -282,11 +281,6 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 
 def pytest_terminal_summary(config: pytest.Config) -> None:
-    show_summary(config)
-
-
-def show_summary(config: pytest.Config) -> None:
-    """Show the summary, also after an internal error, for which pytest itself shows none."""
     run_dir, terminal, parts = config.stash.get(RUN_DIR_KEY, None), terminal_of(config), parts_of(config)
     if run_dir is None or terminal is None or is_worker(config):
         return
@@ -314,11 +308,11 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         try:
             return (yield)
         finally:
-            _finish(session)
+            _take_down_and_conclude(session)
 
 
 class LastLine:
-    """Writes the result of the run after everything that other plugins write at the end."""
+    """Writes the result of the run after all that other plugins write at the end."""
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -330,7 +324,7 @@ class LastLine:
         with parts.isolated("the end of the run cannot be shown"):
             signal_name = stopping.ending(session.config).asked
             if signal_name and self._state.last_line is not None:
-                from pytest_nfvperf.plugin.run_result import conclude_stopped  # noqa: PLC0415 - only who measured has it
+                from pytest_nfvperf.plugin.run_result import conclude_stopped  # noqa: PLC0415 - only after measuring
 
                 # The signal came while the report was written: the report is written again, and says so.
                 if conclude_stopped(session, self._state, signal_name):
@@ -345,7 +339,7 @@ class LastLine:
                 print(f"nfvperf: {line}", file=sys.stderr)
             return
         if not state.summarized:
-            show_summary(config)
+            pytest_terminal_summary(config)  # pytest shows none after an internal error
         for line in parts.unshown():
             terminal.write_line(f"nfvperf: {line}", yellow=True)
         shown = state.short_last_line if state.short_last_line and _one_stream() else state.last_line
@@ -357,7 +351,7 @@ class LastLine:
 
 
 def _one_stream() -> bool:
-    """Whether stdout and stderr are the same stream, as on a terminal: then one message is enough."""
+    """Whether stdout and stderr are the same stream, as on a terminal: then one message suffices."""
     try:
         out, err = os.fstat(1), os.fstat(2)
     except OSError:
@@ -365,7 +359,7 @@ def _one_stream() -> bool:
     return (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
 
 
-def _finish(session: pytest.Session) -> None:
+def _take_down_and_conclude(session: pytest.Session) -> None:
     config, parts = session.config, parts_of(session.config)
     nfv = config.stash.get(SESSION_KEY, None)
     if nfv is not None:
@@ -379,7 +373,6 @@ def _finish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave nothing behind, however the run ended."""
     parts = parts_of(config)
     with parts.isolated("the run was not taken down as a whole", "nfvperf clean removes what is left"):
         nfv = config.stash.get(SESSION_KEY, None)
@@ -387,7 +380,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             nfv.close(int(pytest.ExitCode.INTERRUPTED))
     with parts.isolated("the testbed was not given back"):
         if SESSION_KEY in config.stash:
-            from pytest_nfvperf.plugin.session_factory import release_testbed  # noqa: PLC0415 - only who measured has one
+            from pytest_nfvperf.plugin.session_factory import release_testbed  # noqa: PLC0415 - only after measuring
 
             release_testbed(config)
     stopping.unwatch(config)
@@ -396,7 +389,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def session_of(config: pytest.Config) -> NfvSession:
-    """The session of this process, made when first asked for.
+    """The session of this process, made on first use.
 
     Raises:
         pytest.UsageError: the plugin is not loaded, or the testbed file cannot be used.

@@ -1,4 +1,4 @@
-"""How suites are parametrised, and what identifies a test in SLAs and reports, read off the collected item.
+"""Parametrises suites, and reads the labels of a collected test, which identify it in SLAs and reports.
 
 The thorough profiles run a whole sweep, quick a chosen part of it, and smoke one case of that.
 """
@@ -25,7 +25,14 @@ VIRTUAL_TIME = "nfv_virtual_time"
 SMOKE = "nfv_smoke"
 """Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
 FUNCTIONAL = "nfv_functional"
-"""Marks tests that judge no rate and no time: they may run beside each other, and never beside a measurement."""
+"""Marks tests that judge no rate and no time: several may run at once, but never during a measurement."""
+MARKER = "nfv"
+TESTBED_PARAMETER = "testbed"
+"""Parameter, and label, of tests that run once for each label of the given testbeds."""
+BASE_FIXTURE = "nfv_session"
+"""Each of our fixtures that touches the testbed depends on this one."""
+TOPOLOGY_FIXTURES = frozenset({"phy2phy", "pvp", "pvvp"})
+"""Fixtures that deploy the topology of their own name."""
 _MOST_IN_SMOKE = 3
 """Values that the smoke profile compares: a slope over them has an interval from three on."""
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,9 +62,9 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
         raise ArgumentError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
     if not quick:
         raise ArgumentError(f"sweep of {name!r}: the quick profile must keep at least one value")
-    left_out = pytest.mark.nfv_not_quick
     params = [
-        pytest.param(value, id=_identify(value), marks=() if value in quick else left_out) for value in all_values
+        pytest.param(value, id=_identify(value), marks=() if value in quick else pytest.mark.nfv_not_quick)
+        for value in all_values
     ]
     return pytest.mark.parametrize(name, params)
 
@@ -92,17 +99,16 @@ def chosen(
     params = [
         pytest.param(
             *case,
-            id="-".join(_of_case(word, value) for word, value in zip(words, case, strict=True)),
+            # A number, "on" and "off" need the name of the parameter to be understood.
+            id="-".join(
+                f"{word}_{_identify(value)}" if isinstance(value, int) else _identify(value)
+                for word, value in zip(words, case, strict=True)
+            ),
             marks=() if case in quick else pytest.mark.nfv_not_quick,
         )
         for case in listed
     ]
     return pytest.mark.parametrize(words, params)
-
-
-def _of_case(name: str, value: Any) -> str:
-    """The id of one value. A number, "on" and "off" need the name of the parameter to be understood."""
-    return f"{name}_{_identify(value)}" if isinstance(value, int) else _identify(value)
 
 
 class Compared(tuple[Any, ...]):
@@ -162,15 +168,6 @@ def _identify(value: Any) -> str:
     return f"imix-{value.name}" if isinstance(value, Imix) else str(value)
 
 
-TOPOLOGY_FIXTURES = frozenset({"phy2phy", "pvp", "pvvp"})
-"""Fixtures that deploy the topology of their own name."""
-BASE_FIXTURE = "nfv_session"
-"""Every fixture of ours that touches the testbed depends on this one."""
-MARKER = "nfv"
-TESTBED_PARAMETER = "testbed"
-"""Parameter, and label, of tests that run once for each label of the testbeds that were given."""
-
-
 def is_measuring(item: pytest.Item) -> bool:
     """Whether the test uses the testbed."""
     return BASE_FIXTURE in getattr(item, "fixturenames", ())
@@ -219,9 +216,9 @@ def as_label(value: object) -> str:
 def _parameters(item: pytest.Item) -> dict[str, object]:
     """The parameters that the author of the test gave it.
 
-    Other plugins parametrize tests, too, by names of their own that begin with an underscore: ``pytest-repeat`` by
-    ``__pytest_repeat_step_number``, ``pytest-flakefinder`` by ``__flakefinder_test_it``. Which of several runs of a
-    test it was says nothing of what was measured: an SLA, a baseline and a history know no such label.
+    Other plugins parametrize tests, too, by names that begin with an underscore: ``pytest-repeat`` by
+    ``__pytest_repeat_step_number``, ``pytest-flakefinder`` by ``__flakefinder_test_it``. They only number the runs of a
+    test, so SLAs, baselines and histories know no such label.
     """
     callspec = getattr(item, "callspec", None)
     return {name: value for name, value in callspec.params.items() if not name.startswith("_")} if callspec else {}

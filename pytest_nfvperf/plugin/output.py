@@ -1,12 +1,10 @@
-"""What the plugin writes to pytest's terminal, from any process.
+"""Everything that the plugin writes to pytest's terminal, from any process.
 
-A report that cannot be written says nothing about the DUT. So each file, each picture and each line at the end of a run
-is a part of its own, and so is what other plugins write then. A part that fails is reported in one line, and changes no
-exit status.
+A report that cannot be written says nothing about the DUT. So each file, picture and line at the end of a run is an
+isolated part; so is the output of other plugins. A part that fails is reported in one line, and changes no exit status.
 
-A measuring test has one line when it ends: its name, its figures, its result and its time. The line replaces pytest's
-dot, also in a file or a pipe. Workers of xdist attach their findings to their reports, so that the controller writes
-the lines.
+A measuring test gets one line when it ends: its name, figures, result and time. The line replaces pytest's dot, also in
+a file or a pipe. Workers of xdist attach their findings to their reports, so that the controller writes the lines.
 """
 
 from __future__ import annotations
@@ -43,12 +41,9 @@ _WIDTH = 80
 
 
 class Terminal:
-    """pytest's terminal reporter, or another plugin's in its place, which may lack parts of it.
+    """The plugin "terminalreporter", pytest's or another one that lacks parts of it (pytest-tldr's has no ``isatty``).
 
     Control characters in texts, and characters that the encoding lacks, are escaped.
-
-    Args:
-        reporter: the plugin "terminalreporter" (pytest-tldr's has no ``isatty``).
     """
 
     def __init__(self, reporter: Any) -> None:
@@ -56,7 +51,6 @@ class Terminal:
 
     @property
     def writer(self) -> Any:
-        """Pytest's terminal writer; None where the reporter has none."""
         return getattr(self._reporter, "_tw", None)
 
     @property
@@ -134,7 +128,7 @@ def terminal_of(config: pytest.Config) -> Terminal | None:
 
 
 def say(config: pytest.Config, line: str) -> None:
-    """Write a line for the user during the run. A worker of pytest-xdist sends it to its controller."""
+    """Show the user a line during the run. A worker of pytest-xdist sends it to its controller."""
     channel = channel_of(config)
     if channel is not None:
         channel.say(line)
@@ -152,12 +146,11 @@ def say(config: pytest.Config, line: str) -> None:
 
 
 def parts_of(config: pytest.Config) -> EndParts:
-    """The ``EndParts`` of this run, created on first use."""
     return config.stash.setdefault(PARTS_KEY, EndParts())
 
 
 class EndParts:
-    """Runs the parts of a run's end in isolation, and keeps a line for each that failed."""
+    """Runs the parts of a run's end in isolation, and collects a line for each that failed."""
 
     def __init__(self) -> None:
         self._lines: dict[str, str] = {}
@@ -181,7 +174,7 @@ class EndParts:
         self._lines.setdefault(what, f"{line}; {then}" if then else line)
 
     def unshown(self) -> list[str]:
-        """Lines that were not shown yet. The caller shows them."""
+        """Lines not shown yet. The caller shows them."""
         fresh = [line for what, line in self._lines.items() if what not in self._shown]
         self._shown.update(self._lines)
         return fresh
@@ -199,13 +192,12 @@ def _reason(error: Exception) -> str:
 
 
 def protect_end(config: pytest.Config) -> None:
-    """From now on neither the terminal nor what another plugin writes at the end can end this run.
+    """Keep the terminal, and other plugins' output at the end, from ending this run. Call it once, before measuring.
 
-    Where a hook raises, pytest ends the run by a traceback and status 1, and calls no further hook. So errors of the
-    system in hooks of installed plugins become a line: a full disk, a missing permission, a character that a file does
-    not take. Other exceptions stay, and so does everything that a project's own conftest raises: it may be intended.
+    If a hook raises, pytest ends the run by a traceback and status 1, and calls no further hook. So system errors in
+    hooks of installed plugins become a line: a full disk, a missing permission, a character that a file does not take.
+    Other exceptions pass, and so does everything that a project's own conftest raises: it may be intended.
     """
-    # Called once, when the run is about to measure.
     terminal = terminal_of(config)
     if terminal is not None and not hasattr(config, "workerinput"):
         terminal.outlive_output()
@@ -249,13 +241,13 @@ def failing_in_isolation(
 
 
 class ResultExporter(Protocol):
-    """Exports the results of tests for a tool of the user's. Its failures are reported at the end of the run."""
+    """Exports the results of tests to another tool. Its failures are reported at the end of the run."""
 
     def sink(self, run_dir: Path) -> Sink:
         """Takes the records of this process."""
 
     def interrupted(self, became: TestConclusion) -> None:
-        """The running test does not end, because the run does."""
+        """Export the running test as unfinished: the run ends first."""
 
     def concluded(self, run: RunEvidence, conclusion: RunConclusion) -> None:
         """Export tests that no process could export, because they never ended."""
@@ -266,19 +258,16 @@ OTHER_RESULTS = Point[Callable[[pytest.Config, str], ResultExporter]]("results")
 
 
 def other_results(config: pytest.Config) -> Iterator[ResultExporter]:
-    """Those that the user asks for; others are not imported."""
+    """The exporters that the user chose by options; others are not imported."""
     for option in OTHER_RESULTS.names():
         if value := config.getoption(option, None):
             yield OTHER_RESULTS.part(option)(config, value)
 
 
 class ShownSink:
-    """Passes records to a sink that only shows them. If that fails, the test and its evidence go on.
+    """Passes records to a sink that only shows them. If it fails, the test and its evidence go on.
 
-    Args:
-        sink: the sink.
-        parts: takes a line for each failure.
-        what: the beginning of that line.
+    ``parts`` gets a line for each failure, which begins with ``what``.
     """
 
     def __init__(self, sink: Any, parts: EndParts, what: str) -> None:
@@ -294,7 +283,7 @@ class ShownSink:
 
 
 def attach(report: pytest.TestReport, findings: Findings | None = None) -> None:
-    """Mark the report of a measuring test. The last report of a test carries what it found."""
+    """Mark the report of a measuring test. The last report of a test carries its findings."""
     setattr(report, FOUND, findings._asdict() if findings else {})
 
 

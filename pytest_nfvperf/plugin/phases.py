@@ -60,7 +60,7 @@ class Attempt:
 
     Attributes:
         number: from 1 on.
-        endings: by phase; also of reports that are no phase, such as those of subtests.
+        endings: by phase; includes reports that are no phase, such as those of subtests.
         raised: what each phase raised.
         reports: pytest's report of each phase.
         set_up: its set-up has begun. Another set-up begins the next attempt.
@@ -76,7 +76,7 @@ class Attempt:
     ended: TestEndData | None = None
 
     def end_data(self) -> TestEndData:
-        """The gravest ending of its phases."""
+        """The record of the gravest ending of its phases."""
         ending = reduce(graver, self.endings.values(), Ending())
         seconds = time.monotonic() - self.began if self.ended is None else self.ended.seconds
         return TestEndData(ending.status, seconds, ending.reason, ending.cause, ending.text)
@@ -98,12 +98,8 @@ class Attempt:
         return True
 
 
-def begin(item: pytest.Item, session: NfvSession) -> None:
+def begin(item: pytest.Item, session: NfvSession, attempt: int = 1) -> None:
     """Write the beginning of a test into the evidence; ``finish`` writes its end."""
-    _begin_attempt(item, session, 1)
-
-
-def _begin_attempt(item: pytest.Item, session: NfvSession, number: int) -> None:
     callspec = getattr(item, "callspec", None)
     # A test may compare several values of one parameter, such as datapaths.
     parameters = {
@@ -113,8 +109,8 @@ def _begin_attempt(item: pytest.Item, session: NfvSession, number: int) -> None:
     labels = tuple(sorted(item_labels(item, session.profile.name).items()))
     doc = getattr(getattr(item, "function", None), "__doc__", None) or ""
     session.test_file = item.path
-    item.stash[ATTEMPT_KEY] = Attempt(number)
-    data = TestData(labels, parameters, doc.strip(), sla_name(session, item.path), attempt=number)
+    item.stash[ATTEMPT_KEY] = Attempt(attempt)
+    data = TestData(labels, parameters, doc.strip(), sla_name(session, item.path), attempt=attempt)
     try:
         session.begin_test(item.nodeid, data)
     except TestbedError as error:
@@ -122,9 +118,9 @@ def _begin_attempt(item: pytest.Item, session: NfvSession, number: int) -> None:
 
 
 def begin_setup(item: pytest.Item, session: NfvSession) -> None:
-    """Note that a set-up begins. The second and each later one belong to another attempt, of another plugin."""
+    """Record that a set-up begins. The second and later ones begin another attempt, by another plugin."""
     if ATTEMPT_KEY not in item.stash:  # another plugin runs its phases without pytest_runtest_protocol
-        _begin_attempt(item, session, 1)
+        begin(item, session)
     attempt = item.stash[ATTEMPT_KEY]
     if attempt.set_up:
         if attempt.ended is None:  # pytest-retry goes on without pytest's report of the teardown
@@ -132,7 +128,7 @@ def begin_setup(item: pytest.Item, session: NfvSession) -> None:
             session.end_test(attempt.ended)
         # Forget the JUnit properties of the attempt before.
         item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("nfvperf.")]
-        _begin_attempt(item, session, attempt.number + 1)
+        begin(item, session, attempt.number + 1)
     item.stash[ATTEMPT_KEY].set_up = True
     session.recover_rig()
 
@@ -144,7 +140,7 @@ def refuse_unrecorded(item: pytest.Item) -> None:
 
 
 def interrupted(config: pytest.Config, session: NfvSession) -> None:
-    """Publish a running test that will not end, because the run does."""
+    """Export the running test as unfinished: the run ends first."""
     for exporter in other_results(config):
         exporter.interrupted(conclude_interrupted(session.recorder))
 
@@ -153,8 +149,8 @@ def interrupted(config: pytest.Config, session: NfvSession) -> None:
 def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[None]:
     """Around a phase ("setup" or "call"): with ``--nfv-inconclusive warn`` turn an InconclusiveError into a warning.
 
-    The test then passes, as it does where a verdict is INCONCLUSIVE. It is skipped if its fixtures could not measure,
-    because it cannot run without them.
+    The test then passes, as with an INCONCLUSIVE verdict. If a fixture could not measure, the test cannot run without
+    it, and is skipped.
     """
     attempt = item.stash[ATTEMPT_KEY] if ATTEMPT_KEY in item.stash else Attempt()  # a plan begins none
     try:
@@ -175,7 +171,7 @@ def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[N
 
 
 def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:
-    """Show a message instead of a traceback, and note a broken testbed and how the phase ended."""
+    """Show a message instead of a traceback, and record a broken testbed and how the phase ended."""
     error = as_usage_error(None if call.excinfo is None else call.excinfo.value)
     if isinstance(error, TestbedError) and not report.passed:
         error = session.broken(error)
@@ -185,7 +181,7 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
         if session.deployed:
             report.sections.extend(sections(session.failed_on(error)))
         _show(report, error, item.config.rootpath)
-    # A message may quote whatever a test has read, so escape pytest's text.
+    # A message may quote anything that a test has read, so escape pytest's text.
     for traceback, crash, _ in getattr(report.longrepr, "chain", ()):
         for entry in traceback.reprentries:
             entry.lines = [visible(line) for line in entry.lines]
@@ -200,27 +196,28 @@ def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestRe
 
 def _show(report: pytest.TestReport, error: BaseException, root: Path) -> None:
     if isinstance(error, SlaFailure):
-        report.longrepr = visible(str(error))
+        text = str(error)
     elif isinstance(error, (TestbedError, SideLostError, SidesBrokenError)):
-        report.longrepr = visible(f"testbed error: {error}")
+        text = f"testbed error: {error}"
     elif isinstance(error, DutFailure):
-        report.longrepr = visible(f"{DUT_FAILED}: {error}")
+        text = f"{DUT_FAILED}: {error}"
     elif isinstance(error, InconclusiveError):
-        report.longrepr = visible(f"{INCONCLUSIVE}: {error}")
+        text = f"{INCONCLUSIVE}: {error}"
     elif isinstance(error, (ConfigError, pytest.UsageError)):
         place = "" if getattr(error, "file", None) else place_in_test(error, root)
         report.longrepr = visible(f"{USAGE}: {error}") + (f"\n  in {place}" if place else "")
+        return
     elif cause_of(error, report.when or "call") is Cause.INTERNAL:
-        report.longrepr = visible(
-            f"internal error of nfvperf, which says nothing about the DUT\n\n{report.longreprtext}"
-        )
+        text = f"internal error of nfvperf, which says nothing about the DUT\n\n{report.longreprtext}"
+    else:
+        return
+    report.longrepr = visible(text)
 
 
 def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) -> Findings | None:
     """Write the end of an attempt into the evidence and its last report.
 
-    Returns:
-        What the terminal's line shows; None in a plan, which begins no attempt.
+    Returns the findings for the terminal's line; None in a plan, which begins no attempt.
     """
     if ATTEMPT_KEY not in item.stash:
         return None
@@ -239,7 +236,7 @@ def finish(item: pytest.Item, report: pytest.TestReport, session: NfvSession) ->
 
 
 class LoggedReports:
-    """Reads what pytest logs of a test, where another plugin changed a report after we read it."""
+    """Corrects the end of a test when another plugin changed a report after we had read it."""
 
     def __init__(self, session: NfvSession) -> None:
         self._session = session
@@ -255,7 +252,7 @@ class LoggedReports:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Correct the end of a test before JUnit writes it, which happens at the last report."""
+        # This comes before JUnit writes the test, at its last report.
         item = self._item
         if item is None or report.nodeid != item.nodeid or ATTEMPT_KEY not in item.stash:
             return
@@ -278,7 +275,7 @@ class LoggedReports:
 
 
 def _publish(item: pytest.Item, report: pytest.TestReport, conclusion: TestConclusion, session: NfvSession) -> Findings:
-    """Add the result to JUnit's properties, by the last report, and make the terminal's line."""
+    """Add the result to the last report, for JUnit, and return it for the terminal's line."""
     attempt = item.stash[ATTEMPT_KEY]
     report.user_properties.extend(fate_properties(conclusion))
     if attempt.number > 1:

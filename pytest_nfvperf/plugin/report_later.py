@@ -1,7 +1,7 @@
-"""The report of a run in virtual time: its host writes it, once the guest has ended.
+"""The report of a run in virtual time: the host writes it after the guest has ended.
 
-In the guest the charts' libraries alone take half a minute. So the run there says where its report will be, and leaves
-a note of it in the shared folder.
+In the guest importing the charts' libraries takes half a minute. So the run there only says where its report will be,
+and leaves a note in the shared folder.
 """
 
 from __future__ import annotations
@@ -29,12 +29,7 @@ def leave_to_host(run_dir: Path) -> Path:
 
 
 def write_noted(note: Path, rootpath: Path) -> None:
-    """Write the report that a run in a guest has left to us, if it has.
-
-    Args:
-        note: the file that ``NOTE`` named there.
-        rootpath: pytest's.
-    """
+    """Write the report that a run in a guest left to its host. ``note``: the file that ``NOTE`` named there."""
     if not note.exists():
         return
     # Every pytest run imports this module, and these take a second.

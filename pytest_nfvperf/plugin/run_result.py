@@ -1,6 +1,6 @@
-"""The result of the run: its tests are listed at the start, and at the end its evidence decides.
+"""The result of the run: the evidence lists its tests at the start, and decides at the end.
 
-The header and the summary at the end are printed here, too. Nothing here happens in a run that measures nothing.
+The header and the summary are printed here, too. A run that measures nothing does none of this.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ EVIDENCE = "evidence.jsonl"
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""A disk without room for a link has none for evidence. It is better to say so before anything is measured."""
+"""A disk without room for a link has none for evidence. The user should know before anything is measured."""
 _STATUSES = {
     Fate.PASSED: ("passed", Cause.UNKNOWN),
     Fate.SKIPPED: ("skipped", Cause.SKIP),
@@ -76,10 +76,10 @@ _STATUSES = {
 
 
 def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest.CollectReport]) -> None:
-    """Write which tests are selected, before the first of them begins, and what could not be collected.
+    """Write which tests are selected, before the first begins, and which files could not be collected.
 
     Raises:
-        pytest.UsageError: there is no place for the evidence.
+        pytest.UsageError: there is no room for the evidence.
     """
     nfv.selected = tuple(item.nodeid for item in session.items)
     try:
@@ -105,11 +105,11 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
 
 
 def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.UsageError) -> None:
-    """Record that a mistake of the user's ended the run before its first test.
+    """Record that a user's mistake ended the run before its first test.
 
-    A worker of xdist cannot end the run, so it reports the mistake to its controller. In a resumed run the end goes to
-    a file of its own, and the earlier evidence stays as it is. Without a usable option or testbed file there is no
-    session and no run record: then the evidence is only how the run ended.
+    A worker of xdist cannot end the run, so it reports the mistake to its controller. A resumed run writes its end into
+    a separate file, and does not touch the earlier evidence. Without usable options or a usable testbed file there is
+    no session and no run record: then the evidence only says how the run ended.
     """
     state, options = config.stash[STATE_KEY], config.stash[OPTIONS_KEY]
     state.note(str(error))
@@ -133,7 +133,7 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
             nfv.selected = selected
             _ = nfv.recorder
     except (ConfigError, TestbedError):
-        return  # there is no place for evidence either: the mistake is what the user has to read
+        return  # there is no room for evidence either: the user only needs to read the mistake
     with parts_of(config).isolated(NOT_LATEST):
         point_latest(run_dir)
 
@@ -141,8 +141,8 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
 def conclude_session(session: pytest.Session, exitstatus: int, state: RunState) -> None:
     """Conclude the run from its evidence, and set the exit status and the JUnit file accordingly.
 
-    The evidence is read back, so that ``nfvperf show`` comes to the same result, and so that with xdist the controller
-    knows what its workers measured.
+    Reading the evidence back makes ``nfvperf show`` come to the same result, and gives xdist's controller the results
+    of its workers.
     """
     config, parts = session.config, parts_of(session.config)
     run_dir = config.stash.get(RUN_DIR_KEY, None)
@@ -161,10 +161,9 @@ def conclude_session(session: pytest.Session, exitstatus: int, state: RunState) 
 
 
 def conclude_stopped(session: pytest.Session, state: RunState, signal_name: str) -> bool:
-    """Conclude again after a signal that came when the evidence had ended: the run still counts as interrupted.
+    """Conclude again after a signal that came after the end of the evidence: the run still counts as interrupted.
 
-    Returns:
-        True when the conclusion changed, so that an earlier report is out of date.
+    Returns True when the conclusion changed, so that an earlier report is out of date.
     """
     concluded = session.config.stash.get(CONCLUDED_KEY, None)
     if concluded is None or concluded[1].fate is RunFate.INTERRUPTED:
@@ -179,7 +178,7 @@ def conclude_stopped(session: pytest.Session, state: RunState, signal_name: str)
 
 
 def _end_file(config: pytest.Config, run_dir: Path, role: str) -> Path:
-    """The file for how this process ended. A resumed run may have such a file of an earlier process."""
+    # A resumed run may have such a file of an earlier process.
     return evidence_file(run_dir, "-".join(filter(None, (resumed_name(config), role))))
 
 
@@ -237,7 +236,6 @@ def _reported_facts(node_id: str, state: RunState) -> TestFacts | None:
 
 
 def _write_end(file: Path, exitstatus: int, reason: str) -> None:
-    """Write how the run ended into a file of its own."""
     process = file.stem.removeprefix("evidence").removeprefix("-")
     recorder = Recorder(file.parent.name, [EvidenceWriter(file)], SystemClock(), process)
     recorder.emit(RunEndData(exitstatus, 0.0, {}, reason))
@@ -263,7 +261,6 @@ def header(session: NfvSession, *, measures: bool) -> list[str]:
 
 
 def skipped_lines(run: RunEvidence) -> list[str]:
-    """One line for each reason of a skip: the user must see what was not measured."""
     ends = [test.end for test in run.tests.values() if test.end is not None]
     reasons = Counter(
         end.reason or "no reason given" for end in ends if end.status == "skipped" and end.cause is not Cause.XFAIL
@@ -280,16 +277,10 @@ def summary(
     parts: EndParts,
     time_for_charts: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Show the table of outcomes, what did not pass, what was left behind on purpose, and where the report is.
+    """Show the table of outcomes, what did not pass, the leftovers, and the path of the report.
 
-    Args:
-        terminal: pytest's.
-        run_dir: where the evidence is.
-        options: of this run.
-        leftovers: what the testbed left behind on purpose.
-        concluded: the evidence, read back, and its conclusion.
-        parts: takes a line for each part that fails here.
-        time_for_charts: False once the report must be written without the missing charts.
+    ``leftovers``: what the testbed left on the machine on purpose. ``time_for_charts`` returns False once the report
+    must be written without the missing charts.
     """
     run, conclusion = concluded
     terminal.section("datapath acceptance", sep="=")
@@ -297,6 +288,7 @@ def summary(
         if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
             terminal.write_line(table)
     _write(terminal, test_lines(worth_telling(conclusion.tests)))
+    # The user must see what was not measured.
     notes = (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers)
     _write(terminal, [f"nfvperf: {line}" for line in notes], yellow=True)
     with parts.isolated("what the machine did cannot be shown"):

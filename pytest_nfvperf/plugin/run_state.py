@@ -1,4 +1,4 @@
-"""What a pytest process knows of its run, in every run, so light to import: options, directory, and what it saw."""
+"""The state of a pytest process: options, run directory and reports. Every run imports this, so it is light."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SESSION_KEY: pytest.StashKey[NfvSession] = pytest.StashKey()
 ADOPTED_KEY: pytest.StashKey[TestEvidence] = pytest.StashKey()
-"""In a resumed run, of a test that is not measured again: its earlier evidence, as the current SLA judges it."""
+"""In a resumed run: the earlier evidence of a test that is not measured again, as the current SLA judges it."""
 OPTIONS_KEY = pytest.StashKey[Options]()
 STATE_KEY = pytest.StashKey["RunState"]()
 RUN_DIR_KEY = pytest.StashKey[Path]()
@@ -35,17 +35,16 @@ _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Whether this process is a worker of pytest-xdist."""
     return hasattr(config, "workerinput")
 
 
 class RunState:
-    """What a process saw of its run.
+    """What a process observed of its run.
 
     Attributes:
-        uncollected: reports of what could not be collected.
+        uncollected: reports of files that could not be collected.
         last_line: the result of the run, printed after everything else; None for nothing.
-        short_last_line: the same without the reason, where pytest prints that itself; "" where it does not.
+        short_last_line: the same without the reason, if pytest prints the reason itself; else "".
         good: the result is a pass.
         doubtful: the rig was too disturbed to trust it.
         summarized: the summary has been shown.
@@ -63,7 +62,7 @@ class RunState:
         self._reason = ""
 
     def note(self, reason: str) -> None:
-        """Remember what ends the run where pytest calls no hook for it."""
+        """Remember why the run ends, where pytest calls no hook for it."""
         self._reason = reason
 
     def reason(self, session: pytest.Session) -> str:

@@ -1,4 +1,4 @@
-"""What a worker of pytest-xdist does for its run: it reports which tests belong together, and what it measured."""
+"""A worker of pytest-xdist reports which tests belong together, and what it measured."""
 
 from __future__ import annotations
 
@@ -39,7 +39,12 @@ def places_by_test(items: Sequence[pytest.Item], session: NfvSession) -> dict[st
     selected = [selected_test(item, session, testbed_labels) for item in items]
     join_related(selected, groups)
     labels = [item_labels(item, session.profile.name).get(TESTBED_PARAMETER, "") for item in items]
-    _join_marked(items, labels, groups)
+    # Join tests with the same mark xdist_group, for each testbed label.
+    first: dict[tuple[str, str], int] = {}
+    for number, item in enumerate(items):
+        for mark in item.iter_markers("xdist_group"):
+            name = str(mark.args[0] if mark.args else mark.kwargs.get("name", "default"))
+            groups.join(first.setdefault((name, labels[number]), number), number)
     # One test that measures makes its whole group measure.
     measuring = {groups.of(number) for number, item in enumerate(items) if not _is_functional(item, session)}
     return {
@@ -51,24 +56,14 @@ def places_by_test(items: Sequence[pytest.Item], session: NfvSession) -> dict[st
 
 
 def selected_test(item: pytest.Item, session: NfvSession, testbed_labels: Mapping[str, str]) -> Selected:
-    """What is known of a test before it runs."""
     if _is_functional(item, session) and SLA_FIXTURE not in getattr(item, "fixturenames", ()):
         return Selected(str(item.path.parent), (), ())  # no rule judges it, although one may select its labels
     subjects = tuple({**testbed_labels, **labels} for labels in subject_labels(item, session.profile.name))
     return Selected(str(item.path.parent), subjects, session.slas.rules_for(item.path))
 
 
-def _join_marked(items: Sequence[pytest.Item], labels: Sequence[str], groups: Groups) -> None:
-    """Join tests with the same mark xdist_group, for each testbed label."""
-    first: dict[tuple[str, str], int] = {}
-    for number, item in enumerate(items):
-        for mark in item.iter_markers("xdist_group"):
-            name = str(mark.args[0] if mark.args else mark.kwargs.get("name", "default"))
-            groups.join(first.setdefault((name, labels[number]), number), number)
-
-
 def wait_for_turn(item: pytest.Item, session: NfvSession) -> None:
-    """Wait before a measuring test until all other tests have ended. A functional test shares the machine."""
+    """Before a measuring test wait until all other tests have ended. Functional tests share the machine."""
     session.machine.functional = _is_functional(item, session)
     channel = channel_of(item.config)
     if channel is not None and is_measuring(item) and not session.machine.functional:
