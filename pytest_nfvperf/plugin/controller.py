@@ -73,7 +73,6 @@ class XdistHooks:
             self._refuse(mistake)
 
     def _go_on_without(self, why: str) -> None:
-        """Go on without a worker that could not be started, as long as others can run the tests."""
         if self._channel is None or self._scheduler is None:
             return
         if (self._channel.has_workers or self._scheduler.tests_finished) and self._scheduler.go_on_with_one_less():

@@ -169,7 +169,6 @@ def _identify(value: Any) -> str:
 
 
 def is_measuring(item: pytest.Item) -> bool:
-    """Whether the test uses the testbed."""
     return BASE_FIXTURE in getattr(item, "fixturenames", ())
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_nfvperf.model.evidence.conclusion import RunConclusion, TestConclusion
     from pytest_nfvperf.ports.evidence import Sink
 
-FOUND = "nfv_found"
+FINDINGS = "nfv_found"
 """Attribute of reports of measuring tests: the fields of ``Findings``, all text, which xdist can send."""
 PARTS_KEY = pytest.StashKey["EndParts"]()
 _HOOKS_OF_THE_END = ("pytest_sessionfinish", "pytest_terminal_summary", "pytest_unconfigure")
@@ -284,7 +284,7 @@ class ShownSink:
 
 def attach(report: pytest.TestReport, findings: Findings | None = None) -> None:
     """Mark the report of a measuring test. The last report of a test carries its findings."""
-    setattr(report, FOUND, findings._asdict() if findings else {})
+    setattr(report, FINDINGS, findings._asdict() if findings else {})
 
 
 class ResultLines:
@@ -334,11 +334,11 @@ class ResultLines:
     ) -> Generator[None, tuple[str, str, Any], tuple[str, str, Any]]:
         """Suppress the dot. The count, and the word for ``-v``, stay pytest's."""
         category, letter, word = yield
-        return (category, "" if hasattr(report, FOUND) and self._terminal is not None else letter, word)
+        return (category, "" if hasattr(report, FINDINGS) and self._terminal is not None else letter, word)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        fields = getattr(report, FOUND, None)
+        fields = getattr(report, FINDINGS, None)
         if fields is not None:
             self._fields[report.nodeid] = fields
             self._seconds[report.nodeid] += report.duration

@@ -18,12 +18,11 @@ PAGE = "report.html"
 
 
 def is_left_to_host() -> bool:
-    """True in a guest whose host writes the report."""
     return NOTE in os.environ
 
 
 def leave_to_host(run_dir: Path) -> Path:
-    """Note that this run wants a report; returns where it will be."""
+    """Leave a note for the host; returns the path of the future report."""
     Path(os.environ[NOTE]).write_text(str(run_dir), encoding="utf-8")
     return run_dir / PAGE
 

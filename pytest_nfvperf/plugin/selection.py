@@ -186,7 +186,7 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     for pack in session.options.packs:
         refuse_empty(pack, session.slas.published(folders))
     narrowed = narrowed_by(config)
-    for sla in session.slas.given:
+    for sla in session.slas.from_command_line:
         if not narrowed:
             _refuse_unknown(sla, names)
         unmatched = unmatched_rules(sla, known)
@@ -202,9 +202,9 @@ def check_slas(config: pytest.Config, items: Sequence[pytest.Item], session: Nfv
     if session.options.slas or session.options.packs:
         return
     for folder in folders:
-        beside = session.slas.beside(folder)
-        if beside is not None and not narrowed:
-            _refuse_unknown(beside, names)
+        sla_of_suite = session.slas.of_folder(folder)
+        if sla_of_suite is not None and not narrowed:
+            _refuse_unknown(sla_of_suite, names)
 
 
 def _refuse_unknown(sla: Sla, names: Collection[str]) -> None:

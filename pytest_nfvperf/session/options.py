@@ -1,4 +1,4 @@
-"""What the user asked for, as frozen data. The plugin reads it off pytest's command line."""
+"""The user's options as frozen data. The plugin reads them from pytest's command line."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ PACK = "published"
 
 
 def is_pack(given: str) -> bool:
-    """Whether it names an SLA pack ("published:S1") rather than a file."""
+    """True for an SLA pack ("published:S1"), False for a file."""
     return given == PACK or given.startswith(f"{PACK}:")
 
 
 @dataclass(frozen=True, slots=True)
 class GivenTestbed:
-    """A testbed file. Those with one label are alike: a test runs on any of them, and once for each label.
+    """A testbed file. A test runs once for each label, on any testbed with that label.
 
-    ``tags``: of a place of a labgrid coordinator, "nic=cx6,speed=100g"; then ``path`` is the directory that has a
-    testbed file for each place, named as the place.
+    ``tags`` select a place of a labgrid coordinator, "nic=cx6,speed=100g"; then ``path`` is a directory with a testbed
+    file for each place, named like the place.
     """
 
     path: Path
@@ -34,32 +34,32 @@ class GivenTestbed:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for.
+    """The user's options.
 
     Attributes:
-        testbeds: testbed files; empty for the embedded testbed. A process takes one that nobody uses.
+        testbeds: testbed files; empty for the embedded testbed. A process locks a free one.
         profile: smoke, quick, gate, full or soak.
         slas: SLA files that replace the ``sla.yaml`` beside each suite.
-        packs: as ``slas``, by name: "published:S1".
-        ovs: OVS to test, each as WHERE (the testbed's own) or NAME=WHERE (for tests that ask for it by name).
-        results: directory under which each run gets one of its own.
-        keep: leave the run directory (logs, sockets, database) when the run ends.
+        packs: SLA packs that replace it, by name: "published:S1".
+        ovs: OVS to test, each as WHERE (the testbed's own) or NAME=WHERE (for tests that name it).
+        results: parent of the runs' result directories.
+        keep: keep the run directory (logs, sockets, database) when the run ends.
         plan: list trials and the estimated time, send nothing.
         inconclusive: "fail" or "warn".
         report: render the HTML page at the end.
         soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
-        soak_load: their load: frames/s per direction or a share of the NDR.
-        repeat: how often NDR, PDR and throughput are searched.
-        resume: directory of a run that was killed, to go on with; None: this is a run of its own.
-        baseline: results of an earlier run that limits may be a share of; None: there is none.
-        compare: the sides to compare; None in a run that does not.
-        compare_rounds: count instructions of each side so often, no more, and of the baseline once; None: as needed.
-        compare_blocks: a comparison by the clock ends at the first look at so many; None: when it tells something.
-        profile_cpu: run streams once more, unmeasured, with a profile of where the cycles go.
-        wait_s: how long to wait for a testbed, or for CPUs, that another run uses, s.
+        soak_load: load of soaks: frames/s per direction or a share of the NDR.
+        repeat: number of searches for NDR, PDR and throughput.
+        resume: directory of a killed run to continue; None for a new run.
+        baseline: results of an earlier run that limits may be a share of; None without one.
+        compare: the sides to compare; None in a run that compares none.
+        compare_rounds: rounds that count instructions of each side, with one of the baseline; None: as needed.
+        compare_blocks: a comparison by the clock ends at this number of blocks; None: when it is conclusive.
+        profile_cpu: repeat streams unmeasured, with a profile of where the cycles go.
+        wait_s: longest wait for a testbed, or for CPUs, that another run uses, s.
         virtual_time: count instructions instead of measuring by the clock.
         root: pytest's rootdir, which reports name SLA files from.
-        record: directory for recordings of the conversation with the generator; None: it is not recorded.
+        record: directory for recordings of the conversation with the generator; None: no recording.
     """
 
     testbeds: tuple[GivenTestbed, ...]

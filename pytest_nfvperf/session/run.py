@@ -511,7 +511,7 @@ class NfvSession:
         return limits
 
     def _describe(self) -> None:
-        """Write the run record again as soon as the DUT is known, and then the generator."""
+        # Write the run record again as soon as the DUT is known, and then the generator.
         known = (True, self.rig.generator_info is not None)
         if self._described < known:
             self._described = known

@@ -36,12 +36,7 @@ def write_report(
 ) -> Path:
     """Write ``report.html`` into a folder, with its charts; returns its path.
 
-    Args:
-        run: what the evidence says.
-        folder: where the page goes.
-        root: see ``published_figures``.
-        time_for_charts: see ``render_report``.
-        note: see ``render_report``.
+    ``root``: see ``published_figures``. ``time_for_charts`` and ``note``: see ``render_report``.
     """
     published = published_figures(run, root)
     relations = relations_of(published, run)

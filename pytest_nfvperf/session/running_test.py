@@ -41,7 +41,7 @@ def conclude_running(recorder: Recorder, end: TestEndData) -> TestConclusion:
 
 
 def conclude_interrupted(recorder: Recorder) -> TestConclusion:
-    """Conclude a test that does not end, because the run does."""
+    """Conclude a test that cannot end because the run ends."""
     return conclude_test(TestFacts(recorder.test, reason=WHEN_THE_RUN_ENDED, errors=_errors(recorder)))
 
 

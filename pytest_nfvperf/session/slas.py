@@ -37,12 +37,7 @@ _SCENARIO = re.compile(r"\bS\d+\b")
 
 
 def pack_rules(pack: str, published: Iterable[Sla]) -> tuple[Rule, ...]:
-    """The rules of a pack.
-
-    Args:
-        pack: "published" or "published:S1".
-        published: what is beside the suites.
-    """
+    """The rules of a pack such as "published" or "published:S1". ``published``: the suites' files."""
     scenario = pack.partition(":")[2]
     return tuple(rule for sla in published for rule in sla.rules if not scenario or scenario in scenarios(rule))
 
@@ -63,18 +58,17 @@ def refuse_empty(pack: str, published: Iterable[Sla]) -> None:
 
 
 class Slas:
-    """Reads SLA files, and says which rules a test is judged by.
+    """Reads SLA files, and selects the rules of a test.
 
-    Args:
-        options: name the files and packs that replace the ``sla.yaml`` beside each suite.
+    ``options`` names the files and packs that replace the ``sla.yaml`` beside each suite.
     """
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._beside: dict[Path, Sla] = {}
+        self._by_path: dict[Path, Sla] = {}
 
     @cached_property
-    def given(self) -> tuple[Sla, ...]:
+    def from_command_line(self) -> tuple[Sla, ...]:
         """SLA files of the command line; ConfigError for one that cannot be read."""
         return tuple(self._load(path) for path in self._options.slas)
 
@@ -83,20 +77,20 @@ class Slas:
         if self._options.slas or self._options.packs:
             published = self.published([test_file.parent])
             packs = (rule for pack in self._options.packs for rule in pack_rules(pack, published))
-            return (*(rule for sla in self.given for rule in sla.rules), *packs)
-        sla = self.beside(test_file.parent)
+            return (*(rule for sla in self.from_command_line for rule in sla.rules), *packs)
+        sla = self.of_folder(test_file.parent)
         return sla.rules if sla else ()
 
     def published(self, folders: Iterable[Path]) -> list[Sla]:
         """The published.yaml of those folders that have one; ConfigError for one that cannot be read."""
-        return [sla for folder in folders if (sla := self.beside(folder, PUBLISHED_FILE)) is not None]
+        return [sla for folder in folders if (sla := self.of_folder(folder, PUBLISHED_FILE)) is not None]
 
-    def beside(self, folder: Path, name: str = SUITE_SLA) -> Sla | None:
-        """The sla.yaml in a folder; None where there is none, ConfigError for one that cannot be read."""
+    def of_folder(self, folder: Path, name: str = SUITE_SLA) -> Sla | None:
+        """The folder's sla.yaml, or another file of it; None without one, ConfigError if it cannot be read."""
         path = folder / name
-        if path not in self._beside and path.is_file():
-            self._beside[path] = self._load(path)
-        return self._beside.get(path)
+        if path not in self._by_path and path.is_file():
+            self._by_path[path] = self._load(path)
+        return self._by_path.get(path)
 
     def _load(self, path: Path) -> Sla:
         return load_sla(path, shown_place(str(path), self._options.root))
