@@ -73,8 +73,7 @@ def is_foreign(dut: Dut) -> bool:
 
 def lacks_foreign(makers: Makers, dut: Dut) -> str | None:
     """Why a third party's datapath is not available, and what to do; None where it is."""
-    assert dut.kind is not None
-    maker = makers.get(dut.kind)
+    maker = makers.get(dut.kind or "")
     if maker is None:
         return (
             f"no plugin makes the datapath {dut.kind!r} (there are: {listed(makers) or 'none'}): install its package, "

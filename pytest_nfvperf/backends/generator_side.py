@@ -92,7 +92,6 @@ _NAMES = {"trex": "TRex", VIRTUAL_ENGINE: "in virtual time the generator"}
 
 
 def digest(facts: Mapping[str, object]) -> str:
-    """A short hash, the same for the same facts."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

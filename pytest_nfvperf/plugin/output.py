@@ -158,7 +158,7 @@ class EndParts:
 
     @contextmanager
     def isolated(self, what: str, then: str = "") -> Iterator[None]:
-        """Around one part. ``what`` begins its line, such as "the report cannot be written"; ``then``: what to do."""
+        """Run one part. ``what`` begins its line, such as "the report cannot be written"; ``then``: what to do."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default")  # -W error is for tests: a warning here loses no report
@@ -169,7 +169,7 @@ class EndParts:
             self.note(what, error, then)
 
     def note(self, what: str, error: Exception, then: str = "") -> None:
-        """Keep the line. Of several parts with one name the first counts."""
+        """Store the line. Of several failures of one part the first counts."""
         line = cut(" ".join(visible(f"{what}: {_reason(error)}").split()), _LONGEST)
         self._lines.setdefault(what, f"{line}; {then}" if then else line)
 
@@ -181,7 +181,7 @@ class EndParts:
 
 
 def _reason(error: Exception) -> str:
-    """The system's words for an error of the system; the place of an error of ours."""
+    """The system's text for a system error; type and place for an unexpected error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     if isinstance(error, (NfvperfError, pytest.UsageError)):

@@ -183,7 +183,7 @@ def _end_file(config: pytest.Config, run_dir: Path, role: str) -> Path:
 
 
 def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends: Mapping[str, RunEndData]) -> None:
-    """Conclude the run. ``known_ends``: how this process ended, in case the disk refused that record."""
+    """Conclude the run. ``known_ends``: how this process ended, in case a full disk refused that record."""
     config, parts = session.config, parts_of(session.config)
     with parts.isolated("the evidence cannot be read", "the status is by what the tests' own reports say"):
         # Only the report looks at every trial: without one, the end of a large run takes a third of the memory.
@@ -225,7 +225,7 @@ def _without_evidence(session: pytest.Session, state: RunState, known_ends: Mapp
 
 
 def _reported_facts(node_id: str, state: RunState) -> TestFacts | None:
-    """The result that a test's last report carries; None where it carries none."""
+    """The result in a test's last report; None if it has none."""
     result = state.reported[node_id].get(RESULT, "")
     if result not in _STATUSES:
         return None

@@ -28,13 +28,7 @@ HOOK = "pytest_nfvperf_make_capture"
 
 
 class Deployer:
-    """What the fixture ``deploy`` gives to a test.
-
-    Args:
-        session: of this run.
-        composition: the parts that the test made, if any.
-        test: the test function's name.
-    """
+    """The fixture ``deploy``. ``composition`` has the parts that the test made, if any; ``test`` is its name."""
 
     def __init__(self, session: NfvSession, composition: Composition, test: str) -> None:
         self._session = session
@@ -84,7 +78,7 @@ class FreshDeployer:
         return self._session.redeploy(topology, dut, quiet=quiet)
 
     def side_by_side(self, subjects: Sequence[tuple[Topology, Dut]]) -> AbstractContextManager[SideBySide] | None:
-        """Deploys all subjects at once, one of which works at a time; None where the testbed has one DUT."""
+        """Deploy all subjects at once; one works at a time. None where the testbed has only one DUT."""
         possible = SideBySide.possible(self._session.rig, subjects)
         return _closing(self._session.side_by_side()) if possible else None
 
@@ -115,12 +109,7 @@ def _skip_where_lacking(session: NfvSession, topology: Topology, dut: Dut) -> No
 
 
 class Captures:
-    """Captures of one test, closed together.
-
-    Args:
-        session: of this run.
-        config: pytest's, for the hook by which plug-ins provide captures.
-    """
+    """Captures of one test, closed together."""
 
     def __init__(self, session: NfvSession, config: Any) -> None:
         self._session = session

@@ -91,14 +91,9 @@ CPU_PROFILES = Point[Callable[[RigParts, Path, Context], Profiling]]("profiles")
 
 
 class RigProvider:
-    """Makes the rig of one pytest process, on an exclusive or a shared machine.
+    """Makes the rig of one pytest process, on an exclusive or a shared machine; ``exclusive``: never share it.
 
-    Args:
-        backend: locks the machine.
-        exclusive: never share it.
-
-    Attributes:
-        functional: the running test judges no rate; whoever starts a test sets it.
+    ``functional`` says that the running test judges no rate; whoever starts a test sets it.
     """
 
     def __init__(self, backend: Backend, *, exclusive: bool) -> None:
@@ -167,10 +162,8 @@ class NfvSession:
     """The fixture ``nfv_session``: state of one pytest process.
 
     Args:
-        backend: makes testbeds real (or simulated, for a plan).
         run_dir: this run's directory under the results; shared by xdist workers.
         worker: xdist worker name, "" without xdist.
-        progress: shows a running search.
         sinks: take records after the evidence file.
 
     Attributes:
@@ -461,15 +454,13 @@ class NfvSession:
             exit_status: pytest's own.
             reason: what ended the run before its time.
         """
-        patience, undisturbed = (
-            (self.stopping.patience, self.stopping.undisturbed) if self.stopping else (nullcontext, nullcontext)
-        )
+        stopping = self.stopping
         try:
-            with patience():
+            with stopping.patience() if stopping else nullcontext():
                 if self._rig is not None:
                     self._rig.close()
         finally:
-            with undisturbed():
+            with stopping.undisturbed() if stopping else nullcontext():
                 try:
                     self.backend.close()
                 finally:

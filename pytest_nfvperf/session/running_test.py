@@ -81,10 +81,7 @@ def failed_on(
 ) -> list[TopologyData]:
     """The topologies on which the failed trials and runs were measured; else the one deployed, or used, last.
 
-    Args:
-        error: what the test raised.
-        deployed: all topologies of the test, in order; not empty.
-        places: which trials and runs were measured on which of them.
+    ``deployed`` has all topologies of the test, in order, and at least one.
     """
     failed_runs: Sequence[str] = ()
     if isinstance(error, SlaFailure):

@@ -88,8 +88,7 @@ class SlaCheck:
 
     Args:
         rules: those of every SLA file in force.
-        measured: what earlier tests of this run measured.
-        recorder: takes each verdict.
+        measured: observations of earlier tests of this run.
         ledger_text: where frames were lost in the worst trial, as text.
         inconclusive: "fail" or "warn".
         baseline: returns the earlier run that limits may be a share of; None without one.
