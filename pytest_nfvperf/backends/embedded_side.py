@@ -27,9 +27,9 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Ceilings, Generator
 
 HUGEPAGES_MIB = 256
-"""Of the generator."""
-BESIDE_MIB = 128
-"""Of a companion generator, which serves one topology."""
+"""Hugepages of the generator, MiB."""
+COMPANION_MIB = 128
+"""Hugepages of a companion generator, which serves one topology, MiB."""
 SHARED_SKIPPED_RATIO = 0.04
 """Share of frames that a generator on a shared CPU may skip in a valid trial: its rates are those really offered."""
 _CEILING_FACTS = ("cpu_model", "kernel", "dpdk", "cpu_plan")
@@ -80,7 +80,7 @@ class EmbeddedSide:
         return CachedCeilings(StoredValueFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)
 
     def extra_generator_mib(self) -> int | None:
-        return None if is_lab(self._testbed) else BESIDE_MIB if self._testbed.hugepages_mib else 0
+        return None if is_lab(self._testbed) else COMPANION_MIB if self._testbed.hugepages_mib else 0
 
     def make(self, machine: ReservedMachine, beside: str = "") -> Generator:
         testbed, journal = self._testbed, machine.journal
@@ -102,7 +102,7 @@ class EmbeddedSide:
             control_cpus=testbed.cpus.housekeeping,
             run_dir=journal.directory,
             file_prefix=f"nfv-{journal.tag}-gen{beside}",
-            hugepages_mib=min(self._hugepages_mib, BESIDE_MIB) if beside else self._hugepages_mib,
+            hugepages_mib=min(self._hugepages_mib, COMPANION_MIB) if beside else self._hugepages_mib,
             options=options,
             on_spawn=lambda pid: note_process(journal, entry, pid),
         )

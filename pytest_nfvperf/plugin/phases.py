@@ -91,7 +91,7 @@ class Attempt:
         is_phase = self.reports.get(phase) is report
         if report.outcome not in _LOGGED or not (is_phase or report.failed):
             return False
-        name = phase if is_phase else f"beside {phase}"
+        name = phase if is_phase else f"part of {phase}"
         if _LOGGED[self.endings.get(name, Ending()).status] == report.outcome:
             return False
         self.endings[name] = ending_of(report, self.raised.get(phase))
