@@ -6,26 +6,32 @@ Today's code measures and judges the recorded trials again, so a bug seen in a l
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.engine import ReplayedCeilings, engine_of, read, replaying
+from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, lacks_roles
-from pytest_nfvperf.backends.simulated import VirtualBackend
+from pytest_nfvperf.backends.simulated import SimulatedDut
+from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
 
 
-class ReplayBackend(VirtualBackend):
-    """Wires a recorded generator to a simulated DUT."""
+class ReplayBackend:
+    """Wires a recorded generator to a simulated DUT. Starts nothing, needs no rights."""
 
     def __init__(self, testbed: Testbed) -> None:
-        super().__init__(testbed)
+        self.testbed = testbed
+        self.clock = VirtualClock()
+        self._dut = SimulatedDut(self.clock)
         if testbed.generator.recording is None:
             raise ConfigError("engine 'replay' needs what it answers with", key="generator.recording")
         self._path = Path(testbed.generator.recording)
@@ -37,7 +43,13 @@ class ReplayBackend(VirtualBackend):
         self._start = replaying(self._path, self._engine, self.clock.sleep)
         self._directory = tempfile.TemporaryDirectory(prefix="nfv-replay-")
 
+    def check(self) -> None:
+        """The recording was already read; nothing else can be missing."""
+
     def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
+        return None
+
+    def lacks_streams(self) -> str | None:
         return None
 
     def describe(self) -> list[str]:
@@ -58,6 +70,21 @@ class ReplayBackend(VirtualBackend):
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=self._dut.streams,
         )
+
+    def daemons(self, of: Daemons[T]) -> T:
+        return of.simulated()
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {}
+
+    def line_rate_bps(self) -> float | None:
+        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
+
+    def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - virtual time takes none
+        return 0.0
+
+    def leftovers(self) -> list[str]:
+        return []
 
     def close(self) -> None:
         self._directory.cleanup()

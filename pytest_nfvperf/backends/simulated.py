@@ -181,42 +181,12 @@ class SimulatedCeilings:
         return ASSUMED_CEILING_FPS
 
 
-class VirtualBackend:
-    """The common part of backends whose DUT is simulated in virtual time. They start nothing and need no rights."""
-
-    def __init__(self, testbed: Testbed) -> None:
-        self.testbed = testbed
-        self.clock = VirtualClock()
-        self._dut = SimulatedDut(self.clock)
-
-    def check(self) -> None: ...
-
-    def lacks_streams(self) -> str | None:
-        return None
-
-    def daemons(self, of: Daemons[T]) -> T:
-        return of.simulated()
-
-    def fingerprint(self) -> Mapping[str, Any]:
-        return {}
-
-    def line_rate_bps(self) -> float | None:
-        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
-
-    def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - virtual time costs none
-        return 0.0
-
-    def leftovers(self) -> list[str]:
-        return []
-
-    def close(self) -> None: ...
-
-
-class SimulatedBackend(VirtualBackend):
+class SimulatedBackend:
     """Makes a simulated rig of any testbed. ``make_generator``: another DUT than a steady one of ASSUMED_FPS."""
 
     def __init__(self, testbed: Testbed, make_generator: Callable[[], FakeGenerator] | None = None) -> None:
-        super().__init__(testbed)
+        self.testbed = testbed
+        self.clock = VirtualClock()
         self._make = make_generator or partial(
             FakeGenerator,
             ASSUMED_FPS,
@@ -225,6 +195,7 @@ class SimulatedBackend(VirtualBackend):
             buffer_frames=_BUFFER_FRAMES,
         )
         self._generators: list[FakeGenerator] = []
+        self._dut = SimulatedDut(self.clock)
 
     @property
     def specs(self) -> list[TrialSpec]:
@@ -234,12 +205,17 @@ class SimulatedBackend(VirtualBackend):
     def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
         return self._dut.end_specs
 
+    def check(self) -> None: ...
+
     def lacks(self, dut: Dut) -> str | None:
         return unknown_node(self.testbed, dut)
 
     def lacks_roles(self, topology: Topology, dut: Dut) -> str | None:
         # As the real testbed: what is skipped there is not part of a plan.
         return lacks_roles(self.testbed.generator.engine, self.testbed, topology, dut)
+
+    def lacks_streams(self) -> str | None:
+        return None
 
     def labels(self) -> dict[str, str]:
         return {"datapath": self.testbed.ovs.datapath, "engine": self.testbed.generator.engine}
@@ -268,6 +244,23 @@ class SimulatedBackend(VirtualBackend):
 
     def shared_parts(self) -> RigParts:
         return self.parts()
+
+    def daemons(self, of: Daemons[T]) -> T:
+        return of.simulated()
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {}
+
+    def line_rate_bps(self) -> float | None:
+        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
+
+    def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - virtual time takes none
+        return 0.0
+
+    def leftovers(self) -> list[str]:
+        return []
+
+    def close(self) -> None: ...
 
     def _make_generator(self) -> FakeGenerator:
         generator = self._make()
