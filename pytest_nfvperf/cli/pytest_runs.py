@@ -67,8 +67,9 @@ def _compare(arguments: argparse.Namespace) -> int:
 
     given: list[str] = arguments.behind
     try:
-        if not given and any(_is_run(Path(side)) for side in arguments.sides):
-            return _compare_runs([Path(side) for side in arguments.sides], arguments.margin)
+        paths = [Path(side) for side in arguments.sides]
+        if not given and any(path.is_dir() and any(path.glob("evidence*.jsonl")) for path in paths):
+            return _compare_runs(paths, arguments.margin)
         # Find a mistake before pytest starts.
         read_comparison_settings(arguments.sides, arguments.settings, arguments.margin)
         if not given:
@@ -101,7 +102,3 @@ def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
     print(comparison_text(compared, width=width, color=terminal))
     print(f"written: {write_comparison(compared, second.path, f'comparison-with-{first.run_id}.json')}")
     return compared.exit_status
-
-
-def _is_run(path: Path) -> bool:
-    return path.is_dir() and any(path.glob("evidence*.jsonl"))

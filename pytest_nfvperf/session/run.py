@@ -269,7 +269,11 @@ class NfvSession:
 
     def _live_on(self, rig: Rig, topology: Topology, dut: Dut) -> LiveTopology:
         live = rig.live(topology, self.profile.invalid_trial_budget, dut)
-        self._describe()
+        # Write the run record again as soon as the DUT is known, and then the generator.
+        known = (True, self.rig.generator_info is not None)
+        if self._described < known:
+            self._described = known
+            self._emit_run_data(self.recorder, self.rig.datapath().info(), self.rig.generator_info)
         deployed = topology_data(live, self.backend.testbed)
         if deployed not in self.deployed.values():
             self.recorder.emit(deployed)
@@ -500,10 +504,3 @@ class NfvSession:
                 why = f"{requirement_text(metric, limit)} can never be judged: {no_line_rate(metric)}"
                 raise ConfigError(f"{rule.source}.require.{metric}: {why}")
         return limits
-
-    def _describe(self) -> None:
-        # Write the run record again as soon as the DUT is known, and then the generator.
-        known = (True, self.rig.generator_info is not None)
-        if self._described < known:
-            self._described = known
-            self._emit_run_data(self.recorder, self.rig.datapath().info(), self.rig.generator_info)
