@@ -73,6 +73,10 @@ class Terminal:
         terminal = isatty() if callable(isatty) else False
         return getattr(self.writer, "fullwidth", _WIDTH) if terminal else None
 
+    @property
+    def column(self) -> int:
+        return int(getattr(self.writer, "width_of_current_line", 0))
+
     def section(self, title: str, sep: str = "=") -> None:
         if hasattr(self._reporter, "section"):
             self._reporter.section(self._shown(title), sep=sep)
@@ -95,7 +99,7 @@ class Terminal:
         """End pytest's line of dots if one is open. Under xdist no path precedes it."""
         if hasattr(self._reporter, "currentfspath"):  # others begin a line anyway
             self._reporter.ensure_newline()
-        if getattr(self.writer, "width_of_current_line", 0):
+        if self.column:
             self.write("\n")
 
     def flush(self) -> None:
