@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from pytest_nfvperf.model.display import did_you_mean, listed
 
@@ -24,37 +24,31 @@ class Dimension:
 
     noun: str
     base: str
-    units: MappingProxyType[str, float]
+    units: Mapping[str, float]
     example: str
     bare: bool = False
     divisor: float = 1
     signed: bool = False
 
 
-def _dimension(
-    noun: str, base: str, units: dict[str, float], example: str, *, bare: bool = False, divisor: float = 1
-) -> Dimension:
-    return Dimension(noun, base, MappingProxyType(units), example, bare, divisor)
-
-
-FRAME_RATE = _dimension("a frame rate", "pps", {"pps": 1, "kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}, "4 Mpps")
-BIT_RATE = _dimension("a bit rate", "bps", {"bps": 1, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}, "100 Gbps")
-TIME = _dimension(
+FRAME_RATE = Dimension("a frame rate", "pps", {"pps": 1, "kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}, "4 Mpps")
+BIT_RATE = Dimension("a bit rate", "bps", {"bps": 1, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}, "100 Gbps")
+TIME = Dimension(
     "a time", "ns", {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}, "50 us", divisor=1e9
 )
-RATIO = _dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6)
-SIZE = _dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
-FRAMES = _dimension("a number of frames", "frames", {"frames": 1}, "100 frames", bare=True)
-CYCLES = _dimension("a number of cycles", "cycles", {"cycles": 1}, "250 cycles", bare=True)
-INSTRUCTIONS = _dimension(
+RATIO = Dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6)
+SIZE = Dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
+FRAMES = Dimension("a number of frames", "frames", {"frames": 1}, "100 frames", bare=True)
+CYCLES = Dimension("a number of cycles", "cycles", {"cycles": 1}, "250 cycles", bare=True)
+INSTRUCTIONS = Dimension(
     "a number of instructions", "instructions", {"instructions": 1}, "2500 instructions", bare=True
 )
-CORES = _dimension("a number of cores", "cores", {"cores": 1}, "1.5 cores", bare=True)
-CPU_PER_GIGABIT = _dimension("a CPU time per gigabit", "cpu-s/Gbit", {"cpu-s/Gbit": 1}, "2 cpu-s/Gbit", bare=True)
-SEGMENTS = _dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
+CORES = Dimension("a number of cores", "cores", {"cores": 1}, "1.5 cores", bare=True)
+CPU_PER_GIGABIT = Dimension("a CPU time per gigabit", "cpu-s/Gbit", {"cpu-s/Gbit": 1}, "2 cpu-s/Gbit", bare=True)
+SEGMENTS = Dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
 
-TIMES = _dimension("how often", "times", {"times": 1}, "0 times", bare=True)
-EACH_SECOND = _dimension("a number of times a second", "times/s", {"times/s": 1}, "1000 times/s", bare=True)
+TIMES = Dimension("how often", "times", {"times": 1}, "0 times", bare=True)
+EACH_SECOND = Dimension("a number of times a second", "times/s", {"times/s": 1}, "1000 times/s", bare=True)
 
 TIME_NS = replace(TIME, divisor=1)
 
@@ -97,31 +91,24 @@ def quantity(text: object, wanted: Dimension, name: str = "the value") -> float:
     Raises:
         UnitError: what is wrong with it and what to write instead.
     """
-    number, unit = _split(text, wanted, name)
-    value = _convert(number, unit, wanted, name, str(text).strip())
-    if not math.isfinite(value):
-        raise UnitError(f"{str(text).strip()!r} is not a finite number: write e.g. '{wanted.example}'")
-    if value < 0 and not wanted.signed:
-        raise UnitError(f"'{str(text).strip()}' is negative, but {name} cannot be: write e.g. '{wanted.example}'")
-    return value
-
-
-def _split(text: object, wanted: Dimension, name: str) -> tuple[float, str | None]:
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise UnitError(f"{text!r} is not {wanted.noun}: write e.g. '{wanted.example}'")
     shown = str(text).strip()
-    if _NOT_FINITE.fullmatch(shown):
-        raise UnitError(f"'{shown}' is not a finite number: write e.g. '{wanted.example}'")
-    if separated := _joined(shown):
+    if separated := _refused_separators(shown):
         raise UnitError(separated)
     match = _QUANTITY.fullmatch(shown)
-    if match is None:
+    if match is None and not _NOT_FINITE.fullmatch(shown):
         raise UnitError(f"'{shown}' is not {wanted.noun}: {name} is a number and a unit, e.g. '{wanted.example}'")
-    return float(match["number"]), match["unit"]
+    value = math.nan if match is None else _convert(float(match["number"]), match["unit"], wanted, name, shown)
+    if not math.isfinite(value):
+        raise UnitError(f"'{shown}' is not a finite number: write e.g. '{wanted.example}'")
+    if value < 0 and not wanted.signed:
+        raise UnitError(f"'{shown}' is negative, but {name} cannot be: write e.g. '{wanted.example}'")
+    return value
 
 
-def _joined(shown: str) -> str | None:
-    """What to say of a number that has a comma, or something between its thousands; None where it has neither."""
+def _refused_separators(shown: str) -> str | None:
+    """The refusal of a number that has a comma, or something between its thousands; None for others."""
     match = _SEPARATED.match(shown)
     if match is None:
         return None

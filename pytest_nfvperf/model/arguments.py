@@ -7,7 +7,7 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -34,7 +34,7 @@ def path_from(base: Path, text: str) -> Path:
 
 
 def is_there(base: Path, text: str) -> bool:
-    """True for a path at which there is something; False also for what can be no path."""
+    """False also for what can be no path."""
     return os.path.exists(path_from(base, text))  # noqa: PTH110 - Path.exists raises for a name that is too long
 
 
@@ -72,7 +72,8 @@ class Allowed:
 
 def whole(least: int, most: int | None = None, unit: str = "") -> Allowed:
     """A whole number; ``True`` and ``1e6`` are none."""
-    bounds = f"from {_digits(least)}" if most is None else f"from {_digits(least)} to {_digits(most)}"
+    # Large bounds have their digits grouped, as Python reads them, too: 9216, 16_777_216.
+    bounds = " to ".join(str(at) if abs(at) < _LARGE else f"{at:_}" for at in (least, most) if at is not None)
 
     def accepts(value: Any) -> bool:
         is_whole = isinstance(value, int) and not isinstance(value, bool)
@@ -83,12 +84,7 @@ def whole(least: int, most: int | None = None, unit: str = "") -> Allowed:
             return f"write {int(value):_}, a whole number, instead of a decimal one"
         return ""
 
-    return Allowed(" ".join(filter(None, ("a whole number", bounds, unit))), accepts, advice)
-
-
-def _digits(value: int) -> str:
-    """As Python reads it, too: 9216, 16_777_216."""
-    return str(value) if abs(value) < _LARGE else f"{value:_}"
+    return Allowed(" ".join(filter(None, ("a whole number from", bounds, unit))), accepts, advice)
 
 
 def number(least: float, most: float = math.inf, unit: str = "", *, above: bool = False) -> Allowed:
@@ -144,18 +140,14 @@ def word(*known: str) -> Allowed:
 
 
 def optional(rule: Allowed) -> Allowed:
-    """None, or what the rule allows."""
     return Allowed(f"{rule.write}, or None", lambda value: value is None or rule.accepts(value), rule.advice)
 
 
 def one(kind: type | tuple[type, ...], write: str, advice: Callable[[Any], str] = lambda _: "") -> Allowed:
-    """An object of a class."""
     return Allowed(write, lambda value: isinstance(value, kind), advice)
 
 
 def several(rule: Allowed, least: int = 0, most: int | None = None) -> Allowed:
-    """A list or tuple of what the rule allows."""
-
     def accepts(value: Any) -> bool:
         if not isinstance(value, (list, tuple, range)):
             return False
@@ -166,7 +158,6 @@ def several(rule: Allowed, least: int = 0, most: int | None = None) -> Allowed:
 
 
 def either(first: Allowed, second: Allowed) -> Allowed:
-    """What one of two rules allows."""
     return Allowed(
         f"{first.write}, or {second.write}",
         lambda value: first.accepts(value) or second.accepts(value),
@@ -184,17 +175,27 @@ def checked(shown: str | None = None, /, **allowed: Allowed) -> Callable[[T], T]
     def decorate(made: T) -> T:
         target: Any = made
         name = shown or target.__name__
+        call = target.__init__ if isinstance(made, type) else target
+        signature = inspect.signature(call)
+
+        @wraps(call)
+        def check_then_call(*args: Any, **kwargs: Any) -> Any:
+            for argument, value in _arguments(signature, name, allowed, args, kwargs):
+                if argument in allowed:
+                    refuse(name, argument, value, allowed[argument])
+            return call(*args, **kwargs)
+
         if not isinstance(made, type):
-            checks: T = _checking(target, name, allowed)
-            return checks
-        target.__init__ = _checking(target.__init__, name, allowed)
+            checking: Any = check_then_call
+            return checking  # type: ignore[no-any-return]
+        target.__init__ = check_then_call
         return made
 
     return decorate
 
 
 def refuse(call: str, name: str, value: object, rule: Allowed) -> None:
-    """Raise ArgumentError where a rule does not allow the value of an argument."""
+    """Raise ArgumentError if the rule does not allow the value."""
     if not rule.accepts(value):
         advice = rule.advice(value) or f"write {rule.write}"
         raise ArgumentError(f"{call}(): {name} is {shown_value(value)}: {advice}")
@@ -215,23 +216,19 @@ def shown_value(value: object) -> str:
     return text
 
 
-def _checking(call: Callable[..., Any], name: str, allowed: Mapping[str, Allowed]) -> Any:
-    signature = inspect.signature(call)
-
-    @wraps(call)
-    def check_then_call(*args: Any, **kwargs: Any) -> Any:
-        for argument, value in _arguments(signature, name, allowed, args, kwargs):
-            if argument in allowed:
-                refuse(name, argument, value, allowed[argument])
-        return call(*args, **kwargs)
-
-    return check_then_call
-
-
 def _arguments(
     signature: inspect.Signature, name: str, allowed: Mapping[str, Allowed], args: Any, kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """All that are given, by name; of ``*parts`` each under that name."""
+
+    def misfit(strangers: Iterable[str], problem: str = "") -> ArgumentError:
+        """An argument that the call does not have, too many of them, or one that is missing."""
+        stranger = next((key for key in strangers if key not in named), None)
+        if stranger is None:
+            return ArgumentError(f"{name}(): {problem}. It has {listed(named)}")
+        hint = did_you_mean(stranger, named) or "."
+        return ArgumentError(f"{name}() has no argument {stranger!r}{hint} It has {listed(named)}")
+
     kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}
     named = [each for each, kind in kinds.items() if kind is not inspect.Parameter.VAR_KEYWORD and each != "self"]
     if len(named) < len(kinds) - ("self" in kinds):
@@ -239,13 +236,12 @@ def _arguments(
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
-        raise ArgumentError(_misfit(name, str(error), named, kwargs)) from None
+        raise misfit(kwargs, str(error)) from None
     settings: dict[str, Any] = next(
         (value for key, value in bound.items() if kinds[key] is inspect.Parameter.VAR_KEYWORD), {}
     )
-    strangers = {key: value for key, value in settings.items() if key not in allowed}
-    if strangers:
-        raise ArgumentError(_misfit(name, "", named, strangers))
+    if strangers := [key for key in settings if key not in allowed]:
+        raise misfit(strangers)
     for argument, value in bound.items():
         if kinds[argument] is inspect.Parameter.VAR_KEYWORD:
             yield from value.items()
@@ -253,12 +249,3 @@ def _arguments(
             yield from ((argument, one_value) for one_value in value)
         else:
             yield argument, value
-
-
-def _misfit(name: str, problem: str, known: list[str], kwargs: Mapping[str, Any]) -> str:
-    """Why arguments do not fit a call: one that it does not have, too many, or one that is missing."""
-    strangers = [key for key in kwargs if key not in known]
-    if strangers:
-        hint = did_you_mean(strangers[0], known)
-        return f"{name}() has no argument {strangers[0]!r}{hint or '.'} It has {listed(known)}"
-    return f"{name}(): {problem}. It has {listed(known)}"

@@ -1,12 +1,9 @@
 """The ways a test can go wrong that are not a failed SLA.
 
-A user's mistake ends as ``pytest.UsageError`` (the plugin turns
-:class:`ConfigError` into it). A broken testbed ends as :class:`TestbedError`
-and is remembered, so that later tests cite the first cause. A rig that works,
-and that still could not measure what was asked for, ends as
-:class:`InconclusiveError`: one disturbed trial is repeated, too many are that.
-A DUT that does not do what a test needs of it ends as :class:`DutFailure`: that
-is a result, though no SLA has a figure for it.
+A user's mistake ends as ``pytest.UsageError`` (the plugin turns :class:`ConfigError` into it). A broken testbed ends as
+:class:`TestbedError`; later tests cite the first cause. A rig that works and still could not measure what was asked for
+ends as :class:`InconclusiveError`: one invalid trial is repeated, too many are that. A DUT that does not do what a test
+needs of it ends as :class:`DutFailure`: that is a result, though no SLA has a figure for it.
 """
 
 from __future__ import annotations
@@ -54,12 +51,12 @@ class InconclusiveError(NfvperfError):
     """
 
 
-class DutFailure(NfvperfError, AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
-    """The DUT did not do what the test asks, on a rig that worked: a FAIL, which no SLA need ask for.
+class DetailedError(NfvperfError):
+    """An error with named texts that show it.
 
     Args:
-        message: what was expected and what was observed, in a sentence, with the figures.
-        evidence: named texts that show it (the end of a log, counters).
+        message: what was expected and what was observed, in a sentence, with the figures; what to do about it.
+        evidence: named texts (stderr, the end of a log, counters).
     """
 
     def __init__(self, message: str, *, evidence: Mapping[str, str] | None = None) -> None:
@@ -69,32 +66,18 @@ class DutFailure(NfvperfError, AssertionError):  # noqa: N818 - it is a failed a
 
     def __str__(self) -> str:
         """The message, then each piece of evidence under its name."""
-        return _with_evidence(self.message, self.evidence)
+        shown = [f"--- {name} ---\n{text.rstrip()}" for name, text in self.evidence.items() if text]
+        return "\n".join([self.message, *shown])
 
 
-class TestbedError(NfvperfError):
-    """The testbed is broken, so a run can say nothing about the DUT.
+class DutFailure(DetailedError, AssertionError):  # noqa: N818 - it is a failed assertion, and reads as one
+    """The DUT did not do what the test asks, on a rig that worked: a FAIL, which no SLA need ask for."""
 
-    Args:
-        message: what was observed, and what to do about it.
-        evidence: named texts that show it (stderr, the end of a log, counters).
-    """
+
+class TestbedError(DetailedError):
+    """The testbed is broken, so a run can say nothing about the DUT."""
 
     __test__ = False  # pytest must not collect it for its name
-
-    def __init__(self, message: str, *, evidence: Mapping[str, str] | None = None) -> None:
-        self.message = message
-        self.evidence = dict(evidence or {})
-        super().__init__(message)
-
-    def __str__(self) -> str:
-        """The message, then each piece of evidence under its name."""
-        return _with_evidence(self.message, self.evidence)
-
-
-def _with_evidence(message: str, evidence: Mapping[str, str]) -> str:
-    shown = [f"--- {name} ---\n{text.rstrip()}" for name, text in evidence.items() if text]
-    return "\n".join([message, *shown])
 
 
 class DeadlineError(TestbedError):
