@@ -178,12 +178,18 @@ def vm_to_vm(
     if overlay == NO_OVERLAY and vnis != 1:
         raise ArgumentError(f"without an overlay there are no VNIs, and {vnis} are asked for")
     outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _ADDRESSES[ip][0])
-    ways = [Direction("vm1-tx", "vm2-rx"), Direction("vm2-tx", "vm1-rx")][: 1 + bidirectional]
-    used = {end for way in ways for end in (way.tx, way.rx)}
+    directions = [Direction("vm1-tx", "vm2-rx"), Direction("vm2-tx", "vm1-rx")][: 1 + bidirectional]
+    used = {end for one in directions for end in (one.tx, one.rx)}
+    # Frames that are not encapsulated cross the underlay in a VLAN: the VMs have access ports of it.
+    vlan = Vlan(OVERLAY_VLAN) if overlay == NO_OVERLAY else None
     nodes = [
         node(
             name,
-            *_vm(number, used, mtu, overlay),
+            *(
+                endpoint(end, f"br-int{number}", mtu=mtu, vlan=vlan)
+                for end in (f"vm{number}-tx", f"vm{number}-rx")
+                if end in used
+            ),
             _joint(number, overlay, ip, (key, vnis), outer),
             *([rules(f"br-int{number}", **tables)] if tables else []),
             f"br-phy{number}",
@@ -194,14 +200,7 @@ def vm_to_vm(
     said += [f"{vnis} VNIs"] * (vnis > 1) + [str(rules("", **tables))] * bool(tables)
     name = " ".join(said)
     wire = underlay("br-phy1", "br-phy2", ports=("up1", "up2"), mtu=outer, line_rate_bps=line_rate_bps)
-    return compose(name, *nodes, wire, *ways)
-
-
-def _vm(number: int, used: set[str], mtu: int, overlay: str) -> list[Part]:
-    """The interfaces that are used; access ports of the VLAN where frames are not encapsulated."""
-    vlan = Vlan(OVERLAY_VLAN) if overlay == NO_OVERLAY else None
-    names = [name for name in (f"vm{number}-tx", f"vm{number}-rx") if name in used]
-    return [endpoint(name, f"br-int{number}", mtu=mtu, vlan=vlan) for name in names]
+    return compose(name, *nodes, wire, *directions)
 
 
 def _joint(number: int, overlay: str, ip: int, vnis: tuple[int, int], outer: int) -> Part:
@@ -222,6 +221,8 @@ OUTSIDE, HOST, MANAGEMENT = "outside", "host", "mgmt"
 _NETWORKS = {4: "198.18.%d.%d/16", 6: "2001:2::%d:%d/64"}
 """Addresses by block and place. Of the ranges kept for benchmarks: 198.18.0.0/15 (RFC 2544, appendix C.2.2), and
 2001:2::/48 (RFC 5180, section 8)."""
+_ENDS = {4: "", 6: "-ipv6"}
+"""Of a topology's name, by IP version."""
 _BESIDE, _FIRST_OF_PODS = 0, 1
 _PODS_A_BLOCK = 250
 MOST_PODS = 5000
@@ -254,7 +255,7 @@ def pod_node(
         raise ArgumentError(f"a node with {pods} pods is not possible: give 1 to {MOST_PODS}")
     outside, host, management = (benchmark_address(ip, _BESIDE, place) for place in (1, 2, 3))
     return compose(
-        f"node-{pods}-{kind}{name_of(ip)}",
+        f"node-{pods}-{kind}{_ENDS[ip]}",
         BR_EX,
         BR_INT,
         namespace(OUTSIDE, BR_EX, outside, offloads=offloads, mtu=mtu),
@@ -262,12 +263,8 @@ def pod_node(
         patch(BR_EX, BR_INT),
         namespace(MANAGEMENT, BR_INT, management, kind="internal", mtu=mtu),
         *(_pod(number, kind, offloads, mtu, ip) for number in range(1, pods + 1)),
-        *(_both_ways("pod1", "pod2") if kind == PortKind.VHOST_USER and pods > 1 else ()),
+        *((Direction("pod1", "pod2"), Direction("pod2", "pod1")) if kind == PortKind.VHOST_USER and pods > 1 else ()),
     )
-
-
-def _both_ways(one: str, other: str) -> tuple[Direction, Direction]:
-    return Direction(one, other), Direction(other, one)
 
 
 def benchmark_address(ip: int, block: int, place: int) -> str:
@@ -279,11 +276,6 @@ def benchmark_address(ip: int, block: int, place: int) -> str:
     if ip not in _NETWORKS:
         raise ArgumentError(f"there is no IP version {ip}: write 4 or 6")
     return str(ipaddress.ip_interface(_NETWORKS[ip] % (block, place)))
-
-
-def name_of(ip: int) -> str:
-    """What a topology's name ends with."""
-    return "" if ip == 4 else f"-ipv{ip}"
 
 
 def _pod(number: int, kind: str, offloads: Offloads, mtu: int, ip: int) -> Part:
@@ -352,7 +344,7 @@ def pod_nodes(
         for number, name in enumerate(NODES, 1)
     ]
     return compose(
-        f"pods-{overlay}-{kind}{name_of(ip)}", *nodes, underlay("br-ex1", "br-ex2", ports=("up1", "up2"), mtu=outer)
+        f"pods-{overlay}-{kind}{_ENDS[ip]}", *nodes, underlay("br-ex1", "br-ex2", ports=("up1", "up2"), mtu=outer)
     )
 
 

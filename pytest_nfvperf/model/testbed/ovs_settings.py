@@ -159,10 +159,9 @@ def _shown(value: object) -> str:
 
 def with_queues(topology: Topology, tuning: Tuning) -> Topology:
     """The topology whose generator and VNF ports have the receive queues that the tuning asks for."""
-    rxq = tuning.rxq
-    if rxq is None:
+    if tuning.rxq is None:
         return topology
-    return replace(topology, ports=tuple(replace(port, queues=rxq) for port in topology.ports))
+    return replace(topology, ports=tuple(replace(port, queues=tuning.rxq) for port in topology.ports))
 
 
 OVS_DEFAULT = Tuning()
@@ -190,49 +189,25 @@ _SIZES_MEMORY = "write other_config 'dpdk-socket-mem' for the size of OVS's memo
 _KEEPS_APART = "the run sets it, which keeps this OVS apart from other users of DPDK on the host"
 
 _LONG_OPTIONS = {
-    "allow": _TAKES_DEVICES,
-    "block": _TAKES_DEVICES,
-    "no-pci": _TAKES_DEVICES,
-    "pci-blacklist": _TAKES_DEVICES,
-    "pci-whitelist": _TAKES_DEVICES,
-    "lcores": _PLACES_THREADS,
-    "main-lcore": _PLACES_THREADS,
-    "master-lcore": _PLACES_THREADS,
-    "legacy-mem": _SIZES_MEMORY,
-    "no-huge": _SIZES_MEMORY,
-    "socket-limit": _SIZES_MEMORY,
-    "socket-mem": _SIZES_MEMORY,
-    "file-prefix": _KEEPS_APART,
-    "huge-dir": _KEEPS_APART,
-    "huge-unlink": _KEEPS_APART,
-    "in-memory": _KEEPS_APART,
-    "no-shconf": _KEEPS_APART,
-    "no-telemetry": _KEEPS_APART,
-    "proc-type": _KEEPS_APART,
-    "telemetry": _KEEPS_APART,
+    **dict.fromkeys(("allow", "block", "no-pci", "pci-blacklist", "pci-whitelist"), _TAKES_DEVICES),
+    **dict.fromkeys(("lcores", "main-lcore", "master-lcore"), _PLACES_THREADS),
+    **dict.fromkeys(("legacy-mem", "no-huge", "socket-limit", "socket-mem"), _SIZES_MEMORY),
+    **dict.fromkeys(("file-prefix", "huge-dir", "huge-unlink", "in-memory", "no-shconf"), _KEEPS_APART),
+    **dict.fromkeys(("no-telemetry", "proc-type", "telemetry"), _KEEPS_APART),
 }
-_SHORT_OPTIONS = {
-    "a": _TAKES_DEVICES,
-    "b": _TAKES_DEVICES,
-    "w": _TAKES_DEVICES,
-    "c": _PLACES_THREADS,
-    "l": _PLACES_THREADS,
-    "m": _SIZES_MEMORY,
-}
+_SHORT_OPTIONS = {**dict.fromkeys("abw", _TAKES_DEVICES), **dict.fromkeys("cl", _PLACES_THREADS), "m": _SIZES_MEMORY}
 
 
 def why_setting_refused(key: str, value: str) -> str:
     """Say why a user cannot set this key of other_config, and what to write instead; "" where it can be set."""
     if key in _INSTEAD:
         return f"{key} is the run's own: {_INSTEAD[key]}"
-    return _refused_arguments(value) if key == DPDK_EXTRA else ""
-
-
-def _refused_arguments(text: str) -> str:
+    if key != DPDK_EXTRA:
+        return ""
     try:
-        arguments = shlex.split(text)
+        arguments = shlex.split(value)
     except ValueError as error:
-        return f"{DPDK_EXTRA} {text!r} cannot be read: {error}"
+        return f"{DPDK_EXTRA} {value!r} cannot be read: {error}"
     for argument in arguments:
         if reason := _refused_argument(argument):
             return f"{DPDK_EXTRA} has {argument!r}, which is the run's own: {reason}"
@@ -308,7 +283,6 @@ class NamedOvs:
 
 
 def can_name(name: str) -> bool:
-    """True for what can be the name of a version."""
     return re.fullmatch(VERSION_NAME, name) is not None and name != INSTALLED
 
 

@@ -29,6 +29,11 @@ WIDTH = 100
 MOST_PORTS = 12
 """Of one bridge, and of notes; the rest is counted."""
 
+MOST_BRIDGES = 9
+"""In a row, of a path; those in the middle are counted."""
+_KEPT = 3
+_MOST_VLANS = 6
+_DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
 _NO_KINDS: Kinds = {}
 
 
@@ -45,9 +50,10 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
     path = single_path(topology)
     if path is None:
         body = [line for bridge in _shortened(topology.bridges, "bridges") for line in _bridge(topology, bridge, kinds)]
-        body += _routes(topology)
+        routes = [f"{namespace_words(n)}: {'; '.join(route_words(n))}" for n in topology.namespaces if n.routes]
+        body += _shortened(routes, "more")
     else:
-        body = [*_wrapped(_pieces(shorten_path(path, "… {} bridges …".format)), width - 2), *_notes(topology, kinds)]
+        body = [*_path_lines(shorten_path(path, "… {} bridges …".format), width - 2), *_notes(topology, kinds)]
     lines = [*_folded(head, width), *(f"  {part}" for line in body for part in _folded(line, width - 2))]
     return "\n".join(lines)
 
@@ -58,14 +64,10 @@ def _folded(line: str, width: int) -> list[str]:
     return wrap(line, width, subsequent_indent=f"{trunk}     ", break_long_words=False, break_on_hyphens=False)
 
 
-def _pieces(path: Iterable[PathNode]) -> list[str]:
+def _path_lines(path: Iterable[PathNode], width: int) -> list[str]:
     joints = {"": "", "port": "── ", "patch": "─patch─ ", "veth": "─veth─ ", "underlay": "═underlay═ "}
-    return [joints[node.by] + node.name for node in path]
-
-
-def _wrapped(pieces: Iterable[str], width: int) -> list[str]:
     lines: list[str] = []
-    for piece in pieces:
+    for piece in (joints[node.by] + node.name for node in path):
         if lines and len(lines[-1]) + 1 + len(piece) <= width:
             lines[-1] += f" {piece}"
         else:
@@ -106,7 +108,6 @@ def _bridge(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
 
 
 def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
-    """A bridge's ports with what is behind them, in columns."""
     cells = [
         (port.name, kind_of(port, kinds), port_words(topology, port))
         for port in topology.ports
@@ -118,22 +119,18 @@ def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
         for nic in topology.nics
         if nic.bridge == bridge
     ]
-    cells += _link_cells(topology, bridge)
-    cells += [(t.port, str(t.kind), tunnel_words(t)) for t in topology.tunnels if t.bridge == bridge]
-    wide = [max((len(cell[column]) for cell in cells), default=0) for column in (0, 1)]
-    return [f"{name:{wide[0]}}  {kind:{wide[1]}}  {what}".rstrip() for name, kind, what in cells]
-
-
-def _link_cells(topology: Topology, bridge: str) -> list[tuple[str, str, str]]:
     links: list[tuple[str, Link, list[str]]] = [("patch", link, []) for link in topology.patches]
     links += [("veth", link, extras(link)) for link in topology.veths]
     links += [("underlay", link, extras(link)) for link in topology.underlays]
-    return [
+    cells += [
         (end.port, kind, ", ".join([f"to {end.far_bridge} {end.far_port}", *said]))
         for kind, link, said in links
         for end in link_ends(link)
         if end.bridge == bridge
     ]
+    cells += [(t.port, str(t.kind), tunnel_words(t)) for t in topology.tunnels if t.bridge == bridge]
+    wide = [max((len(cell[column]) for cell in cells), default=0) for column in (0, 1)]
+    return [f"{name:{wide[0]}}  {kind:{wide[1]}}  {what}".rstrip() for name, kind, what in cells]
 
 
 def _flows(topology: Topology, bridge: str) -> list[str]:
@@ -152,11 +149,6 @@ def _mirrors(topology: Topology, bridge: str) -> list[str]:
     ]
 
 
-def _routes(topology: Topology) -> list[str]:
-    lines = [f"{namespace_words(n)}: {'; '.join(route_words(n))}" for n in topology.namespaces if n.routes]
-    return _shortened(lines, "more")
-
-
 def _shortened(lines: Sequence[str], what: str) -> list[str]:
     """All of them; of very many the first ones, and how many more there are."""
     if len(lines) <= MOST_PORTS:
@@ -172,10 +164,6 @@ Kinds = Mapping[str, str]
 """What the ports for generator and VNFs are on the DUT, by name: vhost-user, veth, physical, ..."""
 
 
-_MOST_VLANS = 6
-_DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
-
-
 def port_kinds(topology: Topology, datapath: str, testbed: Testbed) -> dict[str, str]:
     """What each port is on this datapath: as the topology says, or what the testbed has for it."""
     cabled = topology_cables(testbed, topology)
@@ -188,7 +176,6 @@ def port_kinds(topology: Topology, datapath: str, testbed: Testbed) -> dict[str,
 
 
 def kind_of(port: Port, kinds: Kinds) -> str:
-    """What a port is; "port" where that is not known."""
     return kinds.get(port.name, "port" if port.kind is PortKind.TESTBED else str(port.kind))
 
 
@@ -301,22 +288,17 @@ class PathNode:
 
 
 def single_path(topology: Topology) -> list[PathNode] | None:
-    """All nodes from the first sender, or namespace, to the other end; None for a topology that branches."""
-    start = _start(topology)
-    if start is None:
-        return None
-    tracer = _PathTracer(topology)
-    path = tracer.from_port(start)
-    alone = {*topology.bridges, *(namespace.name for namespace in topology.namespaces)} - {node.name for node in path}
-    return path if tracer.passed_all_once() and not alone else None
-
-
-def _start(topology: Topology) -> _End | None:
+    """All nodes from the first sender, or namespace, to the other end; None where it branches, or has no end."""
     senders = [topology.port(direction.tx) for direction in topology.directions]
     endpoints = [port for port in topology.ports if port.role is PortRole.ENDPOINT]
     ends = [(port.bridge, port.name) for port in (*senders, *endpoints)]
     ends += [(nic.bridge, nic.port) for nic in topology.nics]
-    return ends[0] if ends else None
+    if not ends:
+        return None
+    tracer = _PathTracer(topology)
+    path = tracer.from_port(ends[0])
+    alone = {*topology.bridges, *(namespace.name for namespace in topology.namespaces)} - {node.name for node in path}
+    return path if tracer.passed_all_once() and not alone else None
 
 
 class _PathTracer:
@@ -328,9 +310,24 @@ class _PathTracer:
         self._on: dict[str, list[str]] = {}
         for bridge, port in self._ports:
             self._on.setdefault(bridge, []).append(port)
-        self._names = _node_names(topology)
+        # Who is at the far end of a port: the generator's port by its own name.
+        self._names = {
+            (port.bridge, port.name): port.owner if port.role is PortRole.FORWARDER else port.name
+            for port in topology.ports
+        }
+        self._names |= {(nic.bridge, nic.port): nic.namespace for nic in topology.nics}
+        self._names |= {(tunnel.bridge, tunnel.port): tunnel.port for tunnel in topology.tunnels}
         self._through = _through(topology)
-        self._links = _links(topology)
+        links: list[tuple[str, Link]] = [
+            *(("patch", patch) for patch in topology.patches),
+            *(("veth", veth) for veth in topology.veths),
+            *(("underlay", underlay) for underlay in topology.underlays),
+        ]
+        self._links = {
+            (end.bridge, end.port): (kind, (end.far_bridge, end.far_port))
+            for kind, link in links
+            for end in link_ends(link)
+        }
 
     def from_port(self, end: _End) -> list[PathNode]:
         """The nodes from a port on; the path ends where frames stay, or would loop."""
@@ -360,18 +357,7 @@ class _PathTracer:
         return (bridge, others[0]) if len(others) == 1 else None
 
     def passed_all_once(self) -> bool:
-        """True when no port is left, and none was passed twice."""
         return sorted(self._passed) == sorted(self._ports)
-
-
-def _node_names(topology: Topology) -> dict[_End, str]:
-    """Who is at the far end of a port: the generator's port by its own name."""
-    names = {
-        (port.bridge, port.name): port.owner if port.role is PortRole.FORWARDER else port.name
-        for port in topology.ports
-    }
-    names |= {(nic.bridge, nic.port): nic.namespace for nic in topology.nics}
-    return names | {(tunnel.bridge, tunnel.port): tunnel.port for tunnel in topology.tunnels}
 
 
 def _through(topology: Topology) -> dict[_End, _End]:
@@ -387,23 +373,6 @@ def _through(topology: Topology) -> dict[_End, _End]:
         if namespace.routing and len(ends) == 2:
             through |= {ends[0]: ends[1], ends[1]: ends[0]}
     return through
-
-
-def _links(topology: Topology) -> dict[_End, tuple[str, _End]]:
-    kinds: list[tuple[str, Link]] = [
-        *(("patch", patch) for patch in topology.patches),
-        *(("veth", veth) for veth in topology.veths),
-        *(("underlay", underlay) for underlay in topology.underlays),
-    ]
-    return {
-        (end.bridge, end.port): (kind, (end.far_bridge, end.far_port))
-        for kind, link in kinds
-        for end in link_ends(link)
-    }
-
-
-MOST_BRIDGES = 9
-_KEPT = 3
 
 
 def shorten_path(path: Iterable[PathNode], others: Callable[[int], str]) -> list[PathNode]:

@@ -6,7 +6,8 @@ VNF, *pvvp* two. On the embedded testbed "phy" is the generator's vhost-user por
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -24,6 +25,7 @@ from pytest_nfvperf.model.topology.links import (
     Underlay,
     VethLink,
     crossings_along,
+    link_ends,
     overlays,
     shortest,
 )
@@ -55,6 +57,7 @@ def vnf_mac(vnf: int, side: int) -> str:
     return f"02:4e:46:00:{vnf:02x}:{side:02x}"
 
 
+_BOTH_WAYS = (Direction("p0", "p1"), Direction("p1", "p0"))
 _CHAIN = {"vnfs": whole(0, 100), "bidirectional": FLAG, "mtu": MTU}
 
 
@@ -84,26 +87,20 @@ def vnf_chain(vnfs: int, *, bidirectional: bool = True, mtu: int = 1500) -> Topo
     ``mtu``: bytes without Ethernet header and FCS.
     """
     ends = [Port(f"p{side}", BRIDGE, PortRole.ENDPOINT, GENERATOR_MACS[side], mtu=mtu) for side in (0, 1)]
-    stops = [_vnf_ports(number, mtu) for number in range(1, vnfs + 1)]
-    passed = [ends[0].name, *(port.name for stop in stops for port in stop), ends[1].name]
+    forwarders = [
+        Port(f"v{n}{own}", BRIDGE, PortRole.FORWARDER, vnf_mac(n, side), f"vnf{n}", f"v{n}{peer}", VnfMode.IO, mtu=mtu)
+        for n in range(1, vnfs + 1)
+        for side, (own, peer) in enumerate((("a", "b"), ("b", "a")))
+    ]
+    passed = ["p0", *(port.name for port in forwarders), "p1"]
     pairs = list(zip(passed[::2], passed[1::2], strict=True))
     crossings = [Crossing(BRIDGE, a, b) for pair in pairs for a, b in (pair, pair[::-1])]
-    directions = [Direction("p0", "p1"), Direction("p1", "p0")]
     return Topology(
         name={0: "phy2phy", 1: "pvp", 2: "pvvp"}.get(vnfs, f"pv{vnfs}p"),
         bridges=(BRIDGE,),
-        ports=(*ends, *(port for stop in stops for port in stop)),
+        ports=(*ends, *forwarders),
         crossings=tuple(crossings),
-        directions=tuple(directions if bidirectional else directions[:1]),
-    )
-
-
-def _vnf_ports(number: int, mtu: int) -> tuple[Port, Port]:
-    left, right = f"v{number}a", f"v{number}b"
-    owner = f"vnf{number}"
-    return (
-        Port(left, BRIDGE, PortRole.FORWARDER, vnf_mac(number, 0), owner, right, VnfMode.IO, mtu=mtu),
-        Port(right, BRIDGE, PortRole.FORWARDER, vnf_mac(number, 1), owner, left, VnfMode.IO, mtu=mtu),
+        directions=_BOTH_WAYS[: 1 + bidirectional],
     )
 
 
@@ -149,10 +146,11 @@ def bridge_chain(
         raise ArgumentError(f"a chain of {bridges} bridges is not possible: give {bound}")
     names = [f"ovs-{number}" for number in range(1, bridges + 1)]
     joints = [_joint(link, number, mtu, offloads) for number in range(1, bridges)]
+    path = [end for joint in joints for end in link_ends(joint)[:1]]
     return Topology(
         name=f"chain-{bridges}-{link}" if bridges > 1 else "chain-1",
         bridges=tuple(names),
-        crossings=_through(joints, names) if ends == "generator" else (),
+        crossings=tuple(crossings_along(path, names[0], "p0", "p1")) if ends == "generator" else (),
         patches=tuple(joint for joint in joints if isinstance(joint, Patch)),
         veths=tuple(joint for joint in joints if isinstance(joint, VethLink)),
         **(
@@ -174,20 +172,12 @@ def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | Veth
     raise ArgumentError(f"bridges cannot be chained by {link!r}: write patch or veth")
 
 
-def _through(joints: Sequence[Patch | VethLink], bridges: Sequence[str]) -> tuple[Crossing, ...]:
-    entries = ["p0", *(joint.port_b for joint in joints)]
-    exits = [*(joint.port_a for joint in joints), "p1"]
-    hops = zip(bridges, entries, exits, strict=True)
-    return tuple(crossing for name, a, b in hops for crossing in (Crossing(name, a, b), Crossing(name, b, a)))
-
-
 def _generators(bridges: Sequence[str], *, bidirectional: bool, mtu: int) -> dict[str, Any]:
-    directions = (Direction("p0", "p1"), Direction("p1", "p0"))
     ports = tuple(
         Port(f"p{n}", name, PortRole.ENDPOINT, GENERATOR_MACS[n], mtu=mtu)
         for n, name in enumerate((bridges[0], bridges[-1]))
     )
-    return {"ports": ports, "directions": directions if bidirectional else directions[:1]}
+    return {"ports": ports, "directions": _BOTH_WAYS[: 1 + bidirectional]}
 
 
 def _namespaces(ends: str, bridges: Sequence[str], ip: int, *, mtu: int, offloads: Offloads) -> dict[str, Any]:
@@ -266,7 +256,10 @@ def compose(name: str, *parts: Part) -> Topology:
     links: list[Link] = [*patches, *veths, *underlays, *_overlays(name, nodes, tunnels, underlays)]
     paths = _Paths(name, ports, nics, links, ends)
     crossings = [*_only(given, Crossing), *paths.crossings(_only(given, Path))]
-    ports = tuple(_with_eth_peer(port, paths.next_macs) for port in ports)
+    open_peers = {port.name for port in ports if port.vnf_mode is VnfMode.MAC and port.eth_peer is None}
+    ports = tuple(
+        replace(port, eth_peer=paths.next_macs.get(port.name)) if port.name in open_peers else port for port in ports
+    )
     return Topology(
         name=name,
         bridges=tuple(listed or dict.fromkeys([*(bridge for node in nodes for bridge in node.bridges), *named])),
@@ -310,22 +303,8 @@ class Composition:
         return compose(name, *self.parts)
 
 
-_KINDS = (
-    str,
-    Port,
-    Patch,
-    VethLink,
-    Tunnel,
-    Namespace,
-    Nic,
-    Crossing,
-    Direction,
-    Path,
-    Mirror,
-    Behind,
-    Underlay,
-    BridgeRules,
-)
+_LINKS = (Patch, VethLink, Underlay)
+_KINDS = (*_LINKS, str, Port, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, Behind, BridgeRules)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:
@@ -352,12 +331,9 @@ def _only(parts: Iterable[Any], kind: type[_Kind]) -> tuple[_Kind, ...]:
 
 
 def _bridges_of(part: object) -> tuple[str, ...]:
-    match part:
-        case Port() | Nic() | Tunnel() | Crossing():
-            return (part.bridge,)
-        case Patch() | VethLink() | Underlay():
-            return (part.bridge_a, part.bridge_b)
-    return ()
+    if isinstance(part, (Port, Nic, Tunnel, Crossing)):
+        return (part.bridge,)
+    return (part.bridge_a, part.bridge_b) if isinstance(part, _LINKS) else ()
 
 
 def _nodes(name: str, parts: Iterable[Any]) -> Iterator[Node]:
@@ -386,24 +362,15 @@ def _overlays(
 def _with_macs(ports: Iterable[Port]) -> Iterator[Port]:
     """Fill in MACs that were left open: the generator's by port number, a VNF's by the numbers of VNF and side."""
     generators = 0
-    vnfs: dict[str, list[Port]] = {}
+    sides: Counter[str] = Counter()  # of each VNF, in the order of the VNFs
     for port in ports:
-        mac = port.mac
         if port.role is PortRole.FORWARDER:
-            sides = vnfs.setdefault(port.owner, [])
-            sides.append(port)
-            number = list(vnfs).index(port.owner) + 1
-            mac = mac if mac != MAC_TO_FILL else vnf_mac(number, len(sides) - 1)
+            sides[port.owner] += 1
+            mac = vnf_mac(list(sides).index(port.owner) + 1, sides[port.owner] - 1)
         else:
-            mac = mac if mac != MAC_TO_FILL else generator_mac(generators)
+            mac = generator_mac(generators)
             generators += 1
-        yield replace(port, mac=mac)
-
-
-def _with_eth_peer(port: Port, next_macs: Mapping[str, str | None]) -> Port:
-    if port.vnf_mode is not VnfMode.MAC or port.eth_peer is not None:
-        return port
-    return replace(port, eth_peer=next_macs.get(port.name))
+        yield replace(port, mac=mac) if port.mac == MAC_TO_FILL else port
 
 
 def _directions(name: str, ports: Iterable[Port], given: tuple[Direction, ...]) -> tuple[Direction, ...]:
@@ -443,7 +410,6 @@ class _Paths:
         self._stops |= {port.name: [(port.bridge, port.name)] for port in ports}
 
     def crossings(self, paths: Iterable[Path]) -> Iterator[Crossing]:
-        """The crossings of all paths."""
         for path in paths:
             if len(path.stops) < 2:
                 raise self._wrong(path, "a path needs at least two nodes")

@@ -79,24 +79,19 @@ class _Follower:
                 return None
             bridges.append(bridge)
             if leaves in self._tunnelled:
-                return self._encapsulated(entry, bridges, leaves)
+                # Out by the underlay's end on this node.
+                self._inside, overlay = self._tunnelled[leaves]
+                nodes = node_of_bridge(self._topology)
+                below = next(end for end in link_ends(overlay.underlay) if nodes[end.bridge] == nodes[bridge])
+                return RouteHop(entry, (*bridges, below.bridge), below.port, leaves)
             if leaves not in self._patched:
                 return RouteHop(entry, tuple(bridges), leaves)
             at = self._patched[leaves]
 
-    def _encapsulated(self, entry: str, bridges: list[str], port: str) -> RouteHop:
-        """Out by the underlay's end on this node."""
-        self._inside, overlay = self._tunnelled[port]
-        nodes = node_of_bridge(self._topology)
-        ends = link_ends(overlay.underlay)
-        below = next(end for end in ends if nodes[end.bridge] == nodes[bridges[-1]])
-        return RouteHop(entry, (*bridges, below.bridge), below.port, port)
-
     def _leaves_by(self, bridge: str, entered: str) -> str | None:
         crossings = [crossing for crossing in self._topology.crossings if crossing.bridge == bridge]
-        exits = [crossing.out_port for crossing in crossings if crossing.in_port == entered]
-        if crossings:
-            return exits[0] if exits else None  # a topology has one exit for each port
+        if crossings:  # a topology has one exit for each port
+            return next((crossing.out_port for crossing in crossings if crossing.in_port == entered), None)
         return self._learnt(bridge, entered)
 
     def _learnt(self, bridge: str, entered: str) -> str | None:
@@ -152,17 +147,10 @@ def _underlays(topology: Topology, direction: Direction) -> Sequence[tuple[str, 
     # A frame that enters by an access port carries a VLAN tag until it leaves by another (802.1Q).
     vlan = topology.port(direction.tx).vlan
     tag = VLAN_TAG_BYTES if vlan is not None and vlan.tag is not None else 0
-    return [(one.exit, links[one.exit], tag + _outer_bytes(topology, one)) for one in passes if one.exit in links]
-
-
-def _outer_bytes(topology: Topology, one: RouteHop) -> int:
-    """What an overlay adds to a frame: the same as to the underlay's packet, for its FCS is made anew.
-
-    Outer Ethernet 14, IP, UDP and so on, inner frame without its FCS 4, outer FCS 4; of the packet, the inner Ethernet
-    header 14 in place of the outer one.
-    """
-    tunnel = next((tunnel for tunnel in topology.tunnels if tunnel.port == one.tunnel), None)
-    return 0 if tunnel is None else encapsulation_bytes(tunnel.kind, tunnel.local)
+    # An overlay adds as much to a frame as to the underlay's packet, for its FCS is made again: outer Ethernet 14, IP,
+    # UDP and so on, outer FCS 4, less the inner FCS 4; of the packet, the inner Ethernet header 14 for the outer one.
+    outer = {tunnel.port: encapsulation_bytes(tunnel.kind, tunnel.local) for tunnel in topology.tunnels}
+    return [(one.exit, links[one.exit], tag + outer.get(one.tunnel or "", 0)) for one in passes if one.exit in links]
 
 
 # Copies of a trial's frames: how many mirrors should have made, and what became of them.
@@ -242,7 +230,7 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
         truncated=sum(monitor.truncated for monitor in monitors),
         corrupted=sum(monitor.corrupted for monitor in monitors),
         dropped={name: moved[name] for port in outputs for name in _drops(port) if moved.get(name)},
-        uncounted=tuple(dict.fromkeys(_received_by(entry) for entry, _, frames in mirrored if frames is None)),
+        uncounted=tuple(dict.fromkeys(f"{entry}.rx_packets" for entry, _, frames in mirrored if frames is None)),
     )
 
 
@@ -250,11 +238,6 @@ def _drops(port: str) -> tuple[str, ...]:
     """Counters of copies that an output dropped because its queue, or the far end's socket or ring, was full."""
     far = (f"{port}.far.{name}" for name in ("socket_drops", "ring_drops", "xdp_drops"))
     return (f"{port}.tx_dropped", *far)
-
-
-def _received_by(port: str) -> str:
-    """The DUT's counter of frames that came in by a port."""
-    return f"{port}.rx_packets"
 
 
 def _crossings(
@@ -270,4 +253,4 @@ def _crossings(
             raise ValueError(f"topology {topology.name!r} does not define the path of {count.direction}")
         for number, crossed in enumerate(passes):
             known = count.sent if number == 0 else by_vnfs.get(crossed.entry)
-            yield crossed, moved.get(_received_by(crossed.entry)) if known is None else known
+            yield crossed, moved.get(f"{crossed.entry}.rx_packets") if known is None else known

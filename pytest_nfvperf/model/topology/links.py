@@ -62,9 +62,6 @@ ENCAPSULATION_BYTES = {TunnelKind.VXLAN: 50, TunnelKind.GENEVE: 50, TunnelKind.G
 """What an encapsulation over IPv4 adds to the underlay's packet, inner Ethernet header included:
 IP 20, UDP 8, VXLAN or Geneve (without options) 8, Ethernet 14; GRE with a key 8 in place of 16."""
 
-_LONGER_IPV6_HEADER = 20
-"""RFC 8200, 40 bytes, less IPv4's 20."""
-
 
 def encapsulation_bytes(kind: TunnelKind, address: str) -> int:
     """What an encapsulation between such addresses adds to the underlay's packet, inner Ethernet header included.
@@ -72,8 +69,8 @@ def encapsulation_bytes(kind: TunnelKind, address: str) -> int:
     Raises:
         ValueError: no IP address.
     """
-    longer = _LONGER_IPV6_HEADER if ipaddress.ip_address(address).version == 6 else 0
-    return ENCAPSULATION_BYTES[kind] + longer
+    # An IPv6 header has 40 bytes (RFC 8200), an IPv4 header 20.
+    return ENCAPSULATION_BYTES[kind] + (20 if ipaddress.ip_address(address).version == 6 else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,25 +146,18 @@ def overlays(nodes: Sequence[Node], tunnels: Sequence[Tunnel], underlays: Sequen
         for other in tunnels[number + 1 :]:
             between = {at.get(tunnel.bridge, ""), at.get(other.bridge, "")}
             link = next((link for link in underlays if {at[link.bridge_a], at[link.bridge_b]} == between), None)
-            if link is not None and join_same_nodes(tunnel, other):
+            same_keys = (tunnel.kind, tunnel.key, tunnel.keys) == (other.kind, other.key, other.keys)
+            if link is not None and same_keys and any(facing(tunnel, [other])):
                 found.append(Overlay(tunnel.bridge, tunnel.port, other.bridge, other.port, link))
     return found
 
 
-def join_same_nodes(one: Tunnel, other: Tunnel) -> bool:
-    """True where what one sends is what the other takes."""
-    return (one.kind, one.key, one.keys) == (other.kind, other.key, other.keys) and are_tunnel_peers(one, other)
-
-
-def are_tunnel_peers(one: Tunnel, other: Tunnel) -> bool:
-    """True where each has the other's local address as its remote one."""
-    addresses = [ipaddress.ip_address(text) for text in (one.local, one.remote, other.remote, other.local)]
-    return addresses[:2] == addresses[2:]
-
-
-def facing(tunnel: Tunnel, tunnels: Sequence[Tunnel]) -> Iterator[Tunnel]:
-    """Tunnels between the same two addresses, from the other side."""
-    return (other for other in tunnels if other is not tunnel and are_tunnel_peers(tunnel, other))
+def facing(tunnel: Tunnel, tunnels: Iterable[Tunnel]) -> Iterator[Tunnel]:
+    """Tunnels between the same two addresses, from the other side: each has the other's local address as its remote."""
+    ends = [ipaddress.ip_address(text) for text in (tunnel.remote, tunnel.local)]
+    for other in tunnels:
+        if other is not tunnel and ends == [ipaddress.ip_address(text) for text in (other.local, other.remote)]:
+            yield other
 
 
 # Paths over linked bridges.
@@ -187,7 +177,6 @@ class LinkEnd:
 
 
 def link_ends(link: Link) -> tuple[LinkEnd, LinkEnd]:
-    """Both ends of a link."""
     return (
         LinkEnd(link.bridge_a, link.port_a, link.bridge_b, link.port_b),
         LinkEnd(link.bridge_b, link.port_b, link.bridge_a, link.port_a),

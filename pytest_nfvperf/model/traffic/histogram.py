@@ -8,6 +8,7 @@ percentiles are read off the recorded counts and never interpolated.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,6 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """Number of recorded values."""
         return sum(count for _, count in self.counts)
 
     def percentile_ns(self, percentile: float) -> int | None:
@@ -50,14 +50,13 @@ class Histogram:
     @staticmethod
     def merged(histograms: Iterable[Histogram]) -> Histogram | None:
         """The sum of several histograms of one precision; None for none."""
-        counts: dict[int, int] = {}
         given = list(histograms)
-        for histogram in given:
-            for value, count in histogram.counts:
-                counts[value] = counts.get(value, 0) + count
-        filled = [histogram for histogram in given if histogram.counts]
         if not given:
             return None
+        counts: Counter[int] = Counter()
+        for histogram in given:
+            counts.update(dict(histogram.counts))
+        filled = [histogram for histogram in given if histogram.counts]
         return Histogram(
             counts=tuple(sorted(counts.items())),
             min_ns=min((h.min_ns for h in filled), default=0),
@@ -98,10 +97,9 @@ def coarse_histogram(histogram: Histogram, significant_digits: int = 2) -> Histo
     """
     if histogram.significant_digits <= significant_digits:
         return histogram
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     for value, count in histogram.counts:
-        bucket = _highest_equivalent(value, significant_digits)
-        counts[bucket] = counts.get(bucket, 0) + count
+        counts[_highest_equivalent(value, significant_digits)] += count
     return Histogram(tuple(sorted(counts.items())), histogram.min_ns, histogram.max_ns, significant_digits)
 
 

@@ -104,13 +104,7 @@ class Vxlan:
 
     def reversed(self) -> Vxlan:
         """The VXLAN of the other direction."""
-        return replace(
-            self,
-            src_ip=self.dst_ip,
-            dst_ip=self.src_ip,
-            inner_src_mac=self.inner_dst_mac,
-            inner_dst_mac=self.inner_src_mac,
-        )
+        return Vxlan(self.vni, self.dst_ip, self.src_ip, self.inner_dst_mac, self.inner_src_mac)
 
 
 # Traffic: what is sent to the DUT.
@@ -288,16 +282,16 @@ class Traffic:
     @property
     def largest_frame_size(self) -> int:
         """Largest frame in bytes with FCS; the ports' MTU must carry it."""
-        if isinstance(self.frame_size, Imix):
-            return max(size for size, _ in self.frame_size.recipe)
-        return self.frame_size
+        return max(self._frame_sizes)
 
     @property
     def smallest_frame_size(self) -> int:
         """Smallest frame in bytes with FCS."""
-        if isinstance(self.frame_size, Imix):
-            return min(size for size, _ in self.frame_size.recipe)
-        return self.frame_size
+        return min(self._frame_sizes)
+
+    @property
+    def _frame_sizes(self) -> list[int]:
+        return [size for size, _ in self.frame_size.recipe] if isinstance(self.frame_size, Imix) else [self.frame_size]
 
     @property
     def frame_label(self) -> str:
