@@ -21,7 +21,6 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def testbed_schema() -> dict[str, Any]:
-    """Schema of a testbed file."""
     return {"$schema": _DIALECT, **section_of(TestbedFile, TestbedModel).model_json_schema(by_alias=True)}
 
 
@@ -90,7 +89,6 @@ def published() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write all schemas into the directory given."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m pytest_nfvperf.config.schemas DIRECTORY\n")
         return 2

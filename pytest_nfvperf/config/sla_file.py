@@ -96,21 +96,19 @@ def _to_sla(document: Document, shown: str = "") -> Sla:
 
 
 def _to_rule(rule: RuleModel, document: Document, file: str, path: KeyPath) -> Rule:
-    where = tuple((name, _selector(name, value, document, path)) for name, value in rule.where.items())
+    where = []
+    for name, value in rule.where.items():
+        try:
+            where.append((name, parse_selector(name, value)))
+        except ValueError as error:
+            raise document.error(str(error), (*path, "where", name)) from None
     require = tuple(
         (metric, limit)
         for metric, given in rule.require.items()
         for limit in _limits(metric, given, document, (*path, "require", metric))
     )
     place = f"{file}:{document.line(path)}: {show_path(path)}"
-    return Rule(where, require, place, rule.name, rule.source)
-
-
-def _selector(name: str, value: Any, document: Document, path: KeyPath) -> tuple[str, ...]:
-    try:
-        return parse_selector(name, value)
-    except ValueError as error:
-        raise document.error(str(error), (*path, "where", name)) from None
+    return Rule(tuple(where), require, place, rule.name, rule.source)
 
 
 def _limits(metric: str, given: Any, document: Document, path: KeyPath) -> tuple[Limit, ...]:
@@ -154,7 +152,7 @@ _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
 BASELINE = "baseline"
 """What a share is of: the same figure in the run that --nfv-baseline names."""
 
-_OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<=", "": ">="}
+_OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<="}
 
 
 def parse_limit(metric: str, text: object, at: object = None) -> Limit:
@@ -174,7 +172,12 @@ def parse_limit(metric: str, text: object, at: object = None) -> Limit:
     match = _LIMIT.fullmatch(text.strip())
     operator, bound = (match["operator"], match["bound"]) if match else ("", text)
     if operator not in OPERATORS:
-        raise ValueError(_bad_operator(operator, text.strip(), kind))
+        written, known = text.strip(), listed(OPERATORS)
+        if not operator:
+            raise ValueError(f"'{written}' has no operator: write e.g. '>= {written}' (operators: {known})")
+        meant = _OPERATOR_SLIPS.get(operator)
+        instead = f"'{meant} {written.removeprefix(operator).strip()}'" if meant else f"e.g. '{kind.example}'"
+        raise ValueError(f"'{written}' has unknown operator '{operator}': write {instead} (operators: {known})")
     cores = budget_of(str(at)) if kind.line_ratio else None
     limit = _bound(metric, kind, operator, bound, " ".join(text.split()))
     if cores is not None and limit.is_share:
@@ -213,15 +216,6 @@ def _share(text: str) -> float:
     if not text.endswith("%"):
         raise ValueError(f"'{text} of' needs a per cent sign: write '{text} % of'")
     return quantity(text, RATIO, "a share")
-
-
-def _bad_operator(operator: str, text: str, kind: Metric) -> str:
-    known = listed(OPERATORS)
-    meant = _OPERATOR_SLIPS.get(operator)
-    if not operator:
-        return f"'{text}' has no operator: write e.g. '{meant} {text}' (operators: {known})"
-    hint = f": write '{meant} {text.removeprefix(operator).strip()}'" if meant else f": write e.g. '{kind.example}'"
-    return f"'{text}' has unknown operator '{operator}'{hint} (operators: {known})"
 
 
 def _absolute(metric: str, kind: Metric, bound: str) -> tuple[float, str]:
@@ -309,7 +303,10 @@ def _label(name: str, value: Any) -> str:
     if name == "frame_size":
         return _frame_size(text)
     if name == "flows":
-        return _flows(text)
+        match = _FLOWS.fullmatch(text)
+        if match is None or int(match["number"]) == 0:
+            raise ValueError(f"flows must be a whole number from 1, such as 1000, 10k or 1M, not '{text}'")
+        return str(int(match["number"]) * _FACTORS[match["factor"]])
     if selector.number and not (text.isascii() and text.isdigit()):
         raise ValueError(f"{name} must be a whole number, not '{text}'")
     if selector.values and text not in selector.values and not (selector.foreign and ":" in text):
@@ -329,10 +326,3 @@ def _frame_size(text: str) -> str:
     if text not in names:
         raise ValueError(f"frame_size must be bytes or {listed(names)}, not '{text}'{did_you_mean(text, names)}")
     return text
-
-
-def _flows(text: str) -> str:
-    match = _FLOWS.fullmatch(text)
-    if match is None or int(match["number"]) == 0:
-        raise ValueError(f"flows must be a whole number from 1, such as 1000, 10k or 1M, not '{text}'")
-    return str(int(match["number"]) * _FACTORS[match["factor"]])

@@ -307,11 +307,6 @@ def _sentence(model: type[BaseModel], details: ErrorDetails) -> str:
         holder, key = _model_at(model, path[:-1]), str(path[-1])
         known = [field.alias or name for name, field in holder.model_fields.items()] if holder else []
         return f"unknown key {key!r}{did_you_mean(key, known)} (known here: {listed(known)})"
-    return _wrong_value(details)
-
-
-def _wrong_value(details: ErrorDetails) -> str:
-    kind, given = details["type"], details["input"]
     if kind == "literal_error":
         expected = [choice.strip("'") for choice in details["ctx"]["expected"].replace(" or ", ", ").split(", ")]
         return f"must be {' or '.join(expected)}, not {given!r}{did_you_mean(str(given), expected)}"

@@ -7,7 +7,6 @@ YAML 1.2's core types only: in YAML 1.1, which PyYAML reads by default, a PCI ad
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,21 +19,9 @@ KeyPath = tuple[str | int, ...]
 
 
 class _CoreLoader(yaml.SafeLoader):
-    """SafeLoader with YAML 1.2's core schema that refuses a key written twice."""
+    """SafeLoader with YAML 1.2's core schema."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  # PyYAML's own shape
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: dict[object, int] = {}
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            line = key_node.start_mark.line + 1
-            if not isinstance(key, Hashable):
-                raise _MistakeError("a key must be a word or a number", line)
-            if key in seen:
-                raise _MistakeError(f"key {key!r} is written twice, first in line {seen[key]}: keep one", line)
-            seen[key] = line
-        return super().construct_mapping(node, deep=deep)
 
 
 _CORE_TYPES = (
@@ -91,22 +78,20 @@ class _NodeCheck:
             for index, item in enumerate(node.value):
                 self.check(item, (*path, index))
         elif isinstance(node, yaml.MappingNode):
-            self._check_mapping(node, path)
+            seen: dict[tuple[str, str], int] = {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if not isinstance(key, yaml.ScalarNode):
+                    raise _MistakeError("a key must be a word or a number", line, path)
+                here: KeyPath = (*path, shortened(key.value))
+                _check_tag(key, here)
+                _check_text(key, here)
+                if first := seen.get((key.tag, key.value)):
+                    message = f"key {key.value!r} is written twice, first in line {first}: keep one"
+                    raise _MistakeError(message, line, path)
+                seen[key.tag, key.value] = line
+                self.check(value, here)
         self._open.remove(id(node))
-
-    def _check_mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
-        seen: dict[tuple[str, str], int] = {}
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                raise _MistakeError("a key must be a word or a number", line, path)
-            here: KeyPath = (*path, shortened(key.value))
-            _check_tag(key, here)
-            _check_text(key, here)
-            if first := seen.get((key.tag, key.value)):
-                raise _MistakeError(f"key {key.value!r} is written twice, first in line {first}: keep one", line, path)
-            seen[key.tag, key.value] = line
-            self.check(value, here)
 
 
 def _check_text(node: yaml.Node, path: KeyPath) -> None:
@@ -143,7 +128,6 @@ _NODES = {"str": yaml.ScalarNode, "seq": yaml.SequenceNode, "map": yaml.MappingN
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A text as a message quotes it."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 

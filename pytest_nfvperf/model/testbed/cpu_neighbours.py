@@ -56,14 +56,10 @@ class CpuPair:
         return self.same_l3 is False if self.far is None else self.far
 
     def __str__(self) -> str:
-        known = (
-            {True: "far", False: "near", None: ""}[self.far],
-            {True: "same L3", False: "different L3", None: ""}[self.same_l3],
-        )
-        words = ", ".join(filter(None, known))
-        return f"CPU {self.cpu} and CPU {self.other} are {self.round_trip_ns} ns apart" + (
-            f": {words}" if words else ""
-        )
+        known = [] if self.far is None else ["far" if self.far else "near"]
+        known += [] if self.same_l3 is None else ["same L3" if self.same_l3 else "different L3"]
+        what = f"CPU {self.cpu} and CPU {self.other} are {self.round_trip_ns} ns apart"
+        return f"{what}: {', '.join(known)}" if known else what
 
 
 Choice = tuple[CpuPair, CpuPair | None]
@@ -138,18 +134,14 @@ def describe_distances(found: Sequence[CpuPair]) -> str:
     """A sentence for each pair that is apart, the worst first, and one for the others together."""
     worst = sorted((pair for pair in found if pair.apart), key=lambda pair: -pair.round_trip_ns)[:MOST_TOLD]
     others = [pair for pair in found if pair not in worst]
-    return "; ".join([*map(str, worst), *([_together(others)] if others else [])])
-
-
-def _together(found: Sequence[CpuPair]) -> str:
-    if len(found) == 1:
-        return str(found[0])
-    trips = [pair.round_trip_ns for pair in found]
-    bands = {pair.far for pair in found}
+    if len(others) < 2:
+        return "; ".join(map(str, [*worst, *others]))
+    trips, bands = [pair.round_trip_ns for pair in others], {pair.far for pair in others}
     word = ": near" if bands == {False} else ": far" if bands == {True} else ""
-    generator = cpu_list(sorted({pair.cpu for pair in found}))
-    others = cpu_list([pair.other for pair in found])
-    return f"CPU {generator} and each of CPU {others} are {min(trips)} .. {max(trips)} ns apart{word}"
+    generator = cpu_list(sorted({pair.cpu for pair in others}))
+    dut = cpu_list([pair.other for pair in others])
+    together = f"CPU {generator} and each of CPU {dut} are {min(trips)} .. {max(trips)} ns apart{word}"
+    return "; ".join([*map(str, worst), together])
 
 
 def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
@@ -159,7 +151,14 @@ def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
         choices: from ``closer_cpus``.
         keys: of the testbed file that name the DUT's CPUs (``cpus.pmd``), by CPU.
     """
-    better = [_taken(pair, found, keys) for pair, found in choices if found is not None]
+    better = []
+    for pair, found in choices:
+        if found is not None:
+            now = f", in {keys[found.other]} now" if found.other in keys else ""
+            better.append(
+                f"take CPU {found.other} ({found.round_trip_ns} ns{now}) in place of CPU {pair.other}: "
+                f"{keys[pair.other]} of the testbed file"
+            )
     if better:
         return "; ".join(better)
     if not choices:
@@ -167,14 +166,6 @@ def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
     return (
         "no core of the same NUMA node is free and nearer. Rates are at least what is measured. Pin the CPUs of a "
         "virtual machine to cores that share an L3 cache (docs/explanation/noise.md)"
-    )
-
-
-def _taken(pair: CpuPair, found: CpuPair, keys: Mapping[int, str]) -> str:
-    now = f", in {keys[found.other]} now" if found.other in keys else ""
-    return (
-        f"take CPU {found.other} ({found.round_trip_ns} ns{now}) in place of CPU {pair.other}: "
-        f"{keys[pair.other]} of the testbed file"
     )
 
 

@@ -57,7 +57,6 @@ class CpuPlan:
 
     @property
     def shared(self) -> tuple[int, ...]:
-        """CPUs with more than one owner."""
         owners = [self.housekeeping, self.pmd, self.generator, self.vnf]
         cpus = [cpu for owner in owners for cpu in owner]
         return tuple(sorted({cpu for cpu in cpus if cpus.count(cpu) > 1}))
@@ -416,7 +415,6 @@ def describe_nodes(testbed: Testbed) -> list[str]:
 
 
 def with_nodes(dut: Dut, topology: Topology) -> Dut:
-    """The Dut that a topology needs: with its nodes."""
     return replace(dut, nodes=tuple(node.name for node in topology.nodes))
 
 
