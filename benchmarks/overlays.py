@@ -11,8 +11,8 @@ from pytest_nfvperf.adapters.report.studies import interval_text, ratio_text
 from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.statistics import Relative
+from pytest_nfvperf.model.topology.workloads import vm_to_vm
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
 _HALF_WIDTH = 0.03

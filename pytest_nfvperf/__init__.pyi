@@ -19,11 +19,11 @@ from .model.topology.compose import phy2phy as phy2phy
 from .model.topology.compose import pvp as pvp
 from .model.topology.compose import pvvp as pvvp
 from .model.topology.compose import bridge_chain as bridge_chain
-from .model.scenarios.workloads import vm_chain as vm_chain
-from .model.scenarios.workloads import vm_receiving as vm_receiving
-from .model.scenarios.workloads import vm_to_vm as vm_to_vm
-from .model.scenarios.workloads import OVERLAYS as OVERLAYS
-from .model.scenarios.workloads import mirror_output as mirror_output
+from .model.topology.workloads import vm_chain as vm_chain
+from .model.topology.workloads import vm_receiving as vm_receiving
+from .model.topology.workloads import vm_to_vm as vm_to_vm
+from .model.topology.workloads import OVERLAYS as OVERLAYS
+from .model.topology.workloads import mirror_output as mirror_output
 from .model.testbed.testbed import Dut as Dut
 from .model.testbed.ovs_settings import Tuning as Tuning
 from .measure.rig import LiveTopology as LiveTopology

@@ -24,5 +24,5 @@ from .model.topology.ports import Offloads as Offloads
 # Nodes
 from .model.topology.compose import node as node
 from .model.topology.parts import underlay as underlay
-from .model.scenarios.workloads import pod_node as pod_node
-from .model.scenarios.workloads import pod_nodes as pod_nodes
+from .model.topology.workloads import pod_node as pod_node
+from .model.topology.workloads import pod_nodes as pod_nodes

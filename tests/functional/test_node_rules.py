@@ -10,9 +10,9 @@ import pytest
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.workloads import vm_to_vm
 from tests.functional.loss_rig import losses
 from tests.functional.ovs_support import needs_hugepages, needs_root, testbed
 from tests.functional.test_nodes import started, trial

@@ -22,13 +22,13 @@ from pytest_nfvperf.measure.rig import generator_ports, learning_directions
 from pytest_nfvperf.measure.validity import LINK_LOSSES, counter_deltas
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.ledger.ledger import Ledger
-from pytest_nfvperf.model.scenarios.workloads import NODES, vm_to_vm
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut, NodeSpec
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.links import TunnelKind
 from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.workloads import NODES, vm_to_vm
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import Settling

@@ -21,12 +21,12 @@ from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
 from pytest_nfvperf.adapters.ovs.ovsdb import one
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.model.scenarios.workloads import NODES
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose, node
 from pytest_nfvperf.model.topology.links import TunnelKind, encapsulation_bytes
 from pytest_nfvperf.model.topology.parts import namespace, tunnel, underlay
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.workloads import NODES
 from tests.functional.ovs_support import needs_root, testbed, until
 
 pytestmark = needs_root

@@ -10,13 +10,13 @@ import pytest
 from pytest_nfvperf.adapters.ovs.ovsdb import Ovsdb
 from pytest_nfvperf.adapters.ovs.rows import offload_text, offloaded_flows
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.model.scenarios.workloads import mirror_output
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.frame_route import copy_counts
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, path, vnf
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.workloads import mirror_output
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from tests.functional.loss_rig import LiveLoss, LossRig, loss_rig

@@ -12,8 +12,8 @@ from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.streams import StreamSpec
-from pytest_nfvperf.model.scenarios.workloads import NODES, pod_nodes
 from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.workloads import NODES, pod_nodes
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, send_tcp, testbed, until
 

@@ -15,10 +15,10 @@ from pytest_nfvperf.adapters.vnf import testpmd
 from pytest_nfvperf.adapters.vnf.guest import GuestVnf
 from pytest_nfvperf.adapters.vnf.testpmd import TestpmdPlace, TestpmdVnf
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path, vnf
 from pytest_nfvperf.model.topology.ports import VnfMode
+from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.vnf import VnfPort, VnfSpec
 from tests.functional.ovs_support import needs_hugepages, needs_root

@@ -23,9 +23,9 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import OvsInstance
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.scenarios.workloads import pod_node
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.topology.workloads import pod_node
 from tests.functional.ovs_support import clean_run, needs_root, send_tcp, until
 
 OVS_VARIABLE = "NFV_VDUSE_OVS"

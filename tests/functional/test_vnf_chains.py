@@ -8,10 +8,10 @@ import pytest
 
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.ledger.ledger import ledger_text
-from pytest_nfvperf.model.scenarios.workloads import mirror_output, vm_chain, vm_receiving
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, path, vnf
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.workloads import mirror_output, vm_chain, vm_receiving
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.loss_rig import LossRig, loss_rig
 from tests.functional.ovs_support import needs_hugepages, needs_root, started

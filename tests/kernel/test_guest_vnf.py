@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.scenarios.workloads import vm_chain
+from pytest_nfvperf.model.topology.workloads import vm_chain
 from tests.functional.ovs_support import needs_hugepages, needs_root
 from tests.functional.vnf_support import vnf_rig
 

@@ -109,7 +109,7 @@ def test_a_rule_on_a_subject_that_no_test_compares_matches_nothing(chain, pytest
 MIRROR = """
 from pytest_nfvperf.model.topology.parts import mirror, monitor
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.scenarios.workloads import vm_chain
+from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.measure.mirroring import MirrorLoad
 from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.plugin.labels import compares

@@ -7,12 +7,12 @@ import pytest
 from pytest_nfvperf.adapters.net.linux_bridge import refuse_impossible
 from pytest_nfvperf.adapters.ovs.openflow import pipeline, without_access_list
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.testbed.topology_text import topology_text
 from pytest_nfvperf.model.topology.bridges import BridgeRules, rules
 from pytest_nfvperf.model.topology.compose import compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, path, tunnel
 from pytest_nfvperf.model.topology.topology import node_topology
+from pytest_nfvperf.model.topology.workloads import vm_to_vm
 
 PORTS = {"tun1": 3, "tun2": 3}
 

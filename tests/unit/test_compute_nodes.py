@@ -18,7 +18,6 @@ from pytest_nfvperf.model.ledger.ledger import (
     on_node,
 )
 from pytest_nfvperf.model.measure.cpu_account import as_bound, node_labels, shares_cpus
-from pytest_nfvperf.model.scenarios.workloads import OVERLAYS, vm_to_vm
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, node_cpus, with_nodes
 from pytest_nfvperf.model.testbed.topology_text import topology_text
@@ -28,6 +27,7 @@ from pytest_nfvperf.model.topology.links import Node, TunnelKind, encapsulation_
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic, patch, path, tunnel, underlay, vnf
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import node_topology
+from pytest_nfvperf.model.topology.workloads import OVERLAYS, vm_to_vm
 
 ONE, TWO = "10.9.0.1", "10.9.0.2"
 

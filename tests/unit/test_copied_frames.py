@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from pytest_nfvperf.adapters.generators.frames import Addresses, build_frame, check_frames, legs_of
-from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.topology.compose import pvvp
+from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_nfvperf.model.scenarios.workloads import OUTPUTS
 from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.topology.workloads import OUTPUTS
 from tests.unit.test_model_mirrors import REFUSED
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/mirrors.md").read_text(encoding="utf-8")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.topology.workloads import vm_chain
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/vnfs.md").read_text(encoding="utf-8")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.model.scenarios.workloads import vm_to_vm
 from pytest_nfvperf.model.topology.compose import compose, node, phy2phy
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.parts import endpoint, tunnel, underlay
 from pytest_nfvperf.model.topology.ports import Vlan
+from pytest_nfvperf.model.topology.workloads import vm_to_vm
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 

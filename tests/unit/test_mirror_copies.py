@@ -17,12 +17,12 @@ from pytest_nfvperf.model.ledger.ledger import CounterDelta
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.scenarios.workloads import mirror_output, vm_chain
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, vnf
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.workloads import mirror_output, vm_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,

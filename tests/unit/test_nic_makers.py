@@ -14,9 +14,9 @@ from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, Making, OvsPort, maker_
 from pytest_nfvperf.adapters.ovs.ports import VduseDevices
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.scenarios.workloads import pod_node, pod_nodes
 from pytest_nfvperf.model.topology.parts import nic
 from pytest_nfvperf.model.topology.ports import Nic, PortKind
+from pytest_nfvperf.model.topology.workloads import pod_node, pod_nodes
 
 
 def made(nic: Nic, making: Making) -> OvsPort:

@@ -20,12 +20,12 @@ from pytest_nfvperf.model.ledger.ledger import (
     ledger_of,
     ledger_text,
 )
-from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.topology.compose import GENERATOR_MACS, compose, vnf_mac
 from pytest_nfvperf.model.topology.frame_route import RouteHop, route
 from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,

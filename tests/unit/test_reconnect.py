@@ -16,8 +16,8 @@ from pytest_nfvperf.measure.rig import Deployment, LiveTopology
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import Datagram, longest_gap_ns
-from pytest_nfvperf.model.scenarios.workloads import pod_node
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
+from pytest_nfvperf.model.topology.workloads import pod_node
 from pytest_nfvperf.ports.streams import StreamEnd
 
 MS = 1_000_000

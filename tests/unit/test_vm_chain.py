@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.measure.rig import learning_directions
-from pytest_nfvperf.model.scenarios.workloads import vm_chain, vm_receiving
 from pytest_nfvperf.model.topology.compose import compose, phy2phy
 from pytest_nfvperf.model.topology.parts import endpoint, monitor
 from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.topology.workloads import vm_chain, vm_receiving
 from pytest_nfvperf.model.traffic.trial import Direction
 
 

@@ -12,11 +12,11 @@ from pytest_nfvperf.adapters.vnf import maker
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.measure.vnf_processes import counts_between, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.scenarios.workloads import vm_chain
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
 from pytest_nfvperf.model.topology.compose import pvvp
 from pytest_nfvperf.model.topology.ports import VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.topology.workloads import vm_chain
 from pytest_nfvperf.model.traffic.trial import VnfCounts
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
 from tests.sample_run import TESTBED

@@ -1,7 +1,4 @@
-"""S4's chain of VMs on a bridge that learns MAC addresses: generator - VM1 - VM2 - generator.
-
-Every VM has one port, as there, and so has the generator: a frame crosses the bridge once more than there are VMs.
-"""
+"""The topologies of scenarios S3 to S5: chains of VMs, VMs and pods on two nodes, a node with pods."""
 
 from __future__ import annotations
 
@@ -31,6 +28,39 @@ from pytest_nfvperf.model.traffic.trial import Direction
 GENERATOR_MAC = vnf_mac(0, 0x10)
 """S4's :10."""
 
+OUTPUTS = ("virtual", "physical", "host", "af_packet", "af_xdp")
+_OF_HOST = {
+    "host": ("tap0", PortKind.TAP),
+    "af_packet": ("afp0", PortKind.AF_PACKET),
+    "af_xdp": ("xdp0", PortKind.AF_XDP),
+}
+
+NO_OVERLAY = "none"
+"""The nodes' bridges are joined, and the VMs' frames cross the underlay as they are, in a VLAN."""
+
+OVERLAYS = (NO_OVERLAY, *(str(kind) for kind in TunnelKind))
+"""What ``vm_to_vm`` can have between the nodes."""
+
+NODES = ("node1", "node2")
+OVERLAY_VLAN = 100
+
+_ADDRESSES = {4: ("198.19.0.1", "198.19.0.2"), 6: ("2001:2:0:13::1", "2001:2:0:13::2")}
+"""Of the nodes, in the underlay: of the networks for benchmarks (RFC 2544, 5180)."""
+
+BR_EX, BR_INT = "br-ex", "br-int"
+OUTSIDE, HOST, MANAGEMENT = "outside", "host", "mgmt"
+_NETWORKS = {4: "198.18.%d.%d/16", 6: "2001:2::%d:%d/64"}
+"""Addresses by block and place. Of the ranges kept for benchmarks: 198.18.0.0/15 (RFC 2544, appendix C.2.2), and
+2001:2::/48 (RFC 5180, section 8)."""
+_ENDS = {4: "", 6: "-ipv6"}
+"""Of a topology's name, by IP version."""
+_BESIDE, _FIRST_OF_PODS = 0, 1
+_PODS_A_BLOCK = 250
+MOST_PODS = 5000
+_OFFLOADS_OF_OVS = frozenset({NicKind.INTERNAL, NicKind.TAP, NicKind.VDUSE})
+
+_KEY = 42
+
 
 def vm_mac(number: int) -> str:
     """Of the VM with this number, counted from 1: S4's :01 and :02."""
@@ -41,8 +71,9 @@ def vm_mac(number: int) -> str:
 def vm_chain(
     vms: int = 2, *parts: Part, kind: VnfKind | str = VnfKind.TESTBED, mtu: int = DEFAULT_MTU, name: str | None = None
 ) -> Topology:
-    """The generator's port p0 sends to vm1, that to vm2, and so on, the last to p0.
+    """The generator's port p0 sends to vm1, that to vm2, and so on, the last to p0, over a bridge that learns.
 
+    Each has one port, as in S4: a frame crosses the bridge once more than there are VMs.
     With one VM it is S4's forwarding baseline (1b); with two and no mirror the VM-to-VM baseline.
 
     Args:
@@ -83,13 +114,6 @@ def vm_receiving(*parts: Part, mtu: int = DEFAULT_MTU, name: str = "vm-receiving
 
 # Outputs of a mirror, in S4's words: a VM, another port of the generator, or the host.
 
-OUTPUTS = ("virtual", "physical", "host", "af_packet", "af_xdp")
-_OF_HOST = {
-    "host": ("tap0", PortKind.TAP),
-    "af_packet": ("afp0", PortKind.AF_PACKET),
-    "af_xdp": ("xdp0", PortKind.AF_XDP),
-}
-
 
 @checked(output=TEXT, bridge=NAME, mtu=MTU)
 def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) -> Port:
@@ -116,18 +140,6 @@ def mirror_output(output: str, bridge: str = BRIDGE, *, mtu: int = DEFAULT_MTU) 
 
 
 # S3: a VM on each of two nodes, which sends by one interface and receives by another, and an overlay between them.
-
-NO_OVERLAY = "none"
-"""The nodes' bridges are joined, and the VMs' frames cross the underlay as they are, in a VLAN."""
-
-OVERLAYS = (NO_OVERLAY, *(str(kind) for kind in TunnelKind))
-"""What ``vm_to_vm`` can have between the nodes."""
-
-NODES = ("node1", "node2")
-OVERLAY_VLAN = 100
-
-_ADDRESSES = {4: ("198.19.0.1", "198.19.0.2"), 6: ("2001:2:0:13::1", "2001:2:0:13::2")}
-"""Of the nodes, in the underlay: of the networks for benchmarks (RFC 2544, 5180)."""
 
 
 @checked(
@@ -216,19 +228,6 @@ def _joint(number: int, overlay: str, ip: int, vnis: tuple[int, int], outer: int
 # A node with pods, as OVN-Kubernetes lays one out (scenario S5): br-ex to the outside, br-int for the pods.
 
 
-BR_EX, BR_INT = "br-ex", "br-int"
-OUTSIDE, HOST, MANAGEMENT = "outside", "host", "mgmt"
-_NETWORKS = {4: "198.18.%d.%d/16", 6: "2001:2::%d:%d/64"}
-"""Addresses by block and place. Of the ranges kept for benchmarks: 198.18.0.0/15 (RFC 2544, appendix C.2.2), and
-2001:2::/48 (RFC 5180, section 8)."""
-_ENDS = {4: "", 6: "-ipv6"}
-"""Of a topology's name, by IP version."""
-_BESIDE, _FIRST_OF_PODS = 0, 1
-_PODS_A_BLOCK = 250
-MOST_PODS = 5000
-_OFFLOADS_OF_OVS = frozenset({NicKind.INTERNAL, NicKind.TAP, NicKind.VDUSE})
-
-
 @checked(pods=INTEGER, kind=TEXT, offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"), mtu=MTU, ip=INTEGER)
 def pod_node(
     pods: int = 2, *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU, ip: int = 4
@@ -295,10 +294,6 @@ def offloads_of(kind: str, offloads: Offloads) -> Offloads:
 # A pod on each of two nodes, as OVN-Kubernetes joins them (scenario S5): br-int, a tunnel, br-ex, the underlay.
 
 
-_UNDERLAY = ("198.19.0.1", "198.19.0.2")
-_KEY = 42
-
-
 @checked(overlay=TEXT, kind=TEXT, offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"), mtu=MTU, ip=INTEGER)
 def pod_nodes(
     overlay: str = "geneve",
@@ -326,7 +321,7 @@ def pod_nodes(
     """
     if overlay not in OVERLAYS:
         raise ArgumentError(f"{overlay!r} is no overlay: write one of {', '.join(OVERLAYS)}")
-    outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _UNDERLAY[0])
+    outer = mtu if overlay == NO_OVERLAY else mtu + encapsulation_bytes(TunnelKind(overlay), _ADDRESSES[4][0])
     nodes = [
         node(
             name,
@@ -354,5 +349,5 @@ def _leading_out(number: int, overlay: str, outer: int) -> tuple[Part, ...]:
     flows = (Crossing(where, pod, out), Crossing(where, out, pod))
     if overlay == NO_OVERLAY:
         return (patch(where, f"br-ex{number}", ports=(out, f"in{number}")), *flows)
-    local, remote = _UNDERLAY if number == 1 else _UNDERLAY[::-1]
+    local, remote = _ADDRESSES[4] if number == 1 else _ADDRESSES[4][::-1]
     return (tunnel(where, local=local, remote=remote, kind=overlay, key=_KEY, port=out, underlay_mtu=outer), *flows)

@@ -1,1 +1,0 @@
-"""The scenarios' own topologies and plans."""
