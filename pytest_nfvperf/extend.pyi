@@ -10,7 +10,7 @@ from .ports.datapath import Datapath as Datapath
 from .model.testbed.testbed import DatapathInfo as DatapathInfo
 from .ports.datapath import BuiltTopology as BuiltTopology
 from .ports.datapath import Attachment as Attachment
-from .model.ledger.ledger import CounterSnapshot as CounterSnapshot
+from .model.measure.ledger import CounterSnapshot as CounterSnapshot
 
 # A generator
 from .ports.generator import Generator as Generator

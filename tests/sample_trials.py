@@ -8,7 +8,7 @@ from functools import cache
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.model.evidence.records import KINDS, LedgerData, Record, RecordIds, make_record, trial_data
-from pytest_nfvperf.model.ledger.ledger import (
+from pytest_nfvperf.model.measure.ledger import (
     CounterDelta,
     FramePath,
     HopKind,

@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.arguments import checked, one
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.traffic.policy import POLICY

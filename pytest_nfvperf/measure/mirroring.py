@@ -19,7 +19,7 @@ from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import RepeatBudget
 from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
 from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
-from pytest_nfvperf.model.ledger.ledger import CounterDelta
+from pytest_nfvperf.model.measure.ledger import CounterDelta
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts

@@ -11,8 +11,8 @@ from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, de
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import ErrorData
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.testbed.ovs_settings import with_queues
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, with_nodes
 from pytest_nfvperf.model.topology.ports import PortRole

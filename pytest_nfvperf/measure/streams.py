@@ -15,8 +15,8 @@ from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, RequestData, StreamData
-from pytest_nfvperf.model.ledger.ledger import deltas
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, with_pmd_split
+from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.streams import (

@@ -29,8 +29,8 @@ from pytest_nfvperf.model.evidence.records import (
     make_record,
     trial_data,
 )
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
+from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, Ledger
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.errors import GeneratorError, InconclusiveError
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas, nodes_of, sums
 from pytest_nfvperf.model.measure.cpu_account import LEAST_WAIT_NS, WAIT_SLACK
+from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas, nodes_of, sums
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, InvalidReason, Reason, TrialResult
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.topology.topology import Topology

@@ -15,7 +15,7 @@ from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, TestConclusion, TestFacts, conclude_test
 from pytest_nfvperf.model.evidence.records import STEPS, ErrorData, LedgerData, TestEndData, TopologyData
-from pytest_nfvperf.model.ledger.ledger import ledger_text, weakness
+from pytest_nfvperf.model.measure.ledger import ledger_text, weakness
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import Testbed

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import generator_ports, learning_directions
 from pytest_nfvperf.measure.trials import Context, Recorder, Trial, TrialRunner
-from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic

@@ -13,7 +13,7 @@ import pytest
 from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.machine.reaper import reap
 from pytest_nfvperf.adapters.process.journal import Kind
-from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEngine

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.model.ledger.ledger import ledger_text
+from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, monitor, path, vnf
 from pytest_nfvperf.model.traffic.traffic import Traffic

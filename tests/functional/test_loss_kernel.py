@@ -11,7 +11,7 @@ import pytest
 
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.model.ledger.ledger import Ledger, ledger_text
+from pytest_nfvperf.model.measure.ledger import Ledger, ledger_text
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path, veth
 from tests.functional.loss_rig import LossRig, loss_rig, losses

@@ -27,7 +27,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.measure import validity as trial_validity
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.topology.compose import CHAIN_NETWORK, bridge_chain
 from pytest_nfvperf.model.topology.ports import NicKind, Offloads
 from pytest_nfvperf.model.topology.topology import Topology

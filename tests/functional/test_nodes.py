@@ -21,7 +21,7 @@ from pytest_nfvperf.features.routing.path_daemons import LinkSwitch
 from pytest_nfvperf.measure.rig import generator_ports, learning_directions
 from pytest_nfvperf.measure.validity import LINK_LOSSES, counter_deltas
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import Dut, NodeSpec
 from pytest_nfvperf.model.topology.compose import compose, node

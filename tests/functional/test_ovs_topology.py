@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
-from pytest_nfvperf.model.ledger.ledger import deltas
+from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.topology.topology import Topology

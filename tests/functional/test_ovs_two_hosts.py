@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.measure.rig import generator_ports
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.links import TunnelKind
 from pytest_nfvperf.model.topology.parts import endpoint, namespace, tunnel

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_nfvperf.measure.validity import counter_deltas
-from pytest_nfvperf.model.ledger.ledger import (
+from pytest_nfvperf.model.measure.cpu_account import as_bound, node_labels, shares_cpus
+from pytest_nfvperf.model.measure.ledger import (
     CounterSnapshot,
     FramePath,
     Hop,
@@ -17,7 +18,6 @@ from pytest_nfvperf.model.ledger.ledger import (
     off_node,
     on_node,
 )
-from pytest_nfvperf.model.measure.cpu_account import as_bound, node_labels, shares_cpus
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, node_cpus, with_nodes
 from pytest_nfvperf.model.testbed.topology_text import topology_text

@@ -16,7 +16,7 @@ from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer, w
 from pytest_nfvperf.measure.search import mlr_search
 from pytest_nfvperf.measure.validity import Patience
 from pytest_nfvperf.model.evidence.records import trial_data
-from pytest_nfvperf.model.ledger.ledger import Ledger
+from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.policy import POLICY

@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.model.evidence.records import STEPS, LedgerData, TrialData, make_record, plain, trial_data
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, LedgerLine, ledger_of
+from pytest_nfvperf.model.measure.ledger import CounterDelta, LedgerLine, ledger_of
 from pytest_nfvperf.model.measure.outcome import Cost
 from pytest_nfvperf.model.traffic.cpu_placement import Placed
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram, compact_histogram

@@ -26,7 +26,7 @@ PUBLIC = ("__init__", "parts", "results", "extend", "testing")
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2
 
 FOLDERS = {
-    "model": ("", "traffic", "topology", "testbed", "ledger", "sla", "measure", "evidence"),
+    "model": ("", "traffic", "topology", "testbed", "sla", "measure", "evidence"),
     "adapters": (
         *("process", "net", "host", "generators", "ovs", "evidence", "vnf"),
         *("report", "machine"),

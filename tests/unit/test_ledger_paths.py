@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.model.ledger.ledger import (
+from pytest_nfvperf.model.measure.ledger import (
     FramePath,
     Hop,
     HopKind,

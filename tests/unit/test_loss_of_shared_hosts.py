@@ -11,7 +11,7 @@ from test_search_algorithms import measurer_on
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.load_series import loss_point
 from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.model.ledger.ledger import Ledger, LedgerLine
+from pytest_nfvperf.model.measure.ledger import Ledger, LedgerLine
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import LossPoint, Outcome
 from pytest_nfvperf.model.sla.judge import judge

@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.report.studies import completeness_text, median_tex
 from pytest_nfvperf.measure import mirroring
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad, _unread
-from pytest_nfvperf.model.ledger.ledger import CounterDelta
+from pytest_nfvperf.model.measure.ledger import CounterDelta
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import QUICK

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.generators.streams.iperf3_session import interval_s, stream_options
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record, RecordKind, plain
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.ports import Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology

@@ -16,7 +16,7 @@ from pytest_nfvperf.features.far.line import Answer
 from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_unlike
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, node_testbed, ports_here, topology_cables, underlay_end
 from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.counters import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
 from pytest_nfvperf.adapters.ovs.trial_ledger import flat_ledger
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, LedgerLine
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot, LedgerLine
 from tests.functional.ovs_support import phy2phy
 
 TOPOLOGY = phy2phy()

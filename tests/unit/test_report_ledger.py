@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.ledger_chart import MOST_BOXES, LedgerBox, clear_hops, ledger_chart
 from pytest_nfvperf.adapters.report.picture import to_svg
-from pytest_nfvperf.model.ledger.ledger import Hop, HopKind, Ledger, LedgerLine, Loss, Stage, frame_path, ledger_of
+from pytest_nfvperf.model.measure.ledger import Hop, HopKind, Ledger, LedgerLine, Loss, Stage, frame_path, ledger_of
 
 STAGES = [
     Stage("p0 generator", HopKind.GENERATOR, 9_000, (Loss("refused", 1_000, "its transmit ring was full"),)),

@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.generators.streams.iperf3 import (
     time_reasons,
 )
 from pytest_nfvperf.adapters.generators.streams.iperf3_session import Ended, Report, read_report
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import StreamDirectionCounts, StreamEvidence, StreamSpec
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.streams import StreamEnd

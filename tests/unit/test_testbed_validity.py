@@ -9,7 +9,7 @@ import pytest
 
 from pytest_nfvperf.measure import validity as trial_validity
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, HopKind, Stage, frame_path, ledger_of
+from pytest_nfvperf.model.measure.ledger import CounterDelta, HopKind, Stage, frame_path, ledger_of
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, Ledger, LedgerLine
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger, LedgerLine
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_netns
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 
 _PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
 _PROTOCOLS_6 = ("Ip6", "Icmp6", "Udp6")

@@ -13,7 +13,7 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, RawMessage, Request, attributes
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 
 SOURCE = "links"
 LOSSES = "link_losses"

@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, inside
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut
 from pytest_nfvperf.model.topology.ports import NicKind, PortKind, PortRole, Vlan
 from pytest_nfvperf.model.topology.topology import Topology, all_ports

@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.net.packet_sockets import RingDrops
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 
 SOURCE = "kernel"
 

@@ -20,8 +20,8 @@ from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, node_testbed, underlay_end
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import (

@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
 from pytest_nfvperf.model.errors import TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import SamplerReading
 

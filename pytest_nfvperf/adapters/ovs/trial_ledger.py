@@ -14,7 +14,7 @@ from pytest_nfvperf.adapters.ovs.counters import (
     TX_REASONS,
     UPCALL_DROPS,
 )
-from pytest_nfvperf.model.ledger.ledger import (
+from pytest_nfvperf.model.measure.ledger import (
     CounterSnapshot,
     FramePath,
     Hop,

@@ -18,7 +18,7 @@ from matplotlib.patches import FancyBboxPatch
 from pytest_nfvperf.adapters.report.chart import INK, MUTED, ORANGE, VERMILION
 from pytest_nfvperf.adapters.report.picture import new_figure
 from pytest_nfvperf.model.display import format_fps, format_ratio
-from pytest_nfvperf.model.ledger.ledger import FramePath, Hop, HopKind, Ledger
+from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, Ledger
 
 _WIDTH_IN = 11.0
 _LEFT_IN, _RIGHT_IN = 0.1, 1.15

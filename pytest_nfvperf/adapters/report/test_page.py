@@ -24,8 +24,8 @@ from pytest_nfvperf.adapters.report.subjects import differing, distinctions, tit
 from pytest_nfvperf.model.display import MISSING
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TrialData
-from pytest_nfvperf.model.ledger.ledger import Ledger, weakness
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
+from pytest_nfvperf.model.measure.ledger import Ledger, weakness
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 

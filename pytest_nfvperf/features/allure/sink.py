@@ -53,8 +53,8 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
     TrialData,
 )
-from pytest_nfvperf.model.ledger.ledger import ledger_text
 from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings
+from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import InvalidReason

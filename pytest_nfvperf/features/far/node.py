@@ -13,8 +13,8 @@ from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, open_line
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, DatapathInfo, Dut, FarHost, NodeSpec, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, PortKind
 from pytest_nfvperf.model.topology.topology import Topology, node_topology

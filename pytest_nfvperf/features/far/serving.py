@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import KnowsPollers, Settling

@@ -15,9 +15,9 @@ from enum import Enum, StrEnum
 from typing import Any, Self
 
 from pytest_nfvperf.model.display import storable
-from pytest_nfvperf.model.ledger.ledger import Ledger
 from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
+from pytest_nfvperf.model.measure.ledger import Ledger
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import SoakCurve

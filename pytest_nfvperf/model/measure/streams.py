@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from pytest_nfvperf.model.arguments import FIGURE, INTEGER, NAME, TEXT, checked, optional, several
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.ledger.ledger import CounterDelta, CounterSnapshot, deltas
+from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, deltas
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.trial import InvalidReason
 

@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, TestbedError
-from pytest_nfvperf.model.ledger.ledger import CounterSnapshot
+from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,

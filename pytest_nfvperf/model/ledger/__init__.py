@@ -1,1 +1,0 @@
-"""Where the frames of a trial were lost, and what became of their copies."""
