@@ -512,7 +512,7 @@ class NodeCpus:
 
 
 def node_cpus(plan: CpuPlan, nodes: Sequence[str], given: Sequence[NodeSpec] = ()) -> NodeCpus:
-    """Deal the DUT's CPUs out to nodes, in turn; where there are fewer than nodes, all share them.
+    """Distribute the DUT's CPUs to nodes in turn. Where there are fewer CPUs than nodes, all nodes share them.
 
     ``given``: nodes of the testbed file, which has CPUs for all of them or for none.
     """
@@ -520,5 +520,5 @@ def node_cpus(plan: CpuPlan, nodes: Sequence[str], given: Sequence[NodeSpec] = (
     if all(node in own for node in nodes):
         return NodeCpus(tuple((node, own[node]) for node in nodes), shared=False)
     shared = len(plan.pmd) < len(nodes)
-    dealt = [(node, plan.pmd if shared else plan.pmd[number :: len(nodes)]) for number, node in enumerate(nodes)]
-    return NodeCpus(tuple(dealt), shared)
+    cpus = [(node, plan.pmd if shared else plan.pmd[number :: len(nodes)]) for number, node in enumerate(nodes)]
+    return NodeCpus(tuple(cpus), shared)

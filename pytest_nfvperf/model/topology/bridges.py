@@ -13,7 +13,7 @@ from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 MOST_ACL_RULES = 1 << 22
 """One for each address of 100.64.0.0/10."""
 
-_VLANS = range(1, 4095)
+VLAN_NUMBERS = range(1, 4095)
 _SNAPLENS = range(14, 65536)  # an Ethernet header at least, ovs-vswitchd.conf.db(5)
 _ZONES = 1 << 16
 
@@ -102,7 +102,6 @@ def wrong_mirrors(
 
 
 def _problems(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]) -> Iterator[str]:
-    """``crossings``: of the mirror's bridge."""
     if mirror.bridge not in ports:
         yield f"its bridge {mirror.bridge!r} is unknown; there are: {', '.join(ports)}"
     yield from _wrong_output(mirror, ports, crossings)
@@ -123,7 +122,7 @@ def _problems(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Seq
 def _wrong_output(mirror: Mirror, ports: Mapping[str, Sequence[str]], crossings: Sequence[Crossing]) -> Iterator[str]:
     if (mirror.output is None) == (mirror.output_vlan is None):
         yield "say either the output port or the output VLAN of its copies"
-    if mirror.output_vlan is not None and mirror.output_vlan not in _VLANS:
+    if mirror.output_vlan is not None and mirror.output_vlan not in VLAN_NUMBERS:
         yield f"output VLAN {mirror.output_vlan} is not in 1..4094"
     if mirror.output is not None:
         yield from _not_on_bridge(mirror, ports, (mirror.output,), "its output")
@@ -142,7 +141,7 @@ def _wrong_selection(mirror: Mirror, ports: Mapping[str, Sequence[str]]) -> Iter
         yield "it selects nothing: say select_all, select_src, select_dst or select_vlan"
     yield from _not_on_bridge(mirror, ports, (*mirror.select_src, *mirror.select_dst), "it selects")
     for vlan in mirror.select_vlan:
-        if vlan != 0 and vlan not in _VLANS:
+        if vlan != 0 and vlan not in VLAN_NUMBERS:
             yield f"it selects VLAN {vlan}, which is not in 1..4094 (0 for frames without one)"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.arguments import NAME, Allowed, checked, one, several
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror, wrong_mirrors, wrong_rules
+from pytest_nfvperf.model.topology.bridges import VLAN_NUMBERS, BridgeRules, Mirror, wrong_mirrors, wrong_rules
 from pytest_nfvperf.model.topology.links import (
     NODE_NAME,
     Crossing,
@@ -46,7 +46,6 @@ MOST_KEYS_OF_ONE = 1 << 16
 
 _NO_MAC = "02:00:00:00:00:00"
 """MAC of an uplink: nobody sends to an underlay's end."""
-_VLANS = range(1, 4095)
 _MOST_MTU = 65535  # of an IP packet
 _LEAST_MTU = 68  # RFC 791: every link can carry this much
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
@@ -363,7 +362,7 @@ def _wrong_hosts_behind(topology: Topology) -> Iterator[str]:
             yield f"{where} is behind {nic.port!r}, which is not an endpoint"
         if nic.port in taken:
             yield f"{where}: there is another one behind {nic.port!r}, and it cannot have two"
-        if nic.vlan is not None and nic.vlan not in _VLANS:
+        if nic.vlan is not None and nic.vlan not in VLAN_NUMBERS:
             yield f"{where}: VLAN {nic.vlan} is not in 1..4094"
         taken.add(nic.port)
 
@@ -401,7 +400,7 @@ def _wrong_vlans(topology: Topology) -> Iterator[str]:
     for name, vlan in parts:
         numbers = () if vlan is None else vlan.trunks if vlan.tag is None else (vlan.tag, *vlan.trunks)
         for number in numbers:
-            if number not in _VLANS:
+            if number not in VLAN_NUMBERS:
                 yield f"port {name!r}: VLAN {number} is not in 1..4094"
 
 
