@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
 from pytest_nfvperf.measure import mirroring
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad, _unread
+from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad, _lost_by_rig
 from pytest_nfvperf.model.measure.ledger import CounterDelta
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
@@ -176,7 +176,7 @@ def test_copies_that_a_monitor_did_not_read_in_time_are_the_rigs(
     gap_ns = None if gap_ms is None else int(gap_ms * 1e6)
     # Frames that wait for a DUT that takes none are late, and no burst.
     health = RigHealth(longest_poll_gap_ns=gap_ns, longest_lateness_ns=22_000_000, largest_burst=burst)
-    found = _unread(SimpleNamespace(topology=chain()), replace(seen, health=health), ())  # type: ignore[arg-type]
+    found = _lost_by_rig(SimpleNamespace(topology=chain()), replace(seen, health=health), ())  # type: ignore[arg-type]
     assert len(found) == reasons
     assert all(one.code is Reason.LATE_POLL and "ring holds 1024" in one.detail for one in found)
 
@@ -186,7 +186,7 @@ def test_copies_that_found_the_generators_own_ring_full_are_the_rigs(copies: int
     seen = replace(result(100_000, (90_000, 80_000), copies), health=RigHealth())
     output = next(mirror.output for mirror in chain().mirrors)
     drops = (CounterDelta(f"{output}.far.ring_drops", 138, went_back=False),)
-    found = _unread(SimpleNamespace(topology=chain()), seen, drops)  # type: ignore[arg-type]
+    found = _lost_by_rig(SimpleNamespace(topology=chain()), seen, drops)  # type: ignore[arg-type]
     assert [one.code for one in found] == [Reason.LATE_POLL] * bool(said)
     assert all(said in one.detail and str(output) in one.detail for one in found)
 

@@ -12,7 +12,7 @@ from pytest_nfvperf.model.traffic.windows import (
     disturbances,
     lost_by_window,
     reaching,
-    undisturbed,
+    select_windows,
 )
 from tests.unit.test_windows import ALONE, SHARED, windows
 
@@ -21,7 +21,7 @@ def test_frames_refused_while_the_core_was_shared_are_none_of_the_duts() -> None
     speed = [ALONE] * 4 + [SHARED] * 3 + [ALONE] * 3
     refused = [0, 0, 1, 5, 500, 400, 300, 20, 7, 2]
     made = windows([100] * 10, speed=speed, sent=[100] * 10, refused=refused)
-    found = undisturbed(made, 0.1, lost=sum(refused))
+    found = select_windows(made, 0.1, lost=sum(refused))
     assert found.windows == 2, "neither the first, nor one that changed, nor one beside them is known to be"
     assert (found.of, found.offered, found.lost) == (10, 203, 3)
 
@@ -37,7 +37,7 @@ def test_a_disturbance_reaches_into_the_windows_beside_it() -> None:
 def test_frames_that_the_dut_dropped_are_dated_by_the_next_that_came() -> None:
     missing = [0, 0, 7, 0, -2, 0]
     made = windows([100] * 6, sent=[100] * 6, missing=missing)
-    assert undisturbed(made, 0.06, lost=5).lost == 5
+    assert select_windows(made, 0.06, lost=5).lost == 5
     assert lost_by_window(made, 0.06, 5) == missing
 
 
@@ -65,7 +65,7 @@ def test_no_lost_frame_is_forgotten(rows: list[tuple[int, int, int, bool]], unfo
     made = windows([0] * len(rows), speed=speed, sent=sent, refused=refused, missing=missing)
     duration_s = len(rows) * 0.01
     assert sum(lost_by_window(made, duration_s, lost)) == lost
-    found = undisturbed(made, duration_s, lost)
+    found = select_windows(made, duration_s, lost)
     listed = disturbances(made, duration_s, lost)
     if len(listed) < MOST_LISTED:
         assert found.lost + sum(each.lost for each in listed) == lost
@@ -84,15 +84,15 @@ def test_disturbances_tell_when_and_what() -> None:
 
 def test_too_few_windows_are_not_enough() -> None:
     few = windows([1] * (POLICY.windows_for_a_loss + 1), sent=[1] * (POLICY.windows_for_a_loss + 1))
-    assert not undisturbed(few, 1.0, 0).enough, "the first is not known to be undisturbed, so the next is not, either"
+    assert not select_windows(few, 1.0, 0).enough, "neither the first window nor the next is known to be undisturbed"
     one_more = windows([1] * (POLICY.windows_for_a_loss + 2), sent=[1] * (POLICY.windows_for_a_loss + 2))
-    assert undisturbed(one_more, 1.0, 0).enough
+    assert select_windows(one_more, 1.0, 0).enough
     mostly_shared = [ALONE] * 12 + [SHARED] * 90
-    assert not undisturbed(windows([1] * 102, speed=mostly_shared, sent=[1] * 102), 2.0, 0).enough
+    assert not select_windows(windows([1] * 102, speed=mostly_shared, sent=[1] * 102), 2.0, 0).enough
 
 
 def test_skipped_frames_are_due_and_not_offered() -> None:
     made = windows([90] * 10, sent=[90] * 10, skipped=[10] * 10)
-    found = undisturbed(made, 0.1, 0)
+    found = select_windows(made, 0.1, 0)
     assert found.skipped_ratio == 0.1
     assert found.loss_ratio == 0

@@ -464,7 +464,7 @@ def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bo
         windows: of the trial.
         duration_s: for how long frames were due.
         lost: frames lost over the whole trial, all directions.
-        slowed: select all windows in which no CPU was taken away, nor in those before and after, however slow it was.
+        slowed: select by CPUs alone: no CPU was taken away in the window, nor in those before and after it.
     """
     states: Sequence[State] = windows.states(duration_s)
     if slowed:
