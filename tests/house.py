@@ -18,8 +18,8 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 70_100, 329, 44
-"""What was reached. Lower them with each change that leaves less: 66,000 lines, 330 files and 40 folders are wanted."""
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 68_200, 324, 40
+"""What was reached. Lower the lines with each change that leaves less: 66,000 are wanted."""
 
 
 @dataclass(frozen=True)

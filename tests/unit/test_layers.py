@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pytest_nfvperf"
 
-LAYERS = ("model", "ports", ("config", "adapters", "native"), "measure", "backends", "session", ("plugin", "cli"))
+LAYERS = ("model", "ports", ("config", "adapters"), "measure", "backends", "session", ("plugin", "cli"))
 PUBLIC = ("__init__", "parts", "results", "extend", "testing")
 """The files at the top of the package: they name what lies in all layers, and import it when asked for a name."""
 FIXTURES, SUITES = len(LAYERS) + 1, len(LAYERS) + 2

@@ -29,7 +29,7 @@ _WITHOUT_A_HOME = Path("/var/cache")
 
 
 def source_dir() -> Path:
-    return Path(str(resources.files("pytest_nfvperf.native")))
+    return Path(str(resources.files("pytest_nfvperf"))) / "native"
 
 
 def default_cache_dir() -> Path:
