@@ -97,17 +97,20 @@ def main(names: list[str]) -> int:
     chosen = names or [name for name in known if name not in ASKED_FOR]
     results = Path("reports") / f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     figures: list[Figure] = []
-    for name in chosen:
-        if name in APART:
-            print(f"{name} ...", flush=True)
-            figures += APART[name]()
-    on_the_rig = [name for name in chosen if name in ON_THE_RIG]
-    with bench(results) if on_the_rig else nullcontext() as made:
-        for name in on_the_rig:
-            assert made is not None
-            print(f"{name} ...", flush=True)
-            figures += ON_THE_RIG[name](made)
-    show(figures, results / "figures.json")
+    try:
+        for name in chosen:
+            if name in APART:
+                print(f"{name} ...", flush=True)
+                figures += APART[name]()
+        on_the_rig = [name for name in chosen if name in ON_THE_RIG]
+        with bench(results) if on_the_rig else nullcontext() as made:
+            for name in on_the_rig:
+                assert made is not None
+                print(f"{name} ...", flush=True)
+                figures += ON_THE_RIG[name](made)
+    finally:
+        # Some take hours: an interruption does not lose the figures of those that have ended.
+        show(figures, results / "figures.json")
     return 0
 
 
