@@ -10,6 +10,7 @@ from benchmarks.planted import SEED, bisected, compiled, figures, rows, script
 from benchmarks.prefixes import prefix
 from benchmarks.table import Figure
 from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
+from pytest_nfvperf.features.bisect.candidates import NotUsableError
 from pytest_nfvperf.features.bisect.trials import compare
 
 _COSTS = 0.10
@@ -42,9 +43,10 @@ def _time_share(place: Path, installed: OvsBinaries, library: Path) -> float | s
     """How much longer a frame takes with the additions of the calibration; or why that is not known."""
     plain = prefix(place / "as-it-is", installed, "")
     slower = prefix(place / "slower", installed, script(library, _CALIBRATED_BY))
-    found = compare(str(plain), str(slower), _TESTS, place / "calibration", blocks=_CALIBRATED_IN)
-    if isinstance(found, str):
-        return found
+    try:
+        found = compare(str(plain), str(slower), _TESTS, place / "calibration", blocks=_CALIBRATED_IN)
+    except NotUsableError as error:
+        return str(error)
     ratios = [figure.log_ratio for figure in found.figures if figure.metric == "forwarding_rate"]
     if not ratios or ratios[0] >= 0:
         return found.note or f"the rates are no lower: {found.figures}"

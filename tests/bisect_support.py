@@ -82,7 +82,7 @@ def series(count: int, culprit: int | None, change: float) -> list[float]:
 def bisected(versions: SimulatedVersions, question: Question | None = None) -> BisectionState:
     asked = question or Question(tuple(f"v{version}" for version in range(len(versions.levels))))
     memory = Remembered()
-    return bisect(asked, versions, memory, memory)
+    return bisect(asked, versions.measure, memory, memory)
 
 
 def verdict(found: BisectionState) -> BisectionVerdict:

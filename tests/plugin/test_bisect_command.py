@@ -20,7 +20,9 @@ from user_project import CONFTEST, make_project
 from pytest_nfvperf.adapters.vnf import guest_kernel as tools
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.features.bisect import trials
-from pytest_nfvperf.features.bisect.trials import ComparisonAnswer, compare, run_tests
+from pytest_nfvperf.features.bisect.candidates import NotUsableError
+from pytest_nfvperf.features.bisect.events import VersionComparison
+from pytest_nfvperf.features.bisect.trials import compare, run_tests
 from pytest_nfvperf.features.versions import git_build
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import TestbedError
@@ -73,7 +75,7 @@ class Comparing:
 
     def __call__(
         self, base: str, other: str, arguments: Sequence[str], results: Path, *, blocks: int | None
-    ) -> ComparisonAnswer | str:
+    ) -> VersionComparison:
         assert blocks is not None, "these versions have no instructions"
         if self.left == 0:
             raise TestbedError("the disk is full")
@@ -81,12 +83,13 @@ class Comparing:
         self.compared.append((Path(base).name, Path(other).name))
         rates = [self._rate(where) for where in (base, other)]
         if rates[1] == 0:
-            return ComparisonAnswer(8, (), "no figure has an interval: generator-limited")
+            return VersionComparison(0, 1, 8, (), note="no figure has an interval: generator-limited")
         if rates[1] < 0:
-            return "broken: ovs-vswitchd (pid 7) was killed by SIGSEGV"
+            raise NotUsableError("broken: ovs-vswitchd (pid 7) was killed by SIGSEGV")
         difference = math.log(rates[1] / rates[0])
         read = 8 * math.ceil(blocks / 8)  # the first look at so many
-        return ComparisonAnswer(read, (figure([self._random.gauss(difference, NOISE) for _ in range(read)]),))
+        values = [self._random.gauss(difference, NOISE) for _ in range(read)]
+        return VersionComparison(0, 1, read, (figure(values),))
 
     def _rate(self, where: str) -> float:
         place = Path(where) if "/" in where else Path(Registry().find(where).place)
@@ -183,7 +186,7 @@ def test_a_disk_that_is_full_is_no_fault_of_ours(
 ) -> None:
     """Steps: there is no room for the directory of a run. Verify: status 11; the log is whole, and goes on."""
 
-    def full(*_: object, **__: object) -> ComparisonAnswer:
+    def full(*_: object, **__: object) -> VersionComparison:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/reports/runs/001-v8")
 
     monkeypatch.setattr(trials, "compare", full)
@@ -209,7 +212,7 @@ def test_a_fault_of_ours_ends_with_status_3_and_convicts_nobody(
 ) -> None:
     """Python's own status after an exception is 1, which says that there is nothing to bisect."""
 
-    def fault(*_: object, **__: object) -> ComparisonAnswer:
+    def fault(*_: object, **__: object) -> VersionComparison:
         raise ZeroDivisionError("a fault")
 
     monkeypatch.setattr(trials, "compare", fault)
@@ -286,7 +289,6 @@ def test_a_real_comparison_gives_a_figure(pytester: pytest.Pytester) -> None:
     make_project(pytester, COMPARED, f"{CONFTEST}\nBESIDE = True\n{BACKEND}\nRATES['version'] = 3.4e6\n")
     found = compare("installed", "installed", ["mine", "--nfv-report", "none"], pytester.path / "compared", blocks=8)
 
-    assert isinstance(found, ComparisonAnswer)
     assert found.blocks == 8
     figures = {each.metric: each for each in found.figures}
     assert figures["forwarding_rate"].test == "mine/test_mine.py::test_ndr_pdr"

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.features.bisect.trials import ComparisonAnswer, read_comparison
+from pytest_nfvperf.features.bisect.candidates import NotUsableError
+from pytest_nfvperf.features.bisect.events import VersionComparison
+from pytest_nfvperf.features.bisect.trials import read_comparison
 from pytest_nfvperf.model.errors import TestbedError
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/comparison.md").read_text(encoding="utf-8")
@@ -24,7 +26,7 @@ def document() -> dict[str, Any]:
     return copy.deepcopy(DOCUMENTED)
 
 
-def read(document: dict[str, Any], folder: Path) -> ComparisonAnswer | str:
+def read(document: dict[str, Any], folder: Path) -> VersionComparison:
     path = folder / "comparison.json"
     path.write_text(json.dumps(document))
     return read_comparison(path)
@@ -33,7 +35,6 @@ def read(document: dict[str, Any], folder: Path) -> ComparisonAnswer | str:
 def test_a_ratio_and_its_interval_become_a_figure(document: dict[str, Any], tmp_path: Path) -> None:
     found = read(document, tmp_path)
 
-    assert isinstance(found, ComparisonAnswer)
     assert found.blocks == 8
     (figure,) = found.figures
     assert (figure.test, figure.metric, figure.more_is_better) == (TEST, "forwarding_rate", True)
@@ -47,7 +48,6 @@ def test_comparisons_of_one_test_are_told_apart_by_their_labels(document: dict[s
     document["comparisons"].append(other)
     found = read(document, tmp_path)
 
-    assert isinstance(found, ComparisonAnswer)
     assert [figure.test for figure in found.figures] == [f"{TEST} frame_size=64", f"{TEST} frame_size=1518"]
 
 
@@ -56,14 +56,16 @@ def test_what_is_not_bounded_is_no_figure(document: dict[str, Any], tmp_path: Pa
     document["comparisons"][0]["sides"][0]["metrics"][0][end] = None
 
     note = "no figure has an interval: ratio 0.850 (0.847 .. 0.852) excludes 1, and is beyond the noise floor of 1.0%"
-    assert read(document, tmp_path) == ComparisonAnswer(8, (), note)
+    assert read(document, tmp_path) == VersionComparison(0, 1, 8, (), note=note)
 
 
 def test_a_side_that_broke_is_no_figure_and_says_why(document: dict[str, Any], tmp_path: Path) -> None:
     side = document["comparisons"][0]["sides"][0]
     side.update(state="broken", reason="ovs-vswitchd (pid 7) was killed by SIGSEGV", metrics=[])
 
-    assert read(document, tmp_path) == "broken: ovs-vswitchd (pid 7) was killed by SIGSEGV"
+    with pytest.raises(NotUsableError) as broken:
+        read(document, tmp_path)
+    assert str(broken.value) == "broken: ovs-vswitchd (pid 7) was killed by SIGSEGV"
 
 
 def test_a_testbed_that_broke_is_no_versions_fault(document: dict[str, Any], tmp_path: Path) -> None:

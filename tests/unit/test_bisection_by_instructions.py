@@ -52,7 +52,7 @@ def asked(by: By = By.EITHER) -> Question:
 def found(versions: CountedVersions, question: Question) -> tuple[BisectionState, str]:
     """The end, and what is said of it."""
     memory = Remembered()
-    standing = bisect(question, versions, memory, memory)
+    standing = bisect(question, versions.measure, memory, memory)
     return standing, "\n".join(verdict_lines(question, memory.events, standing))
 
 

@@ -42,7 +42,7 @@ log = EventLog(Path(sys.argv[1]), {{"what": "sixteen"}})
 question = Question(tuple(f"v{{version}}" for version in range(17)))
 versions = Slow(series(17, 11, 0.9), seed=len(log.events))
 print(len(log.events), "seen before", flush=True)
-found = bisect(question, versions, log, Remembered())
+found = bisect(question, versions.measure, log, Remembered())
 print("culprit", found.step.candidates.first, found.step.confirmed, flush=True)
 """
 

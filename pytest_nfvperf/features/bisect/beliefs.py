@@ -1,20 +1,15 @@
-"""The probabilities of a bisection: of each version to be the first bad one, and the information of a measurement."""
+"""Probabilities that each version is the first bad one, and the information that a measurement is expected to give."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from pytest_nfvperf.features.bisect.events import Estimate
-from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
 
 _POINTS, _REACH = 160, 6.0
-"""Of the integral over possible measurements: steps, and standard deviations on either side."""
-
-_VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
+"""Steps of the integral over possible measurements, and its reach on either side in standard deviations."""
 
 JITTER = 0.1
 """Standard deviation of a version's own level around its neighbours' (code layout), as a part of the change."""
@@ -48,7 +43,7 @@ def posterior(log_likelihoods: Sequence[float]) -> tuple[float, ...]:
 
 
 def entropy(chances: Sequence[float]) -> float:
-    """Entropy in bits: 0 for certainty, 4 for one of 16."""
+    """In bits: 0 for certainty, 4 for one of 16."""
     return -sum(chance * math.log2(chance) for chance in chances if chance > 0)
 
 
@@ -64,9 +59,7 @@ class Range:
 def narrowest(chances: Sequence[float], confidence: float) -> Range:
     """The shortest range of candidates that reaches ``confidence``; of equally short ones the likeliest.
 
-    Args:
-        chances: of candidates 1, 2, ...
-        confidence: at most their sum.
+    ``chances``: of candidates 1, 2, ... ``confidence``: at most their sum.
     """
     best = Range(1, len(chances), math.fsum(chances))
     start, mass = 0, 0.0
@@ -84,10 +77,7 @@ def narrowest(chances: Sequence[float], confidence: float) -> Range:
 def expected_information_bits(chance: float, without: Normal, with_change: Normal) -> float:
     """Expected information, in bits, of one observation about whether a version has the change.
 
-    Args:
-        chance: that the version has the change.
-        without: the observation's distribution if it has not.
-        with_change: likewise if it has.
+    ``chance``: that it has. ``without``, ``with_change``: the observation's distribution if it has not, and if it has.
     """
     if not 0 < chance < 1:
         return 0.0
@@ -108,10 +98,8 @@ def expected_information_bits(chance: float, without: Normal, with_change: Norma
 def expected_run_information_bits(chance: float, fails_without: float, fails_with: float) -> float:
     """Expected information, in bits, of one run that passes or fails.
 
-    Args:
-        chance: that the version has the change.
-        fails_without: probability that the run fails if it has not.
-        fails_with: likewise if it has.
+    ``chance``: that the version has the change. ``fails_without``, ``fails_with``: probability of a failure if it has
+    not, and if it has.
     """
     fails = chance * fails_with + (1 - chance) * fails_without
     left = 0.0
@@ -119,49 +107,6 @@ def expected_run_information_bits(chance: float, fails_without: float, fails_wit
         if outcome > 0:
             left += outcome * entropy((has / outcome, 1 - has / outcome))
     return max(0.0, entropy((chance, 1 - chance)) - left)
-
-
-class Judged(IntEnum):
-    """Exit statuses for ``git bisect run`` (git-bisect(1)); STOP ends the bisection, as all above 127 do."""
-
-    GOOD = 0
-    BAD = 1
-    CANNOT_TELL = 125
-    STOP = 130
-
-
-@dataclass(frozen=True, slots=True)
-class VersionJudgement:
-    judged: Judged
-    why: str
-    """A line for a person."""
-
-
-def judge(run: RunConclusion) -> VersionJudgement:
-    """Judge a version by a run. Only a failed test means bad: a rig, a skip or a mistake gives no answer."""
-    if run.fate is RunFate.INTERRUPTED:
-        return VersionJudgement(Judged.STOP, run.last_line)
-    bad = [test for test in run.tests if failed(test)]
-    if bad and run.fate in {RunFate.FAILED, RunFate.BROKEN}:
-        return VersionJudgement(Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].full_reason or bad[0].reason}")
-    if run.fate not in {RunFate.ACCEPTED, RunFate.PASSED}:
-        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {run.last_line}")
-    open_ones = [test for test in run.tests if test.tolerated]
-    if open_ones:
-        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {open_ones[0].node_id} was inconclusive")
-    if not any(test.fate is Fate.PASSED for test in run.tests):
-        return VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {run.headline}")
-    return VersionJudgement(Judged.GOOD, f"good: {run.headline}")
-
-
-def failed(test: TestConclusion) -> bool:
-    """True for a failed test, and for one in which the DUT's own daemon died."""
-    return test.fate is Fate.FAILED or (test.fate is Fate.BROKEN and bool(_VSWITCHD_DIED.search(test.reason)))
-
-
-def passed(test: TestConclusion) -> bool:
-    """True for a test that passed and could have failed."""
-    return test.fate is Fate.PASSED and not test.tolerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +129,7 @@ class Levels:
 
     @property
     def good(self) -> Normal:
-        """The level before the change. The good end has jitter as any other version: its own rate need not be it."""
+        """The level before the change; the good end's own rate differs from it by jitter, as that of any version."""
         return Normal(0.0, self.jitter)
 
     @property
@@ -211,7 +156,7 @@ class Levels:
         return total
 
     def expected_information_bits(self, version: int, chance: float) -> float:
-        """Expected bits of the next measurement of a version that has the change with probability ``chance``."""
+        """Of the next measurement of a version that has the change with probability ``chance``."""
         return expected_information_bits(chance, self._next(version, self.good), self._next(version, self.bad))
 
     def _next(self, version: int, level: Normal) -> Normal:

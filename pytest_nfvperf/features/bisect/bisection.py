@@ -35,24 +35,22 @@ _MOST_FAILURE_RUNS = 12
 _SELDOM, _OFTEN = 0.2, 0.8
 """Beta prior of how often a test fails on one side: most tests fail always or never."""
 
-LOOKS = (8, 16, 32)
-"""Blocks of the ends after which it is decided whether to go on."""
+_LOOKS = (8, 16, 32)
+"""Blocks of the ends after each of which the figures are tested (a look)."""
 _FALSE_ALARM = 0.002
 """Probability, in each look, to take equal ends for different ones, over all figures together."""
-INSTRUCTION_LOOKS = 2
+_INSTRUCTION_LOOKS = 2
 """Comparisons of the ends by instructions."""
 SMALLEST_INSTRUCTIONS = 0.002
 """Least change of instructions a packet: equal builds differ by less."""
-RUNS, MOST_RUNS = 3, 6
-"""Runs of each end where outcomes differ: at first, and where the difference is one run of these."""
+_RUNS, _MOST_RUNS = 3, 6
+"""Runs of each end if outcomes differ: at first, and if the difference is one run of these."""
 _LEAST_BITS = 1e-3
-"""A measurement that is expected to give less information is not made."""
+"""Measurements that are expected to give less information are not made."""
 _CONFIRMING_RUNS = 3
 
 
 class Purpose(StrEnum):
-    """What a measurement is for."""
-
     ENDS = "ends"
     SEARCH = "search"
     CONFIRM = "again"
@@ -63,10 +61,8 @@ class Ask:
     """What to measure next.
 
     Attributes:
-        version: to measure.
-        base: to compare it with.
+        version, base: to measure, and to compare it with.
         blocks: of the comparison; 0 for a run of the tests on the version alone.
-        purpose: of the measurement.
         virtual: count instructions.
     """
 
@@ -89,13 +85,11 @@ class Outcomes:
     measured: Mapping[int, Runs]
 
     def log_likelihood(self, candidate: int) -> float:
-        """Log-likelihood of all runs, if the change came in with ``candidate``."""
         before = sum((runs for version, runs in self.measured.items() if version < candidate), self.good)
         since = sum((runs for version, runs in self.measured.items() if version >= candidate), self.bad)
         return _log_evidence(before, _SELDOM, _OFTEN) + _log_evidence(since, _OFTEN, _SELDOM)
 
     def expected_information_bits(self, version: int, chance: float) -> float:
-        """Expected bits of one more run on a version that has the change with probability ``chance``."""
         own = self.measured.get(version, Runs())
         without = (_SELDOM + self.good.failed + own.failed) / (1 + self.good.count + own.count)
         with_change = (_OFTEN + self.bad.failed + own.failed) / (1 + self.bad.count + own.count)
@@ -126,8 +120,6 @@ def _log_evidence(runs: Runs, fails: float, passes: float) -> float:
 
 
 class RefusalReason(StrEnum):
-    """Why there is nothing to bisect."""
-
     NOT_DIFFERENT = "the ends do not differ"
     SWAPPED = "the ends are swapped"
     UNUSABLE = "an end cannot be used"
@@ -136,7 +128,7 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No bisection. ``figures``: the estimate of each subject."""
+    """Why there is nothing to bisect. ``figures``: the estimate of each subject."""
 
     why: RefusalReason
     text: str
@@ -147,30 +139,24 @@ def _ask_ends(version: int, blocks: int = 0, *, virtual: bool = False) -> Ask:
     return Ask(version, 0, blocks, Purpose.ENDS, virtual)
 
 
-def look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask:
-    """The subject of the bisection, or why there is none, or what to measure first.
-
-    A subject without a metric means to bisect by outcomes.
-    """
+def _look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask:
     for version, why in unusable(events).items():
         if version in {0, question.bad}:
             return Refusal(RefusalReason.UNUSABLE, f"{question.versions[version]} cannot be used: {why}")
+    found = None
     if question.by in {By.EITHER, By.OUTCOMES} and question.metric is None:
         found = _by_outcomes(question, events)
-        if found is not None:
-            return found
-    counted = _by_instructions(question, events) if question.counts else None
-    return counted or _by_rates(question, events)
+    if found is None and question.counts:
+        found = _by_instructions(question, events)
+    return found or _by_rates(question, events)
 
 
 def _by_instructions(question: Question, events: Sequence[Event]) -> BisectionSubject | Refusal | Ask | None:
-    """None: instructions do not differ, or cannot be counted here; rates may differ.
-
-    Instructions repeat to a part in a thousand, so two comparisons of fresh builds decide.
-    """
+    """None: instructions do not differ, or cannot be counted here; rates may differ."""
+    # Instructions repeat to a part in a thousand, so two comparisons of fresh builds decide.
     tried = [event for event in _of_ends(question, events) if event.virtual]
     offered = not tried or any(event.figures for event in tried)
-    if len(tried) < INSTRUCTION_LOOKS and offered:
+    if len(tried) < _INSTRUCTION_LOOKS and offered:
         return _ask_ends(question.bad, 1, virtual=True)
     figures = [each for each in _figures(question, events) if each.subject.virtual]
     worst = min(figures, key=lambda each: each.better_by, default=None)
@@ -193,9 +179,9 @@ def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubjec
     ends = (0, question.bad)
     ran = [sum(isinstance(event, Ran) and event.version == end for event in events) for end in ends]
     suspects = _suspects(question, events)
-    wanted = RUNS if question.by is By.OUTCOMES or suspects else 1
-    if min(ran) >= RUNS and any(abs(more) == 1 for more in suspects.values()):
-        wanted = MOST_RUNS
+    wanted = _RUNS if question.by is By.OUTCOMES or suspects else 1
+    if min(ran) >= _RUNS and any(abs(more) == 1 for more in suspects.values()):
+        wanted = _MOST_RUNS
     for end, count in zip(ends, ran, strict=True):
         if count < wanted:
             return _ask_ends(end)
@@ -235,7 +221,7 @@ def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject |
     ends = [event for event in _of_ends(question, events) if not event.virtual]
     blocks = sum(event.blocks for event in ends)
     if not blocks:
-        return _ask_ends(question.bad, LOOKS[0])
+        return _ask_ends(question.bad, _LOOKS[0])
     if not figures:
         wanted = f" of {question.metric}" if question.metric else ""
         note = next((f": {event.note}" for event in ends if event.note), "")
@@ -246,7 +232,7 @@ def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject |
     large = abs(math.expm1(worst.estimate.value)) >= question.smallest
     if worst.better_by <= -2 * APART and large:
         return worst.subject
-    more = next((look - blocks for look in LOOKS if look > blocks), 0)
+    more = next((look - blocks for look in _LOOKS if look > blocks), 0)
     if more > 0:
         return _ask_ends(question.bad, more)
     if worst.better_by <= -_significant(len(figures)) and large:
@@ -278,12 +264,12 @@ class _EndFigure:
     subject: BisectionSubject
     estimate: Estimate
     better_by: float
-    """Standard errors by which the bad end is better; negative where it is worse."""
+    """Standard errors by which the bad end is better; negative if it is worse."""
 
 
 def _figures(question: Question, events: Sequence[Event]) -> Iterator[_EndFigure]:
     signs = {
-        BisectionSubject(figure.test, figure.metric): 1 if figure.more_is_better else -1
+        figure.subject: 1 if figure.more_is_better else -1
         for event in _of_ends(question, events)
         for figure in event.figures
         if question.metric in {None, figure.metric}
@@ -301,8 +287,7 @@ def _of_ends(question: Question, events: Sequence[Event]) -> list[VersionCompari
     ]
 
 
-# The next measurement or the verdict depends only on the question and the events, so a killed bisection continues when
-# it is started again.
+# The state depends only on the question and the events, so a killed bisection continues when it is started again.
 
 
 class VerdictKind(StrEnum):
@@ -317,11 +302,9 @@ class BisectionVerdict:
     """The result of a bisection.
 
     Attributes:
-        kind: of the result.
         candidates: those that together reach the confidence; None for a refusal.
         confirmed: for FOUND: the culprit differs from its parent in fresh blocks. None: undecided.
         between: versions at neither level.
-        refusal: why there was nothing to bisect.
     """
 
     kind: VerdictKind
@@ -333,7 +316,7 @@ class BisectionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class BisectionState:
-    """A bisection's next step and knowledge. While it measures the ends, only ``step`` is set.
+    """A bisection's next step, and what is known. While it measures the ends, only ``step`` is set.
 
     ``chances``: probability that the change came in with candidate 1, 2, ...
     """
@@ -345,12 +328,19 @@ class BisectionState:
 
 
 def bisection_state(question: Question, events: Sequence[Event]) -> BisectionState:
-    subject = look_at_ends(question, events)
+    subject = _look_at_ends(question, events)
     if isinstance(subject, Refusal):
         return BisectionState(BisectionVerdict(VerdictKind.REFUSED, refusal=subject))
     if isinstance(subject, Ask):
         return BisectionState(subject)
-    evidence = _evidence(question, events, subject)
+    evidence: Levels | Outcomes
+    if subject.metric is None:
+        ran = runs(events, subject.test)
+        between = {version: each for version, each in ran.items() if 0 < version < question.bad}
+        evidence = Outcomes(ran.get(0, Runs()), ran.get(question.bad, Runs()), between)
+    else:
+        measured = estimates(events, subject)
+        evidence = Levels(measured.pop(question.bad), measured, question.most_blocks)
     chances = posterior([evidence.log_likelihood(candidate) for candidate in range(1, len(question.versions))])
     step = _search(question, evidence, chances, set(unusable(events)))
     if isinstance(step, BisectionVerdict) and step.kind is VerdictKind.FOUND:
@@ -358,16 +348,6 @@ def bisection_state(question: Question, events: Sequence[Event]) -> BisectionSta
     if isinstance(step, Ask) and subject.virtual:
         step = replace(step, blocks=1, virtual=True)
     return BisectionState(step, subject, evidence, chances)
-
-
-def _evidence(question: Question, events: Sequence[Event], subject: BisectionSubject) -> Levels | Outcomes:
-    if subject.metric is None:
-        ran = runs(events, subject.test)
-        between = {version: each for version, each in ran.items() if 0 < version < question.bad}
-        return Outcomes(ran.get(0, Runs()), ran.get(question.bad, Runs()), between)
-    measured = estimates(events, subject)
-    change = measured.pop(question.bad)
-    return Levels(change, measured, question.most_blocks)
 
 
 def _search(

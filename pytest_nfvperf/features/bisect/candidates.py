@@ -28,7 +28,7 @@ _DISK_FULL = os.strerror(errno.ENOSPC)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A version: a listed one has ``where``, as for --nfv-ovs; one of a git tree has ``commit`` and its ``title``."""
+    """A version: a listed one has ``where``, as for --nfv-ovs; one of a git tree has ``commit`` and ``title``."""
 
     name: str
     where: str = ""
@@ -112,8 +112,7 @@ class NotUsableError(Exception):
 class Installer:
     """Makes versions usable. A commit is built only when it is measured.
 
-    Two bisections can share builds. Each holds its builds (``Registry.hold``), and the last user removes them.
-    ``dpdk``: build commits with DPDK.
+    Bisections can share builds. Each holds those that it uses (``Registry.hold``), and the last user removes them.
     """
 
     def __init__(self, registry: Registry, *, dpdk: bool = True) -> None:
@@ -135,13 +134,16 @@ class Installer:
             except (ConfigError, TestbedError) as error:
                 raise NotUsableError(error.message) from error
             return candidate.where
-        while not self._hold(name := self._kept(candidate.commit) or self._built(candidate.commit)):
-            continue  # another bisection has just ended, and removed it
-        return name
-
-    def _kept(self, commit: Revision) -> str | None:
-        origin = f"{GIT}{commit.commit}"
-        return next((version.name for version in self._registry.all() if version.origin == origin), None)
+        origin = f"{GIT}{candidate.commit.commit}"
+        while True:
+            kept = [version.name for version in self._registry.all() if version.origin == origin]
+            name = kept[0] if kept else self._built(candidate.commit)
+            if name in self._held:
+                return name
+            if lease := self._registry.hold(name):
+                self._held[name] = lease  # until ``remove_built``, or the end of this process
+                return name
+            # Another bisection has just ended, and removed it.
 
     def _built(self, commit: Revision) -> str:
         name = f"{_OURS}{commit.commit[:12]}"
@@ -152,12 +154,6 @@ class Installer:
             if _DISK_FULL in str(error):
                 raise
             raise NotUsableError(error.message) from error
-
-    def _hold(self, name: str) -> bool:
-        """Hold it until ``remove_built``, or the end of this process; False if it is gone."""
-        if name not in self._held and (lease := self._registry.hold(name)):
-            self._held[name] = lease
-        return name in self._held
 
     def remove_built(self, candidates: Sequence[Candidate]) -> list[str]:
         """Remove the builds of these candidates that no other bisection uses; returns their names."""

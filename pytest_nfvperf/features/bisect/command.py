@@ -11,32 +11,31 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_nfvperf.cli.command import Command, path_like, share_like
 from pytest_nfvperf.features.bisect.account import ask_text, event_text, verdict_lines
-from pytest_nfvperf.features.bisect.beliefs import Judged, VersionJudgement, judge
 from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, BisectionVerdict, VerdictKind, bisection_state
-from pytest_nfvperf.features.bisect.events import By, Event, Question
+from pytest_nfvperf.features.bisect.events import By, Event, Question, failed
 from pytest_nfvperf.features.bisect.page import PICTURE, render_bisection
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate
 from pytest_nfvperf.model.measure.cpu_profile import INSTRUCTIONS_PER_PACKET
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
-    from pytest_nfvperf.features.bisect.candidates import Candidate
 
-
-FOUND, REFUSED, OPEN = 0, 1, EXIT_STATUS[RunFate.INCONCLUSIVE]
+_FOUND, _REFUSED, _OPEN = 0, 1, RunFate.INCONCLUSIVE.exit_status
 """One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
+_KEPT = "What was seen is kept: the same command goes on with it."
 
 
 class BisectAccount:
     """Prints a line for each step and the verdict, and writes the page.
 
-    ``titles``: by the version's name; of a commit its subject. ``arguments``: of pytest.
+    ``titles``: subjects of commits, by the version's name. ``arguments``: of pytest.
     """
 
     def __init__(self, question: Question, titles: Mapping[str, str], arguments: Sequence[str]) -> None:
@@ -46,7 +45,6 @@ class BisectAccount:
         self._states: list[BisectionState] = []
 
     def open(self, directory: Path, events: Sequence[Event]) -> None:
-        """Print the question, and the events of an earlier process."""
         names = self._question.versions
         print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
         if events:
@@ -67,14 +65,13 @@ class BisectAccount:
     def end(self, directory: Path, events: Sequence[Event], found: BisectionState) -> None:
         for line in verdict_lines(self._question, events, found):
             print(line)
-        step, title = found.step, ""
+        step = found.step
         if isinstance(step, BisectionVerdict) and step.kind is VerdictKind.FOUND and step.candidates:
-            title = self._titles.get(self._question.versions[step.candidates.first], "")
-        if title:
-            print(f"  {title}")
+            title = self._titles.get(self._question.versions[step.candidates.first])
+            if title:
+                print(f"  {title}")
         page = render_bisection(directory, self._question, events, self._states, self._titles, self._arguments)
-        picture = f", {PICTURE} beside it" if found.chances else ""
-        print(f"page: {page}{picture}")
+        print(f"page: {page}{f', {PICTURE} beside it' if found.chances else ''}")
 
 
 # ``nfvperf bisect``.
@@ -108,7 +105,7 @@ def _add_parser(commands: Commands) -> None:
     parser.set_defaults(command=_bisect)
 
 
-BISECT = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_tests=True)
+BISECT = Command(_add_parser, usage_status=RunFate.USAGE.exit_status, takes_tests=True)
 
 
 def _bisect(arguments: argparse.Namespace) -> int:
@@ -118,25 +115,23 @@ def _bisect(arguments: argparse.Namespace) -> int:
             return _run(arguments)
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
-        return EXIT_STATUS[RunFate.USAGE]
-    except TestbedError as error:
+        return RunFate.USAGE.exit_status
+    except (TestbedError, OSError) as error:
+        text = str(error)
+        if isinstance(error, OSError):
+            text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         print()  # ends the line of the current step
-        print(f"nfvperf: {error}\nWhat was seen is kept: the same command goes on with it.", file=sys.stderr)
-        return EXIT_STATUS[RunFate.BROKEN]
-    except OSError as error:
-        print()
-        where = f": {error.filename}" if error.filename else ""
-        print(f"nfvperf: {error.strerror}{where}\nWhat was seen is kept: the same command goes on.", file=sys.stderr)
-        return EXIT_STATUS[RunFate.BROKEN]
+        print(f"nfvperf: {text}\n{_KEPT}", file=sys.stderr)
+        return RunFate.BROKEN.exit_status
     except KeyboardInterrupt:
         print()
-        print("nfvperf: interrupted. What was seen is kept: the same command goes on with it.", file=sys.stderr)
-        return EXIT_STATUS[RunFate.INTERRUPTED]
+        print(f"nfvperf: interrupted. {_KEPT}", file=sys.stderr)
+        return RunFate.INTERRUPTED.exit_status
     except Exception:  # noqa: BLE001 - Python would end with 1, which means that there is nothing to bisect
         print()
         traceback.print_exc()
         print("nfvperf: a fault of nfvperf, which says nothing of any version: please report it.", file=sys.stderr)
-        return EXIT_STATUS[RunFate.INTERNAL]
+        return RunFate.INTERNAL.exit_status
 
 
 @contextmanager
@@ -157,78 +152,77 @@ def _signals_as_ctrl_c() -> Iterator[None]:
 def _run(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.features.bisect.candidates import Installer, commits, listed  # noqa: PLC0415
     from pytest_nfvperf.features.bisect.event_log import EventLog  # noqa: PLC0415 - each command imports its own
-    from pytest_nfvperf.features.bisect.trials import (  # noqa: PLC0415
-        MeasuredVersions,
-        bisect,
-    )
+    from pytest_nfvperf.features.bisect.trials import MeasuredVersions, bisect  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
-    if not arguments.behind:
+    given = arguments
+    if not given.behind:
         raise ConfigError("no tests are named: write -- and the arguments of pytest, such as -- suites/throughput")
-    if arguments.metric and arguments.metric != INSTRUCTIONS_PER_PACKET and arguments.by is By.INSTRUCTIONS:
+    if given.metric and given.metric != INSTRUCTIONS_PER_PACKET and given.by is By.INSTRUCTIONS:
         raise ConfigError(f"--by instructions goes by {INSTRUCTIONS_PER_PACKET}: leave --metric out")
-    if arguments.metric and arguments.by is By.OUTCOMES:
+    if given.metric and given.by is By.OUTCOMES:
         raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
     registry = Registry()
-    if arguments.source is not None:
-        candidates = commits(arguments.source, arguments.good, arguments.bad)
+    if given.source is not None:
+        candidates = commits(given.source, given.good, given.bad)
     else:
-        candidates = listed(arguments.good, arguments.bad, arguments.versions, registry)
+        candidates = listed(given.good, given.bad, given.versions, registry)
+    names = tuple(candidate.name for candidate in candidates)
+    counts = _counts(given.by, given.metric)
     question = Question(
-        tuple(candidate.name for candidate in candidates),
-        arguments.confidence,
-        arguments.metric,
-        arguments.by,
-        arguments.most_blocks,
-        arguments.smallest,
-        counts=_counts(arguments),
+        names, given.confidence, given.metric, given.by, given.most_blocks, given.smallest, counts=counts
     )
-    described = _described(arguments, candidates, counts=question.counts)
+    # The first line of a log. Events may only be mixed with those of the same description.
+    described = {
+        "versions": [each.commit.commit if each.commit else each.where for each in candidates],
+        "arguments": given.behind,
+        "metric": given.metric,
+        "by": str(given.by),
+        "counts": counts,
+        "confidence": given.confidence,
+        "smallest": given.smallest,
+        "most_blocks": given.most_blocks,
+        "dpdk": not given.without_dpdk,
+    }
     # The same question has the same directory, so the same command continues an earlier one.
     key = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
-    directory = arguments.log or Path("reports/bisect") / key
-    installer = Installer(registry, dpdk=not arguments.without_dpdk)
-    trials = MeasuredVersions(candidates, installer, arguments.behind, directory / "runs")
-    account = BisectAccount(question, {each.name: each.title for each in candidates}, arguments.behind)
+    directory = given.log or Path("reports/bisect") / key
+    installer = Installer(registry, dpdk=not given.without_dpdk)
+    trials = MeasuredVersions(candidates, installer, given.behind, directory / "runs")
+    account = BisectAccount(question, {each.name: each.title for each in candidates}, given.behind)
     with closing(EventLog(directory, described)) as log:
         account.open(directory, log.events)
-        found = bisect(question, trials, log, account)
+        found = bisect(question, trials.measure, log, account)
         account.end(directory, log.events, found)
     installer.remove_built(candidates)
     verdict = found.step
     assert isinstance(verdict, BisectionVerdict)
     if verdict.kind is VerdictKind.REFUSED:
-        return REFUSED
-    return FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else OPEN
+        return _REFUSED
+    return _FOUND if verdict.kind is VerdictKind.FOUND and verdict.confirmed else _OPEN
 
 
-def _counts(arguments: argparse.Namespace) -> bool:
+def _counts(by: By, metric: str | None) -> bool:
     """True if instructions are to be compared: requested, or not excluded on a machine that can boot a guest."""
-    if arguments.by is By.INSTRUCTIONS:
+    if by is By.INSTRUCTIONS:
         return True
-    if arguments.by is not By.EITHER or arguments.metric not in {None, INSTRUCTIONS_PER_PACKET}:
+    if by is not By.EITHER or metric not in {None, INSTRUCTIONS_PER_PACKET}:
         return False
     from pytest_nfvperf.adapters.vnf.guest_kernel import can_boot  # noqa: PLC0415 - each command imports its own
 
     return can_boot()
 
 
-def _described(arguments: argparse.Namespace, candidates: list[Candidate], *, counts: bool) -> dict[str, Any]:
-    """The first line of a log: events may only be mixed with those of the same description."""
-    return {
-        "versions": [each.commit.commit if each.commit else each.where for each in candidates],
-        "arguments": arguments.behind,
-        "metric": arguments.metric,
-        "by": str(arguments.by),
-        "counts": counts,
-        "confidence": arguments.confidence,
-        "smallest": arguments.smallest,
-        "most_blocks": arguments.most_blocks,
-        "dpdk": not arguments.without_dpdk,
-    }
+# ``nfvperf judge``.
 
 
-# ``nfvperf judge``, with the exit statuses of ``git bisect run``.
+class Judged(IntEnum):
+    """Exit statuses for ``git bisect run`` (git-bisect(1)); STOP ends the bisection, as all above 127 do."""
+
+    GOOD = 0
+    BAD = 1
+    CANNOT_TELL = 125
+    STOP = 130
 
 
 def _add_judge_parser(commands: Commands) -> None:
@@ -250,21 +244,21 @@ JUDGE = Command(_add_judge_parser, usage_status=int(Judged.CANNOT_TELL), takes_t
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    """Any error is no answer; any other status would blame the version under test."""
     try:
-        judgement = _judgement(arguments)
+        judged, why = _judgement(arguments)
     except KeyboardInterrupt:
-        judgement = VersionJudgement(Judged.STOP, "interrupted")
+        judged, why = Judged.STOP, "interrupted"
+    # Any other status would blame the version under test.
     except NfvperfError as error:
-        judgement = VersionJudgement(Judged.CANNOT_TELL, f"cannot tell: {error}")
+        judged, why = Judged.CANNOT_TELL, f"cannot tell: {error}"
     except Exception as error:  # noqa: BLE001 - Python would end with 1, which means "bad"
-        why = f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}"
-        judgement = VersionJudgement(Judged.CANNOT_TELL, why)
-    print(f"nfvperf judge: {judgement.why}", flush=True)
-    return int(judgement.judged)
+        judged, why = Judged.CANNOT_TELL, f"cannot tell: a fault of nfvperf: {type(error).__name__}: {error}"
+    print(f"nfvperf judge: {why}", flush=True)
+    return int(judged)
 
 
-def _judgement(arguments: argparse.Namespace) -> VersionJudgement:
+def _judgement(arguments: argparse.Namespace) -> tuple[Judged, str]:
+    """The judgement, and its reason in a line."""
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.features.bisect.trials import run_tests  # noqa: PLC0415 - each command imports its own
 
@@ -272,16 +266,33 @@ def _judgement(arguments: argparse.Namespace) -> VersionJudgement:
     if (run is None) == (not tests):
         raise ConfigError("name a run's results directory, or write -- and then the arguments of pytest")
     if run is not None:
-        return judge(conclude(read_run(run)))
+        return _judged(conclude(read_run(run)))
     with _built(arguments) as where:
         chosen = [] if where is None else ["--nfv-ovs", where]
         directories = (arguments.results / f"{number:03}" for number in itertools.count(1))
-        return judge(run_tests([*tests, *chosen], next(path for path in directories if not path.exists())))
+        return _judged(run_tests([*tests, *chosen], next(path for path in directories if not path.exists())))
+
+
+def _judged(run: RunConclusion) -> tuple[Judged, str]:
+    """Judge a version by a run. Only a failed test means bad: a rig, a skip or a mistake gives no answer."""
+    if run.fate is RunFate.INTERRUPTED:
+        return Judged.STOP, run.last_line
+    bad = [test for test in run.tests if failed(test)]
+    if bad and run.fate in {RunFate.FAILED, RunFate.BROKEN}:
+        return Judged.BAD, f"bad: {bad[0].node_id}: {bad[0].full_reason or bad[0].reason}"
+    if run.fate not in {RunFate.ACCEPTED, RunFate.PASSED}:
+        return Judged.CANNOT_TELL, f"cannot tell: {run.last_line}"
+    inconclusive = [test for test in run.tests if test.tolerated]
+    if inconclusive:
+        return Judged.CANNOT_TELL, f"cannot tell: {inconclusive[0].node_id} was inconclusive"
+    if not any(test.fate is Fate.PASSED for test in run.tests):
+        return Judged.CANNOT_TELL, f"cannot tell: {run.headline}"
+    return Judged.GOOD, f"good: {run.headline}"
 
 
 @contextmanager
 def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
-    """Build what is checked out in ``--source``, and remove it at the end; gives the version's name."""
+    """Build what is checked out in ``--source``, and remove it at the end; yields the version's name."""
     if arguments.source is None:
         yield None
         return

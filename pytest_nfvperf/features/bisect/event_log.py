@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,7 @@ class EventLog:
     """The log in a directory, locked by one process at a time.
 
     Args:
-        directory: made if it does not exist.
+        directory: made if missing.
         question: what the bisection is about, as plain JSON.
 
     Raises:
@@ -39,7 +39,7 @@ class EventLog:
 
     def __init__(self, directory: Path, question: Mapping[str, Any]) -> None:
         self.path = directory / LOG
-        self._events: list[Event] = []
+        self.events: list[Event] = []
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -58,14 +58,10 @@ class EventLog:
             self._read({"kind": "bisection", "schema": SCHEMA, **as_read_back})
             undo.pop_all()
 
-    @property
-    def events(self) -> Sequence[Event]:
-        return self._events
-
     def append(self, event: Event) -> None:
         kind = next(name for name, made in _KINDS.items() if made is type(event))
         self._write({"kind": kind, **asdict(event)})
-        self._events.append(event)
+        self.events.append(event)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -85,7 +81,7 @@ class EventLog:
                     f"{_shown(question.get(key))}. Ask the same to go on with it, or name another directory by --log",
                     file=str(self.path),
                 )
-        self._events = [self._event(self._parsed(line, number), number) for number, line in enumerate(lines[1:], 2)]
+        self.events = [self._event(self._parsed(line, number), number) for number, line in enumerate(lines[1:], 2)]
 
     def _event(self, data: Mapping[str, Any], number: int) -> Event:
         kind = _KINDS.get(str(data.get("kind")))

@@ -1,4 +1,4 @@
-"""The question of a bisection, and the events so far.
+"""The question of a bisection, and its measurements so far, called events.
 
 Versions have numbers: 0 is the good end, the last one the bad end.
 """
@@ -6,11 +6,15 @@ Versions have numbers: 0 is the good end, the last one the bad end.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
+
+_VSWITCHD_DIED = re.compile(r"\bovs-vswitchd \(pid \d+\) ")
 
 
 class By(StrEnum):
@@ -28,7 +32,7 @@ class By(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question of a bisection.
+    """What a bisection has to answer.
 
     Attributes:
         versions: names in order, the good end first and the bad one last.
@@ -54,6 +58,18 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class BisectionSubject:
+    """What a bisection compares: a metric of a test, or (``metric`` is None) whether the test passes."""
+
+    test: str
+    metric: str | None = None
+
+    @property
+    def virtual(self) -> bool:
+        return self.metric in VIRTUAL_METRICS
+
+
+@dataclass(frozen=True, slots=True)
 class MetricDifference:
     """How two versions differ in a metric of a test.
 
@@ -74,6 +90,10 @@ class MetricDifference:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.log_ratio) and math.isfinite(self.standard_error) and self.standard_error > 0):
             raise ValueError(f"no figure: log-ratio {self.log_ratio}, standard error {self.standard_error}")
+
+    @property
+    def subject(self) -> BisectionSubject:
+        return BisectionSubject(self.test, self.metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +151,9 @@ class Estimate:
     def error(self) -> float:
         return math.sqrt(self.variance)
 
-    def interval(self, z: float = 1.96) -> tuple[float, float, float]:
-        """Ratio and its interval, as factors."""
-        reach = z * self.error
+    def interval(self) -> tuple[float, float, float]:
+        """Ratio, and the ends of its interval at 95 %."""
+        reach = 1.96 * self.error
         return math.exp(self.value), math.exp(self.value - reach), math.exp(self.value + reach)
 
 
@@ -159,25 +179,13 @@ class Runs:
         return self.failed + self.passed
 
 
-@dataclass(frozen=True, slots=True)
-class BisectionSubject:
-    """What a bisection compares: a metric of a test, or (``metric`` is None) whether the test passes."""
-
-    test: str
-    metric: str | None = None
-
-    @property
-    def virtual(self) -> bool:
-        return self.metric in VIRTUAL_METRICS
-
-
 def estimates(events: Sequence[Event], subject: BisectionSubject, *, again: bool = False) -> dict[int, Estimate]:
     """The estimate of the subject by version."""
     parts: dict[int, list[Estimate]] = {}
     for event in events:
         if isinstance(event, VersionComparison) and event.again is again:
             for figure in event.figures:
-                if BisectionSubject(figure.test, figure.metric) == subject:
+                if figure.subject == subject:
                     one = Estimate(figure.log_ratio, figure.standard_error**2, event.blocks)
                     parts.setdefault(event.version, []).append(one)
     return {version: pooled(found) for version, found in parts.items()}
@@ -195,5 +203,15 @@ def runs(events: Sequence[Event], test: str, *, again: bool = False) -> dict[int
 
 
 def unusable(events: Sequence[Event]) -> dict[int, str]:
-    """Why each unusable version is."""
+    """Unusable versions, each with its reason."""
     return {event.version: event.why for event in events if isinstance(event, Unusable)}
+
+
+def failed(test: TestConclusion) -> bool:
+    """True for a failed test, and for one in which the DUT's own daemon died."""
+    return test.fate is Fate.FAILED or (test.fate is Fate.BROKEN and bool(_VSWITCHD_DIED.search(test.reason)))
+
+
+def passed(test: TestConclusion) -> bool:
+    """True for a test that passed and could have failed."""
+    return test.fate is Fate.PASSED and not test.tolerated

@@ -1,4 +1,4 @@
-"""Measurements of a bisection: one run of pytest, alone or comparing two versions."""
+"""Measurements of a bisection: one run of pytest, or one comparison of two versions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import math
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Protocol
 
-from pytest_nfvperf.adapters.evidence.comparison import read_comparison_document
+from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, read_comparison_document
 from pytest_nfvperf.adapters.evidence.reader import PATTERN, conclude, read_run
 from pytest_nfvperf.adapters.process.process import tail
-from pytest_nfvperf.features.bisect.beliefs import failed, passed
 from pytest_nfvperf.features.bisect.bisection import Ask, BisectionState, Purpose, bisection_state
 from pytest_nfvperf.features.bisect.candidates import Candidate, Installer, NotUsableError
 from pytest_nfvperf.features.bisect.events import (
@@ -27,69 +26,73 @@ from pytest_nfvperf.features.bisect.events import (
     Ran,
     Unusable,
     VersionComparison,
+    failed,
+    passed,
 )
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunConclusion, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunConclusion, RunFate
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL_METRICS
 
-OUTPUT = "output.txt"
-NO_PAGE = ("--nfv-report", "none")
+_OUTPUT = "output.txt"
+_NO_PAGE = ("--nfv-report", "none")
 """A bisection has a page of its own; `nfvperf report` makes that of a single run."""
-DOCUMENT = "comparison.json"
-BASE, VERSION = "base", "version"
-ROUNDS = 6
+_ROUNDS = 6
 """Builds of each side whose instructions are counted: five bound a ratio, six also if one is disturbed. A bisection
 learns from all versions by how much equal builds differ, so it needs no second build of the base."""
-INSTRUCTIONS_ERROR = 0.0003
+_INSTRUCTIONS_ERROR = 0.0003
 """Least standard error of the logarithm of a ratio of instructions: readings of one build may all be the same."""
-
 _END_S = 90.0
 """A run that is asked to end takes its testbed down and writes its report."""
-
-
-class VersionTrials(Protocol):
-    """Measures versions."""
-
-    def measure(self, ask: Ask) -> Event:
-        """Make a measurement.
-
-        Returns:
-            The comparison or the run; Unusable for a version that does not build or start.
-
-        Raises:
-            TestbedError: the testbed is broken, which is not the version's fault.
-            ConfigError: the tests or their options cannot be used.
-        """
 
 
 class EventStore(Protocol):
     """All events in order, also those of an earlier process."""
 
-    @property
-    def events(self) -> Sequence[Event]: ...
+    events: list[Event]
 
     def append(self, event: Event) -> None:
         """Add an event; it is on the disk when this returns."""
 
 
 class Account(Protocol):
-    """Output of a bisection's progress."""
+    """Reports a bisection's progress."""
 
-    def begins(self, ask: Ask) -> None:
-        """A measurement begins."""
+    def begins(self, ask: Ask) -> None: ...
 
     def saw(self, event: Event, now: BisectionState) -> None:
         """A measurement was stored. ``now``: the state after it."""
 
 
-def run_child(argv: Sequence[str], log: Path) -> int:
+def bisect(question: Question, measure: Callable[[Ask], Event], store: EventStore, account: Account) -> BisectionState:
+    """Measure and record until there is a verdict; continues from the events in ``store``."""
+    now = bisection_state(question, store.events)
+    while isinstance(now.step, Ask):
+        account.begins(now.step)
+        event = _relevant(measure(now.step), now.subject)
+        store.append(event)
+        now = bisection_state(question, store.events)
+        account.saw(event, now)
+    return now
+
+
+def _relevant(event: Event, subject: BisectionSubject | None) -> Event:
+    """The event; Unusable if it has no figure or outcome of the bisection's subject."""
+    match event:
+        case VersionComparison() if subject and subject.metric:
+            if all(figure.subject != subject for figure in event.figures):
+                why = f"its comparison has no {subject.metric} of {subject.test}"
+                return Unusable(event.version, f"{why}: {event.note}" if event.note else why)
+        case Ran() if subject:
+            if subject.test not in {*event.passed, *dict(event.failed)}:
+                return Unusable(event.version, f"{subject.test} neither passed nor failed on it")
+    return event
+
+
+def _run_child(argv: Sequence[str], log: Path) -> int:
     """Run a command with its output in ``log``; returns its exit status.
 
     It has a process group of its own: Ctrl-C reaches only this process, which then asks it to end, and waits. If this
     process is killed, the kernel sends the child SIGTERM, and it removes what it made.
-
-    Raises:
-        TestbedError: it cannot be started.
     """
     command = ["setpriv", "--pdeathsig", "TERM", *argv]
     try:
@@ -114,18 +117,15 @@ def run_child(argv: Sequence[str], log: Path) -> int:
 def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
     """Run pytest once, and read its conclusion from its evidence.
 
-    Args:
-        arguments: of pytest.
-        results: a new directory, for this run alone; its output goes there, too.
+    ``results``: a new directory, for this run alone; its output goes there, too.
 
     Raises:
         ConfigError: pytest refused the arguments, or measured nothing, so that there is no evidence.
         TestbedError: it cannot be started.
     """
     results.mkdir(parents=True)
-    output = results / OUTPUT
-    argv = [sys.executable, "-m", "pytest", *arguments, *NO_PAGE, "--nfv-results", str(results)]
-    status = run_child(argv, output)
+    output = results / _OUTPUT
+    status = _run_child([sys.executable, "-m", "pytest", *arguments, *_NO_PAGE, "--nfv-results", str(results)], output)
     found = sorted({path.parent.resolve() for path in results.glob(f"*/{PATTERN}")})
     if not found:
         raise ConfigError(
@@ -135,25 +135,10 @@ def run_tests(arguments: Sequence[str], results: Path) -> RunConclusion:
     return conclude(read_run(found[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonAnswer:
-    """Result of a comparison.
-
-    Attributes:
-        blocks: of fresh builds; of the figure that has most.
-        figures: those with an interval.
-        note: why there is no figure.
-    """
-
-    blocks: int
-    figures: tuple[MetricDifference, ...]
-    note: str = ""
-
-
 def compare(
     base: str, version: str, arguments: Sequence[str], results: Path, *, blocks: int | None
-) -> ComparisonAnswer | str:
-    """Compare two versions by ``nfvperf compare``.
+) -> VersionComparison:
+    """Compare two versions by ``nfvperf compare``; the base is version 0 of the answer, the other version 1.
 
     Args:
         base: as for ``--nfv-ovs``.
@@ -162,35 +147,34 @@ def compare(
         results: a new directory, for this comparison alone.
         blocks: of fresh builds, after which it ends even without a result; None: count instructions.
 
-    Returns:
-        The figures; or why the version cannot do what the tests need, though the base can.
-
     Raises:
+        NotUsableError: the version cannot do what the tests need, though the base can.
         ConfigError: the arguments cannot be used.
         TestbedError: there is no comparison, which is not the version's fault.
     """
     results.mkdir(parents=True)
-    output = results / OUTPUT
-    sides = [f"{BASE}={base}", f"{VERSION}={version}"]
+    output = results / _OUTPUT
+    sides = [f"base={base}", f"version={version}"]
     command = [sys.executable, "-m", "pytest_nfvperf.cli.main", "compare", *sides, "--", *arguments]
-    counting = ["--nfv-virtual-time", "--nfv-compare-rounds", str(ROUNDS)]
+    counting = ["--nfv-virtual-time", "--nfv-compare-rounds", str(_ROUNDS)]
     most = counting if blocks is None else ["--nfv-compare-blocks", str(blocks)]
-    status = run_child([*command, *most, *NO_PAGE, "--nfv-results", str(results)], output)
-    documents = sorted(results.glob(f"2*/{DOCUMENT}"))
+    status = _run_child([*command, *most, *_NO_PAGE, "--nfv-results", str(results)], output)
+    documents = sorted(results.glob(f"2*/{COMPARISON_FILE}"))
     if not documents:
-        usage = status in {EXIT_STATUS[RunFate.USAGE], EXIT_STATUS[RunFate.EMPTY]}
         what = (
             f"the comparison ended with status {status}, and compared nothing: {tail(output, 1).strip()}\n"
             f"It said:\n{tail(output)}"
         )
+        usage = status in {RunFate.USAGE.exit_status, RunFate.EMPTY.exit_status}
         raise ConfigError(what) if usage else TestbedError(what)
     return read_comparison(documents[0])
 
 
-def read_comparison(path: Path) -> ComparisonAnswer | str:
-    """The second side in ``comparison.json`` (docs/reference/comparison.md).
+def read_comparison(path: Path) -> VersionComparison:
+    """The second side in ``comparison.json`` (docs/reference/comparison.md), as version 1 against version 0.
 
     Raises:
+        NotUsableError: the second side broke.
         TestbedError: it has another schema, or nothing was measured, which is not the version's fault.
     """
     document = read_comparison_document(path)
@@ -200,15 +184,15 @@ def read_comparison(path: Path) -> ComparisonAnswer | str:
     metrics = [metric for one in comparisons for side in one["sides"] for metric in side["metrics"]]
     if metrics:
         note = "" if figures else f"no figure has an interval: {metrics[0]['reason']}"
-        return ComparisonAnswer(max(1, *(metric["blocks"] for metric in metrics)), figures, note)
+        return VersionComparison(0, 1, max(1, *(metric["blocks"] for metric in metrics)), figures, note=note)
     if troubles:
-        return f"{troubles[0]['state']}: {troubles[0]['reason']}"
+        raise NotUsableError(f"{troubles[0]['state']}: {troubles[0]['reason']}")
     reason = next((f"{left['test']}: {left['reason']}" for left in document["left_out"]), "no test compares anything")
     raise TestbedError(f"nothing was compared ({document['result']}): {reason}")
 
 
 def _name(comparison: Mapping[str, Any], comparisons: Sequence[Mapping[str, Any]]) -> str:
-    """The test; with the labels that distinguish it where the test made several comparisons."""
+    """The test; with the labels that distinguish it if the test made several comparisons."""
     same = [other["labels"] for other in comparisons if other["test"] == comparison["test"]]
     distinct = [
         f"{name}={value}"
@@ -222,7 +206,7 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDiffere
     for side in comparison["sides"]:
         for metric in side["metrics"] if side["state"] == "measured" else ():
             ratio, low, high = metric["ratio"], metric["low"], metric["high"]
-            least = INSTRUCTIONS_ERROR if metric["metric"] in VIRTUAL_METRICS else 0.0
+            least = _INSTRUCTIONS_ERROR if metric["metric"] in VIRTUAL_METRICS else 0.0
             if ratio and low and high and (high > low or least):
                 z = NormalDist().inv_cdf((1 + metric["confidence"]) / 2)
                 error = max(least, math.log(high / low) / 2 / z)
@@ -231,7 +215,7 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDiffere
 
 @dataclass(frozen=True, slots=True)
 class MeasuredVersions:
-    """Fulfils VersionTrials on this machine, by ``nfvperf compare`` or by one run of the tests.
+    """Measures versions on this machine, by ``nfvperf compare`` or by one run of the tests.
 
     Attributes:
         candidates: by number.
@@ -246,31 +230,33 @@ class MeasuredVersions:
     results: Path
 
     def measure(self, ask: Ask) -> Event:
+        """Make a measurement; Unusable if a version does not build or start.
+
+        Raises:
+            TestbedError: the testbed is broken, which is not the version's fault.
+            ConfigError: the tests or their options cannot be used.
+        """
+        again = ask.purpose is Purpose.CONFIRM
         wheres = []
         for version in (ask.base, ask.version):
             try:
                 wheres.append(self.installer.where(self.candidates[version]))
             except NotUsableError as error:
                 return Unusable(version, str(error))
-        again = ask.purpose is Purpose.CONFIRM
         if not ask.blocks:
             return self._run(ask.version, wheres[1], again=again)
         blocks = None if ask.virtual else ask.blocks
         try:
             found = compare(wheres[0], wheres[1], self.arguments, self._new_directory(ask.version), blocks=blocks)
+        except NotUsableError as error:
+            return Unusable(ask.version, str(error))
         except (ConfigError, TestbedError) as error:
             # Tests that count no instructions, or a machine without guests, are no mistake: rates may differ.
             if not (ask.virtual and ask.purpose is Purpose.ENDS):
                 raise
             why = error.message.strip().partition("\n")[0]
-            return VersionComparison(
-                ask.base, ask.version, 1, (), note=f"instructions were not counted: {why}", virtual=True
-            )
-        if isinstance(found, str):
-            return Unusable(ask.version, found)
-        return VersionComparison(
-            ask.base, ask.version, found.blocks, found.figures, again, found.note, virtual=ask.virtual
-        )
+            found = VersionComparison(0, 1, 1, (), note=f"instructions were not counted: {why}")
+        return replace(found, base=ask.base, version=ask.version, again=again, virtual=ask.virtual)
 
     def _run(self, version: int, where: str, *, again: bool) -> Event:
         run = self._conclusion(version, where)
@@ -298,28 +284,3 @@ class MeasuredVersions:
         taken = {path.name.partition("-")[0] for path in self.results.glob("*-*")}
         number = next(each for each in itertools.count(1) if f"{each:03}" not in taken)
         return self.results / f"{number:03}-{name}"
-
-
-def bisect(question: Question, trials: VersionTrials, store: EventStore, account: Account) -> BisectionState:
-    """Measure and record until there is a verdict; continues from the events in ``store``."""
-    now = bisection_state(question, store.events)
-    while isinstance(now.step, Ask):
-        account.begins(now.step)
-        event = _relevant(trials.measure(now.step), now.subject)
-        store.append(event)
-        now = bisection_state(question, store.events)
-        account.saw(event, now)
-    return now
-
-
-def _relevant(event: Event, subject: BisectionSubject | None) -> Event:
-    """The event; Unusable if it has no figure or outcome of the bisection's subject."""
-    match event:
-        case VersionComparison() if subject and subject.metric:
-            if all(BisectionSubject(figure.test, figure.metric) != subject for figure in event.figures):
-                why = f"its comparison has no {subject.metric} of {subject.test}"
-                return Unusable(event.version, f"{why}: {event.note}" if event.note else why)
-        case Ran() if subject:
-            if subject.test not in {*event.passed, *dict(event.failed)}:
-                return Unusable(event.version, f"{subject.test} neither passed nor failed on it")
-    return event
