@@ -21,7 +21,8 @@ _COST = re.compile(r"^[+*-]?\d*\s+(\d+)$")
 _ADDRESS = re.compile(r"^(?:0x[0-9a-f]+|\?\?\?)$")
 _CLONE = re.compile(r"\.(?:isra|constprop|part|cold|lto_priv)\b.*$")
 """Suffixes that compilers append to a function that they copied or split."""
-VALGRIND, VGDB = "valgrind", "vgdb"
+_VALGRIND, _VGDB = "valgrind", "vgdb"
+_OUTPUT, _PIPE = "callgrind.out", "vgdb-pipe"
 _CALLERS = 40
 """Depth of callers by which costs are separated: more than the depth of OVS's stacks."""
 _ASK_DEADLINE_S = 30.0
@@ -52,25 +53,25 @@ def stacks(lines: Iterable[str]) -> Iterator[tuple[tuple[str, ...], int]]:
 
 @dataclass(frozen=True, slots=True)
 class Callgrind:
-    """Callgrind around one process. ``directory``: for its files; must exist when the process starts."""
+    """Callgrind around one process. ``directory``: an existing one, for its files."""
 
     directory: Path
 
     @staticmethod
     def check() -> None:
         """Raise ConfigError, with the package to install, if valgrind is missing."""
-        missing = [name for name in (VALGRIND, VGDB) if find(name) is None]
+        missing = [name for name in (_VALGRIND, _VGDB) if find(name) is None]
         if missing:
             raise ConfigError(f"profiles by function need {', '.join(missing)}: {install_hint(*missing)}")
 
     def words(self) -> tuple[str, ...]:
-        """The words before the program's own command."""
+        """What to write before the program's own command."""
         return (
-            VALGRIND,
+            _VALGRIND,
             "--tool=callgrind",
-            f"--callgrind-out-file={self._output}",
+            f"--callgrind-out-file={self.directory / _OUTPUT}",
             f"--log-file={self.directory / 'valgrind.log'}",
-            f"--vgdb-prefix={self._prefix}",
+            f"--vgdb-prefix={self.directory / _PIPE}",
             f"--separate-callers={_CALLERS}",
             "--compress-strings=no",
             "--compress-pos=no",
@@ -85,9 +86,9 @@ class Callgrind:
         """
         self._ask(pid, "zero")
         work()
-        before = set(self._dumps())
+        before = set(self.directory.glob(f"{_OUTPUT}.*"))
         self._ask(pid, "dump", "nfvperf")
-        written = [path for path in self._dumps() if path not in before]
+        written = sorted(set(self.directory.glob(f"{_OUTPUT}.*")) - before)
         found: list[tuple[tuple[str, ...], int]] = []
         for path in written:
             with path.open(encoding="utf-8", errors="replace") as file:
@@ -99,19 +100,8 @@ class Callgrind:
             )
         return tuple(found)
 
-    @property
-    def _output(self) -> Path:
-        return self.directory / "callgrind.out"
-
-    @property
-    def _prefix(self) -> Path:
-        return self.directory / "vgdb-pipe"
-
-    def _dumps(self) -> list[Path]:
-        return sorted(self.directory.glob(f"{self._output.name}.*"))
-
     def _ask(self, pid: int, *command: str) -> None:
         """Give one of callgrind's monitor commands; it also reaches a process that waits in the kernel."""
-        run([VGDB, f"--vgdb-prefix={self._prefix}", f"--pid={pid}", *command], deadline_s=_ASK_DEADLINE_S)
+        run([_VGDB, f"--vgdb-prefix={self.directory / _PIPE}", f"--pid={pid}", *command], deadline_s=_ASK_DEADLINE_S)
         if not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 - a process, not a file
             raise TestbedError(f"process {pid} ended while callgrind was asked to {command[0]}")

@@ -39,9 +39,8 @@ from pytest_nfvperf.ports.machine import CpuProfiler
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
-
-FOLDER = "profiles"
-READS_FRAMES = "dp_netdev_process_rxq_port"
+_FOLDER = "profiles"
+_READS_FRAMES = "dp_netdev_process_rxq_port"
 """The function of lib/dpif-netdev.c that reads a burst of a port and forwards it, in all versions since OVS 2.5."""
 _WARM_UP_FRAMES, _MOST_WARM_UP_FRAMES = 1024, 16_384
 _RESIDUAL_S = 5.0
@@ -67,10 +66,7 @@ class ProfileWorkload:
 def profile_functions(name: str, prefix: str | None, workload: ProfileWorkload) -> FunctionProfile:
     """Start a version under callgrind, send it frames, and count instructions by function.
 
-    Args:
-        name: of the version.
-        prefix: of its installation; None: the distribution's package.
-        workload: what it forwards.
+    ``prefix``: of its installation; None: the distribution's package.
 
     Raises:
         ConfigError: valgrind is not installed, or the prefix has no Open vSwitch.
@@ -85,7 +81,7 @@ def profile_functions(name: str, prefix: str | None, workload: ProfileWorkload) 
         )
     ovs = OvsSpec(datapath="netdev", prefix=prefix)
     testbed = replace(discover_testbed(), ovs=ovs, generator=GeneratorSpec(engine=ENGINE), ports=(), links=())
-    # Callgrind counts, so no figure depends on the clock of the sockets: any constant does.
+    # Callgrind counts, so no figure depends on the sockets' clock: any constant will do.
     backend = LocalBackend(testbed, PacketSocketSide(lambda: 1))
     try:
         return _profiled(name, backend, workload)
@@ -110,16 +106,15 @@ def _profiled(name: str, backend: LocalBackend, workload: ProfileWorkload) -> Fu
         datapath = rig.datapath()
         assert isinstance(datapath, OvsDatapath)  # made by make_datapath above
         counted = callgrind.counted(datapath.instance.pid, lambda: _send(live, workload.traffic, workload.frames))
-        found = below(counted, READS_FRAMES)
+        found = below(counted, _READS_FRAMES)
     finally:
         rig.close()
     if not found:
-        raise TestbedError(f"no function of {name} is called {READS_FRAMES}: its programs have no symbols")
+        raise TestbedError(f"no function of {name} is called {_READS_FRAMES}: its programs have no symbols")
     return FunctionProfile(name, workload.frames * len(live.topology.directions), found)
 
 
 def _send(live: LiveTopology, traffic: Traffic, frames: int) -> None:
-    """Send frames in each direction, and wait until all have passed."""
     generator = live.deployment.generator
     assert generator is not None
     spec = TrialSpec(
@@ -134,12 +129,7 @@ class Profiles:
     """``--nfv-profile-cpu``: repeats measurements under a profiler, and writes profiles next to the evidence.
 
     A profile has folded stacks, a flame graph, and the functions that ran most. In a comparison each subject also gets
-    a differential flame graph against the baseline.
-
-    Args:
-        profiler: samples call stacks; None if this testbed has none.
-        run_dir: the run's directory.
-        context: its recorder takes the attachments; it has the running test's profiles.
+    a differential flame graph against the baseline. ``profiler``: None if this testbed has none.
     """
 
     def __init__(self, profiler: CpuProfiler | None, run_dir: Path, context: Context) -> None:
@@ -151,10 +141,7 @@ class Profiles:
     def __call__(self, name: str, what: str, work: Callable[[], object]) -> None:
         """Do ``work`` once more under the profiler; if that is impossible the evidence says why.
 
-        Args:
-            name: the record that it repeats, such as "stream-0004"; also the name of the files.
-            what: a description of the measurement.
-            work: repeats it.
+        ``name``: of the record that it repeats, such as "stream-0004", and of the files. ``what``: the measurement.
         """
         shown = f"{name}, {what}"
         title = f"CPU profile of {shown}"
@@ -170,32 +157,29 @@ class Profiles:
         self._recorder.emit(AttachmentData(title, text=profile.summary()))
         self._picture(f"flame graph of {shown}", f"{name}.svg", flame_graph(profile, shown))
         self._write(f"{name}.folded", profile.text())
-        self._recorder.emit(AttachmentData(f"folded stacks of {shown}", path=f"{FOLDER}/{name}.folded"))
+        self._recorder.emit(AttachmentData(f"folded stacks of {shown}", path=f"{_FOLDER}/{name}.folded"))
 
     def compare(self, per: str, outcomes: Sequence[Outcome]) -> None:
         """Compare each subject's profile with the baseline's; skips subjects without one.
 
-        Args:
-            per: the label that they differ in.
-            outcomes: the baseline's first.
+        ``per``: the label that they differ in. ``outcomes``: the baseline's first.
         """
         found = [(outcome.label[per], profiled_run(outcome, self._taken)) for outcome in outcomes]
         before_name, before = found[0]
         for after_name, after in found[1:]:
-            if before is None or after is None:
-                continue
-            title = f"{per}: {after_name} against {before_name}"
-            (first, old), (second, new) = before, after
-            self._recorder.emit(AttachmentData(f"what changed, {title}", text=new.changes_text(old)))
-            picture = differential_flame_graph(old, new, title)
-            self._picture(f"differential flame graph, {title}", f"{second}-against-{first}.svg", picture)
+            if before is not None and after is not None:
+                title = f"{per}: {after_name} against {before_name}"
+                (first, old), (second, new) = before, after
+                self._recorder.emit(AttachmentData(f"what changed, {title}", text=new.changes_text(old)))
+                picture = differential_flame_graph(old, new, title)
+                self._picture(f"differential flame graph, {title}", f"{second}-against-{first}.svg", picture)
 
     def _picture(self, title: str, file: str, picture: str) -> None:
         self._write(file, picture)
-        self._recorder.emit(AttachmentData(title, path=f"{FOLDER}/{file}", media_type="image/svg+xml"))
+        self._recorder.emit(AttachmentData(title, path=f"{_FOLDER}/{file}", media_type="image/svg+xml"))
 
     def _write(self, file: str, text: str) -> None:
-        folder = self._run_dir / FOLDER
+        folder = self._run_dir / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text, encoding="utf-8")
 
@@ -228,7 +212,15 @@ def _profile(arguments: argparse.Namespace) -> int:
     names: list[str] = arguments.versions
     if len(names) > 2 or len(set(names)) < len(names):
         raise ConfigError(f"name one version, or two that differ, not {', '.join(names)}")
-    registry, workload = Registry(), _workload(arguments)
+    for name in ("bridges", "frames", "most"):
+        if getattr(arguments, name) < 1:
+            raise ConfigError(f"--{name} must be 1 or more, not {getattr(arguments, name)}")
+    topology = phy2phy() if arguments.bridges == 1 else bridge_chain(arguments.bridges, link="patch")
+    try:
+        traffic = Traffic(frame_size=arguments.frame_size, flows=arguments.flows)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    registry, workload = Registry(), ProfileWorkload(topology, traffic, arguments.frames)
     places = [resolve_version(NamedOvs(name, name), registry).prefix for name in names]
     found = [profile_functions(name, place, workload) for name, place in zip(names, places, strict=True)]
     if len(found) == 1:
@@ -239,18 +231,6 @@ def _profile(arguments: argparse.Namespace) -> int:
     for path in _write(arguments.output, found):
         print(path)
     return 0
-
-
-def _workload(arguments: argparse.Namespace) -> ProfileWorkload:
-    for name in ("bridges", "frames", "most"):
-        if getattr(arguments, name) < 1:
-            raise ConfigError(f"--{name} must be 1 or more, not {getattr(arguments, name)}")
-    topology = phy2phy() if arguments.bridges == 1 else bridge_chain(arguments.bridges, link="patch")
-    try:
-        traffic = Traffic(frame_size=arguments.frame_size, flows=arguments.flows)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-    return ProfileWorkload(topology, traffic, arguments.frames)
 
 
 def _write(directory: Path, found: list[FunctionProfile]) -> list[Path]:

@@ -29,7 +29,6 @@ class FunctionProfile:
 
     @property
     def unnamed_share(self) -> float:
-        """Share of the instructions in functions without a name."""
         total = sum(count for _, count in self.folded)
         return sum(count for stack, count in self.folded if stack[-1] == UNNAMED) / total if total else 0.0
 
@@ -76,7 +75,6 @@ def differences(before: FunctionProfile, after: FunctionProfile) -> tuple[Functi
 
 
 def profile_lines(profile: FunctionProfile, most: int) -> list[str]:
-    """The most expensive functions of one version."""
     costs = sorted(profile.own().items(), key=lambda each: (-each[1], each[0]))
     lines = [f"{profile.name}: {profile.per_packet:,.0f} instructions a packet in Open vSwitch's own code"]
     lines += [f"{cost:10,.1f}  {cost / profile.per_packet:6.1%}  {name}" for name, cost in costs[:most]]
@@ -84,7 +82,6 @@ def profile_lines(profile: FunctionProfile, most: int) -> list[str]:
 
 
 def difference_lines(before: FunctionProfile, after: FunctionProfile, most: int) -> list[str]:
-    """The functions in which two versions differ most."""
     more = after.per_packet - before.per_packet
     costs = differences(before, after)
     both = f"{after.per_packet:,.0f} instructions a packet in Open vSwitch's own code, before {before.per_packet:,.0f}"

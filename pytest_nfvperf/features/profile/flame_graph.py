@@ -1,7 +1,7 @@
 """A profile as a flame graph: one box for a function, as wide as its share, callers below.
 
-Brendan Gregg's layout (https://www.brendangregg.com/flamegraphs.html), as plain SVG without scripts. For two versions,
-boxes are as wide as in the second; red ones, with their callees, cost more than in the first, blue ones less.
+The layout is Brendan Gregg's (https://www.brendangregg.com/flamegraphs.html), as plain SVG without scripts. For two
+versions, boxes are as wide as in the second; red ones, with their callees, cost more than in the first, blue ones less.
 """
 
 from __future__ import annotations
@@ -18,17 +18,14 @@ _WIDTH, _ROW, _MARGIN = 1200.0, 17, 10
 _NARROWEST = 1.5
 """Width of the narrowest drawn box. Narrower ones are stacks seen once or twice; they would make pictures up to five
 times as high."""
-
 _HOW_TO_READ = (
     "A box is a function, as wide as its share, and stands on its caller. "
     "Where this picture is opened by itself, a box that is pointed at says its whole name and figure."
 )
 _LETTER = 6.6
 """Approximate width of a letter at 11 px."""
-
 _EDGE = 'stroke="#aaa" stroke-width="0.3"'
 """Without it pale neighbours look like one box."""
-
 _ALL = "all"
 _FULL_COLOUR, _ANY_COLOUR = 0.1, 0.005
 """Growth of a box as a share of the whole profile: from the first on it is fully coloured; below the second grey."""
@@ -38,7 +35,7 @@ Folded = Iterable[tuple[tuple[str, ...], int]]
 
 @dataclass
 class _Node:
-    """A function called by the one below it. ``before``: samples of the version that it is compared with."""
+    """A function called by the one below it. ``before``: its samples in the version that it is compared with."""
 
     samples: int = 0
     before: float = 0.0
@@ -58,20 +55,22 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Style:
-    """How to draw a box: the ``tooltip`` after its name, the ``figure`` in it, and its ``colour``."""
+    """How to draw a box: the ``tooltip`` after its name, and the ``figure`` in it.
+
+    ``total``: samples of the whole profile, to colour a box by its growth; None: coloured by its name.
+    """
 
     tooltip: Callable[[_Node], str]
     figure: Callable[[_Node], str]
-    colour: Callable[[str, _Node], str]
+    total: int | None = None
 
 
 def flame_graph(profile: CpuProfile, title: str) -> str:
-    """The SVG; a profile without samples gives a picture that says so."""
+    """The SVG; its heading has the number of samples, which may be 0."""
     total = max(1, profile.samples)
     style = _Style(
         lambda node: f"{node.samples / total:.1%}, {node.samples} samples",
         lambda node: f"{node.samples / total:.0%}",
-        lambda name, _: _colour(name),
     )
     return _drawn(_tree(profile.folded), f"{title}: {profile.samples} samples of {profile.event}", style)
 
@@ -86,7 +85,7 @@ def differential_flame_graph(before: CpuProfile, after: CpuProfile, title: str) 
     style = _Style(
         lambda node: f"{node.samples / total:.1%}, was {node.before / total:.1%}, {_signed(node.growth / total)}",
         lambda node: _signed(node.growth / total),
-        lambda _, node: _red_or_blue(node.growth / total),
+        total,
     )
     heading = f"{title}: {after.samples} samples of {after.event}, before {before.samples}; red: more than before"
     return _drawn(root, f"{heading}, blue: less; what is gone has no box", style)
@@ -100,14 +99,13 @@ def function_flame_graph(after: FunctionProfile, before: FunctionProfile | None 
         plain = _Style(
             lambda node: f"{node.samples / packets:,.1f} instructions a packet",
             lambda node: f"{node.samples / packets:,.0f}",
-            lambda name, _: _colour(name),
         )
         return _drawn(root, heading, plain)
     _note_before(root, before.folded, packets / before.packets)
     style = _Style(
         lambda node: f"{node.samples / packets:,.1f} instructions a packet, {node.growth / packets:+,.1f}",
         lambda node: f"{node.growth / packets:+,.0f}",
-        lambda _, node: _red_or_blue(node.growth / max(1, root.samples)),
+        max(1, root.samples),
     )
     return _drawn(root, f"{heading}; red: more than {before.name} ({before.per_packet:,.0f}), blue: less", style)
 
@@ -151,7 +149,8 @@ def _boxes(node: _Node, name: str, x: float, width: float, y: float, style: _Sty
     """Boxes of a function and all above it, except those too narrow to be seen."""
     if width < _NARROWEST:
         return
-    fill = f'fill="{style.colour(name, node)}" {_EDGE}'
+    colour = _colour(name) if style.total is None else _red_or_blue(node.growth / style.total)
+    fill = f'fill="{colour}" {_EDGE}'
     box = f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 1}" {fill}/>'
     tooltip = escape(f"{name}: {style.tooltip(node)}")
     yield f"<g><title>{tooltip}</title>{box}{_label(name, node, x, width, y, style)}</g>"

@@ -15,10 +15,10 @@ from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_profile import UNKNOWN, CpuProfile, folded
 
-FIELDS = "comm,ip,sym"
+_FIELDS = "comm,ip,sym"
 _FRAME = re.compile(r"^\s+[0-9a-f]+\s+(?P<symbol>.*\S)\s*$")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
-PROGRAM = "perf"
+_PROGRAM = "perf"
 _COUNTERS = Path("/sys/bus/event_source/devices/cpu")
 """The CPU's own performance counters; virtual machines often have none."""
 _HERTZ = 499
@@ -50,10 +50,9 @@ def _unknown_as_one(frames: Iterable[str]) -> Iterator[str]:
 
 
 class PerfProfiler:
-    """Fulfils ports.machine.CpuProfiler."""
+    """Fulfils ports.machine.CpuProfiler. ``cpus``: to sample."""
 
-    def __init__(self, journal: Journal, cpus: Iterable[int], program: str = PROGRAM) -> None:
-        """``cpus``: to sample."""
+    def __init__(self, journal: Journal, cpus: Iterable[int], program: str = _PROGRAM) -> None:
         self._journal = journal
         self._cpus = tuple(sorted(cpus))
         self._program = program
@@ -77,7 +76,7 @@ class PerfProfiler:
             _await_start(process, data)
             work()
             _end(process)
-            text = run([self._program, "script", "-i", str(data), "-F", FIELDS], deadline_s=_READ_DEADLINE_S)
+            text = run([self._program, "script", "-i", str(data), "-F", _FIELDS], deadline_s=_READ_DEADLINE_S)
             found = folded(stack for stack in stacks(text) if stack[0] != "swapper")
             return CpuProfile(event, self._cpus, found)
         finally:

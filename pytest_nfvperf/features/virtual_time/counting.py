@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded import build
@@ -22,7 +22,6 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
-    InvalidReason,
     Reason,
     RigHealth,
     TrialResult,
@@ -46,10 +45,10 @@ _PACE = {
     Reason.DUT_CPU_STOLEN,
     Reason.CPU_MOVED,
 }
-"""Reasons that concern when frames were sent: in virtual time there are no rates that it could disturb."""
+"""Reasons that concern when frames were sent. They invalidate nothing in virtual time, which has no rates."""
 _RING = "net_virtio_user,"
 _SUMMED = (
-    *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
+    *("sent", "refused", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
     *("sent_bytes", "received_bytes", "elapsed_ns"),
 )
 VIRTUAL_TESTBED = Testbed(
@@ -65,11 +64,11 @@ all threads may share the one CPU of virtual time."""
 
 
 class CountedBursts:
-    """The embedded generator for counted instructions: it puts frames into the DUT's rings burst by burst.
+    """Puts frames into the DUT's rings burst by burst, and counts the instructions that each burst costs.
 
-    All frames of a burst are due at once, so they are in the ring before a thread of the DUT looks. So a PMD reads each
-    burst as one batch (NETDEV_MAX_BURST) in every run. A pause of the generator does not matter: only the instructions
-    of the DUT's threads count.
+    All frames of a burst are due at once, so they are in the ring before a thread of the DUT looks: in every run a PMD
+    reads each burst as one batch (NETDEV_MAX_BURST). Pauses of the generator do not matter, because only the
+    instructions of the DUT's threads count.
 
     Fulfils ports.generator.Generator and ports.generator.CountsInstructions, for ports that are rings.
 
@@ -88,7 +87,7 @@ class CountedBursts:
         self.close = generator.close
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
-        """Send bursts in each direction until they come through, or for two seconds: a DUT may drop them on purpose."""
+        """Send bursts in each direction until all arrive, or for two seconds: a DUT may drop them on purpose."""
         spec = TrialSpec(
             replace(traffic, flows=1),
             BURST_FRAMES,
@@ -109,7 +108,7 @@ class CountedBursts:
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """Send the frames of all directions, and count each burst's cost. Bursts follow one another.
+        """Send the frames of all directions burst by burst, and count the cost of each.
 
         Raises:
             ConfigError: more flows than a burst may have frames; or no thread of the DUT forwards, so nothing can be
@@ -123,80 +122,63 @@ class CountedBursts:
         frames = intended_frames(spec.load_fps, spec.duration_s)
         if frames < 1:
             raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
-        sums = [_DirectionSum(direction) for direction in spec.directions]
-        bursts = [
-            self._burst(spec, each, min(at_once, frames - done), forwarding_ns)
-            for done in range(0, frames, at_once)
-            for each in sums
-        ]
-        counts = tuple(each.total(frames) for each in sums)
-        reasons = tuple(reason for each in sums for reason in each.reasons)
-        return TrialResult(spec, counts, RigHealth(), invalid=reasons), tuple(bursts)
+        bursts: list[Burst] = []
+        results: dict[Direction, list[TrialResult]] = {direction: [] for direction in spec.directions}
+        for done in range(0, frames, at_once):
+            for direction, found in results.items():
+                burst, parts = self._burst(spec, direction, min(at_once, frames - done), forwarding_ns)
+                bursts.append(burst)
+                found.extend(parts)
+        counts = tuple(_summed(direction, found, frames) for direction, found in results.items())
+        invalid = tuple(
+            reason
+            for found in results.values()
+            for result in found
+            for reason in result.invalid
+            if reason.code not in _PACE
+        )
+        return TrialResult(spec, counts, RigHealth(), invalid), tuple(bursts)
 
-    def _burst(self, spec: TrialSpec, counted: _DirectionSum, frames: int, forwarding_ns: Callable[[], int]) -> Burst:
+    def _burst(
+        self, spec: TrialSpec, direction: Direction, frames: int, forwarding_ns: Callable[[], int]
+    ) -> tuple[Burst, list[TrialResult]]:
         """Send one burst and count it; then send, uncounted, the part that the ring did not take at once.
 
         DPDK's vhost library reads and writes a packed ring by four descriptors at once, from a multiple of four on
         (PACKED_BATCH_SIZE). After 19 frames each further burst would begin in the middle of four, and cost the DUT 3 to
         7 % more.
         """
+        results: list[TrialResult] = []
+
+        def send(count: int) -> int:
+            duration_s = count / _AT_ONCE_FPS
+            own = replace(spec, load_fps=_AT_ONCE_FPS, duration_s=duration_s, directions=(direction,), latency=False)
+            results.append(self._generator.run_trial(own))
+            return results[-1].counts[0].sent
+
         before = forwarding_ns()
-        sent = at_once = counted.add(self._send(spec, counted.direction, frames))
-        cost_ns = forwarding_ns() - before
+        sent = at_once = send(frames)
+        burst = Burst(at_once, forwarding_ns() - before)
         for _ in range(_TRIES):
             if sent == frames:
                 break
-            sent += counted.add(self._send(spec, counted.direction, frames - sent))
-        return Burst(at_once, cost_ns)
-
-    def _send(self, spec: TrialSpec, direction: Direction, frames: int) -> TrialResult:
-        return self._generator.run_trial(
-            replace(
-                spec,
-                load_fps=_AT_ONCE_FPS,
-                duration_s=frames / _AT_ONCE_FPS,
-                directions=(direction,),
-                latency=False,
-            )
-        )
+            sent += send(frames - sent)
+        return burst, results
 
 
-@dataclass(slots=True)
-class _DirectionSum:
-    """The sum of the bursts of one direction."""
-
-    direction: Direction
-    counts: DirectionCounts | None = None
-    reasons: tuple[InvalidReason, ...] = ()
-
-    def add(self, result: TrialResult) -> int:
-        """Add a burst; returns how many frames it sent."""
-        more, counts = result.counts[0], self.counts
-        if counts is None:
-            self.counts = more
-        else:
-            sums: dict[str, Any] = {name: getattr(counts, name) + getattr(more, name) for name in _SUMMED}
-            self.counts = DirectionCounts(counts.direction, **sums)
-        self.reasons += tuple(reason for reason in result.invalid if reason.code not in _PACE)
-        return more.sent
-
-    def total(self, intended: int) -> DirectionCounts:
-        """The sum. Frames that were sent late are not skipped."""
-        assert self.counts is not None  # a trial has at least one frame
-        missing = intended - self.counts.sent - self.counts.refused
-        return replace(self.counts, intended=intended, skipped=missing, latency=None, latency_raw=None, arrivals=None)
+def _summed(direction: Direction, results: Sequence[TrialResult], intended: int) -> DirectionCounts:
+    """The counts of all bursts of a direction. Frames that were sent late are not skipped."""
+    sums: dict[str, Any] = {name: sum(getattr(each.counts[0], name) for each in results) for name in _SUMMED}
+    skipped = intended - sums["sent"] - sums["refused"]
+    return DirectionCounts(direction, intended=intended, skipped=skipped, **sums)
 
 
 class CountingGenerator:
-    """Chooses by port: packet sockets, or the embedded generator for rings.
+    """Sends through packet sockets or, if the ports are rings, through the embedded generator.
 
-    Kernel interfaces (the veth pairs of the kernel datapath, and of OVS without DPDK) get packet sockets, the
-    vhost-user ports of OVS with DPDK the embedded generator. Fulfils ports.generator.Generator and
-    ports.generator.CountsInstructions.
-
-    Args:
-        sockets: for kernel interfaces.
-        start_rings: starts the one for rings, when the first ring is attached.
+    Kernel interfaces (the veth pairs of the kernel datapath, and of OVS without DPDK) get packet sockets; the
+    vhost-user ports of OVS with DPDK are rings, whose generator ``start_rings`` starts when the first one is attached.
+    Fulfils ports.generator.Generator and ports.generator.CountsInstructions.
     """
 
     def __init__(self, sockets: PacketSocketGenerator, start_rings: Callable[[], CountedBursts]) -> None:
@@ -259,8 +241,7 @@ class CountingGenerator:
 class PacketSocketSide:
     """Fulfils GeneratorSide.
 
-    Args:
-        an_instruction_ns: virtual time of one instruction, in ns; raises ConfigError where time is not virtual.
+    ``an_instruction_ns``: virtual time of one instruction, in ns; raises ConfigError if time is not virtual.
     """
 
     def __init__(self, an_instruction_ns: Callable[[], int] = instruction_ns) -> None:
@@ -288,7 +269,7 @@ class PacketSocketSide:
         return None  # readings do not alternate, because nothing disturbs them
 
     def make(self, machine: ReservedMachine, beside: str = "") -> Generator:
-        """Starts nothing yet: sockets are opened for each trial, the program when the first ring is attached."""
+        """Starts nothing yet: each trial opens its sockets, and the first ring starts the program."""
         return CountingGenerator(
             PacketSocketGenerator(self._instruction_ns()), lambda: self._start_rings(machine, beside)
         )

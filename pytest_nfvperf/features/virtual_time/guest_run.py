@@ -1,4 +1,8 @@
-"""pytest in a guest whose clock counts instructions: the guest, its input, and its results."""
+"""Runs one command, such as pytest, in a guest whose clock counts instructions.
+
+The guest has this machine's files and Debian's kernel. It boots in a few seconds, and mounts the host's root read-only
+under a layer in memory. It returns results in one shared folder, and can write to some others in place.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -26,7 +30,7 @@ from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exi
 from pytest_nfvperf.adapters.vnf.guest import GuestWatch, HungGuestError
 from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, build_initramfs, need, prepare_kernel, shared_folder
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.plugin.options import read_options
 from pytest_nfvperf.plugin.report_later import NOTE, write_noted
 
@@ -66,8 +70,6 @@ _NOT_THERE = (
 
 
 class Time(StrEnum):
-    """The kind of clock in the guest."""
-
     WALL_CLOCK = "wall clock"
     """The host's clock. Rates are those of an emulated machine: good for relations, not for figures."""
     VIRTUAL = "virtual time"
@@ -79,9 +81,6 @@ class GuestMachine:
     """The guest's size and time.
 
     Attributes:
-        time: kind of clock.
-        cpus: number of CPUs.
-        memory_mib: of the guest.
         modules: kernel modules that are loaded before the command runs. Nothing else loads them: there is no udev, so
             even /dev/net/tun needs its module here.
         hugepages_mib: reserved at boot, of its memory.
@@ -154,20 +153,12 @@ def _kernel_command_line(machine: GuestMachine) -> str:
     return " ".join(parts)
 
 
-# Running one command in a guest that has this machine's files and Debian's kernel.
-#
-# A boot takes a few seconds. The guest mounts the host's root read-only under a layer in memory. It returns results
-# in one shared folder, and can write some others in place. QEMU is journaled, tagged, and killed with its parent.
-
-
 @dataclass(frozen=True, slots=True)
 class GuestRun:
     """A command that ran to its end in a guest.
 
     Attributes:
-        command: its argument list.
         status: its exit status.
-        stdout, stderr: its output.
         time: the guest's kind of time; figures of the two kinds are never compared.
         boot_s: host seconds from QEMU's start to the command's.
         elapsed_s: host seconds from QEMU's start to its end.
@@ -201,7 +192,7 @@ def run_in_guest(
     boot_deadline_s: float = BOOT_DEADLINE_S,
     stream: TextIO | None = None,
 ) -> GuestRun:
-    """Boot a guest, and run a command in it.
+    """Boot a guest, and run a command in it. QEMU is journaled, tagged, and killed with its parent.
 
     Args:
         journal: of this run; the guest's own files are in its directory.
@@ -267,23 +258,14 @@ class _Guest:
 
     def run(self, boot_deadline_s: float, deadline_s: float) -> GuestRun:
         try:
-            self._follow((self._shared / "started").exists, boot_deadline_s, "the guest to boot", self._watch_boot)
+            self._follow((self._shared / "started").exists, boot_deadline_s, "the guest to boot", boots=True)
             boot_s = time.monotonic() - self._began
             self._follow(lambda: False, deadline_s, f"`{shlex.join(self._command)}` to end in the guest")
         finally:
             self._qemu.stop()
         return self._result(boot_s)
 
-    def _watch_boot(self) -> None:
-        try:
-            self._watch.look(0)  # distinguishes a guest that hangs at its start from a slow one
-        except HungGuestError as error:
-            error.evidence.update(self._evidence())
-            raise
-
-    def _follow(
-        self, done: Callable[[], bool], deadline_s: float, awaited: str, look: Callable[[], None] = lambda: None
-    ) -> None:
+    def _follow(self, done: Callable[[], bool], deadline_s: float, awaited: str, *, boots: bool = False) -> None:
         """Pass the output on until ``done``, or QEMU has ended."""
         end = time.monotonic() + deadline_s
         while not done():
@@ -294,7 +276,12 @@ class _Guest:
                 output.pump()
             if ended:
                 return
-            look()
+            if boots:
+                try:
+                    self._watch.look(0)  # distinguishes a guest that hangs at its start from a slow one
+                except HungGuestError as error:
+                    error.evidence.update(self._evidence())
+                    raise
             if time.monotonic() >= end:
                 raise DeadlineError(
                     f"waited {deadline_s:g} s for {awaited}; QEMU (pid {self._qemu.pid}) still ran, and was killed",
@@ -346,7 +333,7 @@ class _Follower:
 
 
 def run_inside(config: pytest.Config) -> int | None:
-    """Run pytest in a guest; None inside a guest, and where nothing is measured: there pytest continues.
+    """Run pytest in a guest. None: pytest continues here, because this is the guest, or nothing is measured.
 
     Raises:
         pytest.UsageError: an option that has no meaning in virtual time, or this machine lacks what a guest needs.
@@ -364,10 +351,10 @@ def run_inside(config: pytest.Config) -> int | None:
         raise pytest.UsageError(f"--nfv-virtual-time: {error}") from error
     except NfvperfError as error:
         print(f"nfvperf: no run in virtual time: {error}", file=sys.stderr)
-        return EXIT_STATUS[RunFate.BROKEN]
+        return RunFate.BROKEN.exit_status
     except KeyboardInterrupt:
         print("nfvperf: interrupted; the guest was ended with its run", file=sys.stderr)
-        return EXIT_STATUS[RunFate.INTERRUPTED]
+        return RunFate.INTERRUPTED.exit_status
 
 
 def _run(config: pytest.Config) -> int:
@@ -378,14 +365,6 @@ def _run(config: pytest.Config) -> int:
     except TestbedError as error:  # only the datapath dpdk needs it
         print(f"virtual time: without the datapath dpdk: {error}", file=sys.stderr, flush=True)
     print(f"virtual time: a guest with Linux {kernel.release} runs the tests", flush=True)
-    journal = open_journal()
-    try:
-        return _in_guest(config, journal, kernel)
-    finally:
-        journal.close()
-
-
-def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
     base = config.invocation_params.dir
     written = [read_options(config)[0].results]
     if junit := config.getoption("xmlpath", None):
@@ -395,7 +374,7 @@ def _in_guest(config: pytest.Config, journal: Journal, kernel: Kernel) -> int:
     folders = tuple(dict.fromkeys(written))
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=journal.directory) as shared:
+    with closing(open_journal()) as journal, tempfile.TemporaryDirectory(dir=journal.directory) as shared:
         guest = run_in_guest(
             journal,
             kernel,
