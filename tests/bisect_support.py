@@ -67,10 +67,10 @@ class Remembered:
     def append(self, event: Event) -> None:
         self.events.append(event)
 
-    def begins(self, ask: Ask) -> None:
+    def step_begins(self, ask: Ask) -> None:
         pass
 
-    def saw(self, event: Event, now: BisectionState) -> None:
+    def step_ended(self, event: Event, now: BisectionState) -> None:
         pass
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from toy_ovs import buildable, commit, prefix
 
-from pytest_nfvperf.features.bisect.candidates import Installer, NotUsableError, commits, listed
+from pytest_nfvperf.features.bisect.candidates import Installer, NotUsableError, commit_candidates, listed_candidates
 from pytest_nfvperf.features.versions import git_build
 from pytest_nfvperf.features.versions.adding import VersionRequest, add
 from pytest_nfvperf.features.versions.registry import Registry
@@ -39,7 +39,7 @@ def git(tree: Path, *words: str) -> str:
 
 
 def test_commits_are_in_order_with_their_subjects(tree: Path) -> None:
-    found = commits(tree, "HEAD~3", "HEAD")
+    found = commit_candidates(tree, "HEAD~3", "HEAD")
 
     assert [each.title for each in found] == ["3.4.0", "first fix", "does not build", "builds again"]
     assert found[0].name == git(tree, "rev-parse", "HEAD~3")[:12]
@@ -53,21 +53,21 @@ def test_a_merge_is_one_version(tree: Path) -> None:
     commit(tree, "on main", main="1")
     git(tree, "merge", "-q", "--no-ff", "-m", "merge it", "feature")
 
-    assert [each.title for each in commits(tree, start, "HEAD")] == ["builds again", "on main", "merge it"]
+    assert [each.title for each in commit_candidates(tree, start, "HEAD")] == ["builds again", "on main", "merge it"]
 
 
 def test_mistakes_about_revisions(tree: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"has no revision 'v9': git fetch it"):
-        commits(tree, "HEAD~1", "v9")
+        commit_candidates(tree, "HEAD~1", "v9")
     with pytest.raises(ConfigError, match=r"--good HEAD and --bad main are the same commit, [0-9a-f]{12}"):
-        commits(tree, "HEAD", "main")
+        commit_candidates(tree, "HEAD", "main")
     with pytest.raises(ConfigError, match=r"--bad HEAD~2 is older than --good HEAD: exchange them"):
-        commits(tree, "HEAD", "HEAD~2")
+        commit_candidates(tree, "HEAD", "HEAD~2")
     with pytest.raises(ConfigError, match=r"is in no git tree: name one of Open vSwitch's sources by --source"):
-        commits(tmp_path, "HEAD~1", "HEAD")
+        commit_candidates(tmp_path, "HEAD~1", "HEAD")
     (tree / "version").write_text("changed\n")
     with pytest.raises(ConfigError, match=r"has changes that are not committed, .*: commit or stash them"):
-        commits(tree, "HEAD~1", "HEAD")
+        commit_candidates(tree, "HEAD~1", "HEAD")
 
 
 def test_branches_that_parted_are_refused(tree: Path) -> None:
@@ -76,15 +76,19 @@ def test_branches_that_parted_are_refused(tree: Path) -> None:
     commit(tree, "elsewhere", other="1")
 
     with pytest.raises(ConfigError, match=f"of different branches. Their common ancestor is {parted[:12]}"):
-        commits(tree, "main", "other")
+        commit_candidates(tree, "main", "other")
 
 
 def test_listed_versions_are_called_by_what_sets_them_apart(tmp_path: Path, registry: Registry) -> None:
     old, new, other = prefix(tmp_path / "ovs-3.3"), prefix(tmp_path / "ovs-3.4"), prefix(tmp_path / "b" / "ovs-3.4")
     add(VersionRequest(str(old), "old"), registry)
 
-    assert [each.name for each in listed("old", str(new), [], registry)] == ["old", "ovs-3.4"]
-    assert [each.name for each in listed("old", str(new), [str(other)], registry)] == ["old", str(other), str(new)]
+    assert [each.name for each in listed_candidates("old", str(new), [], registry)] == ["old", "ovs-3.4"]
+    assert [each.name for each in listed_candidates("old", str(new), [str(other)], registry)] == [
+        "old",
+        str(other),
+        str(new),
+    ]
 
 
 def test_mistakes_about_listed_versions(tmp_path: Path, registry: Registry) -> None:
@@ -92,17 +96,17 @@ def test_mistakes_about_listed_versions(tmp_path: Path, registry: Registry) -> N
     add(VersionRequest(old, "kept"), registry)
 
     with pytest.raises(ConfigError, match="--good and --bad are the same version"):
-        listed(old, old, [], registry)
+        listed_candidates(old, old, [], registry)
     with pytest.raises(ConfigError, match=r"is in the list twice: --versions has what lies between"):
-        listed(old, new, ["kept"], registry)
+        listed_candidates(old, new, ["kept"], registry)
     with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'v9' \(kept: kept\)"):
-        listed(old, "v9", [], registry)
+        listed_candidates(old, "v9", [], registry)
     with pytest.raises(ConfigError, match=r"'/nowhere/ovs' is no directory: name a kept version"):
-        listed(old, "/nowhere/ovs", [], registry)
+        listed_candidates(old, "/nowhere/ovs", [], registry)
 
 
 def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry: Registry) -> None:
-    candidates = commits(tree, "HEAD~3", "HEAD")
+    candidates = commit_candidates(tree, "HEAD~3", "HEAD")
     kept = add(
         VersionRequest(f"git:{git(tree, 'rev-parse', 'HEAD')}", "mine", source=tree, dpdk=False), registry
     ).version
@@ -121,12 +125,12 @@ def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry
 BISECTING = """
 import sys
 from pathlib import Path
-from pytest_nfvperf.features.bisect.candidates import Installer, commits
+from pytest_nfvperf.features.bisect.candidates import Installer, commit_candidates
 from pytest_nfvperf.features.versions.registry import Registry
 
 tree, good, bad = sys.argv[1:]
 installer = Installer(Registry(), dpdk=False)
-print(installer.where(commits(Path(tree), good, bad)[1]), flush=True)
+print(installer.where(commit_candidates(Path(tree), good, bad)[1]), flush=True)
 sys.stdin.read()
 """
 
@@ -134,7 +138,7 @@ sys.stdin.read()
 def test_a_build_that_another_bisection_uses_stays_until_that_one_has_ended(tree: Path, registry: Registry) -> None:
     """Steps: a second process asks for the same commit; the first one ends; the second is killed. Verify: the build
     stays under the second, `ovs remove` names it, and after its death the build goes."""
-    candidates = commits(tree, "HEAD~3", "HEAD")
+    candidates = commit_candidates(tree, "HEAD~3", "HEAD")
     installer = Installer(registry, dpdk=False)
     built = installer.where(candidates[1])
     command = [sys.executable, "-c", BISECTING, str(tree), "HEAD~3", "HEAD~1"]
@@ -154,7 +158,7 @@ def test_a_build_that_another_bisection_uses_stays_until_that_one_has_ended(tree
 
 
 def test_what_another_process_removed_is_built_again(tree: Path, registry: Registry) -> None:
-    candidates = commits(tree, "HEAD~3", "HEAD")
+    candidates = commit_candidates(tree, "HEAD~3", "HEAD")
     first, second = Installer(registry, dpdk=False), Installer(registry, dpdk=False)
     built = first.where(candidates[1])
     assert first.remove_built(candidates) == [built]
@@ -168,7 +172,7 @@ def test_what_another_process_removed_is_built_again(tree: Path, registry: Regis
 def test_a_prefix_without_open_vswitch_cannot_be_used(tmp_path: Path, registry: Registry) -> None:
     (tmp_path / "empty").mkdir()
     good, bad = prefix(tmp_path / "good"), prefix(tmp_path / "bad")
-    candidates = listed(str(good), str(bad), [str(tmp_path / "empty")], registry)
+    candidates = listed_candidates(str(good), str(bad), [str(tmp_path / "empty")], registry)
 
     with pytest.raises(NotUsableError, match="holds no Open vSwitch"):
         Installer(registry).where(candidates[1])

@@ -46,7 +46,7 @@ class CountedVersions:
 
 
 def asked(by: By = By.EITHER) -> Question:
-    return Question(tuple(f"v{version}" for version in range(COUNT)), by=by, counts=True)
+    return Question(tuple(f"v{version}" for version in range(COUNT)), by=by, counts_instructions=True)
 
 
 def found(versions: CountedVersions, question: Question) -> tuple[BisectionState, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy_ovs import commit, repository
 
-from pytest_nfvperf.features.bisect.candidates import commits
+from pytest_nfvperf.features.bisect.candidates import commit_candidates
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from tests.planting import PATCHES, plant
 
@@ -37,7 +37,7 @@ def patch_of(tree: Path, name: str, **files: str) -> Path:
 def test_the_change_comes_in_behind_the_chosen_commit_and_the_rest_follows(tree: Path, tmp_path: Path) -> None:
     patch = patch_of(tree, "slow", rate="3e6")
     made = plant(tree, tmp_path / "planted", patch, after="HEAD~2", until="HEAD")
-    row = commits(made.tree, git(tree, "rev-parse", "HEAD~3").strip(), "slow")
+    row = commit_candidates(made.tree, git(tree, "rev-parse", "HEAD~3").strip(), "slow")
     assert [each.title for each in row] == ["commit 0", "commit 1", "planted: a change", "commit 2", "commit 3"]
     assert row[2].commit is not None
     assert row[2].commit.commit == made.culprit

@@ -234,7 +234,7 @@ class AllureResults:
         self._parts = parts_of(config)
 
     def sink(self, run_dir: Path) -> Sink:
-        _let_allure_fail_alone(self._config)
+        _isolate_allure(self._config)
         return ShownSink(AllureSink(self._directory, run_dir), self._parts, "steps for Allure are missing")
 
     def interrupted(self, became: TestConclusion) -> None:
@@ -251,7 +251,7 @@ class AllureResults:
 ALLURE: Callable[[pytest.Config, str], ResultExporter] = AllureResults
 
 
-def _let_allure_fail_alone(config: pytest.Config) -> None:
+def _isolate_allure(config: pytest.Config) -> None:
     """A result that allure-pytest cannot write is missing, and the test goes on.
 
     Its files and its names of tests take UTF-8 alone, and a path may hold what is none: such texts are escaped first.

@@ -146,7 +146,7 @@ def _look_at_ends(question: Question, events: Sequence[Event]) -> BisectionSubje
     found = None
     if question.by in {By.EITHER, By.OUTCOMES} and question.metric is None:
         found = _by_outcomes(question, events)
-    if found is None and question.counts:
+    if found is None and question.counts_instructions:
         found = _by_instructions(question, events)
     return found or _by_rates(question, events)
 

@@ -36,7 +36,7 @@ class Candidate:
     title: str = ""
 
 
-def listed(good: str, bad: str, between: Sequence[str], registry: Registry) -> list[Candidate]:
+def listed_candidates(good: str, bad: str, between: Sequence[str], registry: Registry) -> list[Candidate]:
     """Candidates from the user's list, as for ``--nfv-ovs``: "installed", a kept version's name, or a path.
 
     Raises:
@@ -67,7 +67,7 @@ def _last_part(where: str) -> str:
     return where.rstrip("/").rpartition("/")[2] or where
 
 
-def commits(source: Path, good: str, bad: str) -> list[Candidate]:
+def commit_candidates(source: Path, good: str, bad: str) -> list[Candidate]:
     """The good commit, and those from it to the bad one by first parents. A merge counts as one version.
 
     Raises:

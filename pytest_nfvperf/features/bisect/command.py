@@ -52,13 +52,13 @@ class BisectAccount:
         for number, event in enumerate(events, 1):
             before = bisection_state(self._question, events[: number - 1])
             if isinstance(before.step, Ask):
-                self.begins(before.step)
-            self.saw(event, bisection_state(self._question, events[:number]))
+                self.step_begins(before.step)
+            self.step_ended(event, bisection_state(self._question, events[:number]))
 
-    def begins(self, ask: Ask) -> None:
+    def step_begins(self, ask: Ask) -> None:
         print(f"{len(self._states) + 1:3}  {ask_text(self._question, ask)}: ", end="", flush=True)
 
-    def saw(self, event: Event, now: BisectionState) -> None:
+    def step_ended(self, event: Event, now: BisectionState) -> None:
         self._states.append(now)
         print(event_text(self._question, event, now), flush=True)
 
@@ -150,7 +150,7 @@ def _signals_as_ctrl_c() -> Iterator[None]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.features.bisect.candidates import Installer, commits, listed  # noqa: PLC0415
+    from pytest_nfvperf.features.bisect.candidates import Installer, commit_candidates, listed_candidates  # noqa: PLC0415
     from pytest_nfvperf.features.bisect.event_log import EventLog  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.features.bisect.trials import MeasuredVersions, bisect  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
@@ -164,13 +164,13 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
     registry = Registry()
     if given.source is not None:
-        candidates = commits(given.source, given.good, given.bad)
+        candidates = commit_candidates(given.source, given.good, given.bad)
     else:
-        candidates = listed(given.good, given.bad, given.versions, registry)
+        candidates = listed_candidates(given.good, given.bad, given.versions, registry)
     names = tuple(candidate.name for candidate in candidates)
     counts = _counts(given.by, given.metric)
     question = Question(
-        names, given.confidence, given.metric, given.by, given.most_blocks, given.smallest, counts=counts
+        names, given.confidence, given.metric, given.by, given.most_blocks, given.smallest, counts_instructions=counts
     )
     # The first line of a log. Events may only be mixed with those of the same description.
     described = {

@@ -41,7 +41,7 @@ class Question:
         by: what distinguishes good from bad.
         most_blocks: of one version; after that it stays undecided.
         smallest: the ends must differ in a rate by at least this part: 0.005 for 0.5 %.
-        counts: instructions can be counted here; they are compared before rates.
+        counts_instructions: they can be counted here, and are compared before rates.
     """
 
     versions: tuple[str, ...]
@@ -50,7 +50,7 @@ class Question:
     by: By = By.EITHER
     most_blocks: int = 32
     smallest: float = 0.005
-    counts: bool = False
+    counts_instructions: bool = False
 
     @property
     def bad(self) -> int:

@@ -57,9 +57,9 @@ class EventStore(Protocol):
 class Account(Protocol):
     """Reports a bisection's progress."""
 
-    def begins(self, ask: Ask) -> None: ...
+    def step_begins(self, ask: Ask) -> None: ...
 
-    def saw(self, event: Event, now: BisectionState) -> None:
+    def step_ended(self, event: Event, now: BisectionState) -> None:
         """A measurement was stored. ``now``: the state after it."""
 
 
@@ -67,11 +67,11 @@ def bisect(question: Question, measure: Callable[[Ask], Event], store: EventStor
     """Measure and record until there is a verdict; continues from the events in ``store``."""
     now = bisection_state(question, store.events)
     while isinstance(now.step, Ask):
-        account.begins(now.step)
+        account.step_begins(now.step)
         event = _relevant(measure(now.step), now.subject)
         store.append(event)
         now = bisection_state(question, store.events)
-        account.saw(event, now)
+        account.step_ended(event, now)
     return now
 
 

@@ -6,7 +6,6 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ from pytest_nfvperf.features.history.series import (
     LEAST_RUNS,
     SMALLEST,
     Acknowledgement,
-    FigureSeries,
     HistoryEntry,
     Watched,
     changes,
@@ -42,27 +40,16 @@ from pytest_nfvperf.session.slas import figures_of, when_of
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
-
 _VERSIONS = ("ovs", "dpdk", "kernel", "nfvperf")
 _MOST_SHOWN = 12
 _FIRST_RELEASE = datetime(2025, 1, 1, tzinfo=UTC)
 _CLOCKS_DIFFER = timedelta(days=1)
-"""Between two machines whose clocks are set: at most, time zones were mistaken for one another."""
-
+"""The most by which two clocks that are set differ: somebody took one time zone for another."""
 NOTHING_NEW, WORSE = 0, 1
 USAGE, TOO_FEW = RunFate.USAGE.exit_status, RunFate.INCONCLUSIVE.exit_status
 DAMAGED = RunFate.BROKEN.exit_status
 """A file of the history could not be read. The others were used, and showed nothing new."""
 _SMALLEST = "3%"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The series that are asked for, by part of their names and by metric ("" for all), and the smallest change."""
-
-    test: str = ""
-    metric: str = ""
-    smallest: float = SMALLEST
 
 
 def entry_of(run: RunEvidence) -> HistoryEntry:
@@ -135,32 +122,25 @@ def better_of(metric: str) -> str | None:
     return None if known is None else HIGHER if known.example.startswith(">") else LOWER
 
 
-def watch(history: History, wanted: Wanted) -> list[Watched]:
-    """The changes in the requested series, or why nothing can be said of one.
+def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) -> list[Watched]:
+    """The changes in the series of a metric ("": any) with ``test`` in their names, or why nothing can be said of one.
 
     Raises:
-        ConfigError: no series is meant.
+        ConfigError: there is no such series.
     """
-    found = []
-    for each in _wanted_series(history, wanted):
-        reason = why_not(each)
-        of_series = [] if reason else steps(each, wanted.smallest)
-        better = better_of(each.metric)
-        meanings = changes(each, of_series, better, history.acknowledged, wanted.smallest)
-        found.append(Watched(each, meanings, reason))
-    return found
-
-
-def _wanted_series(history: History, wanted: Wanted) -> list[FigureSeries]:
     everything = series_of(history.entries)
-    found = [series for series in everything if series.is_about(wanted.test, wanted.metric)]
-    if not found:
+    chosen = [series for series in everything if series.is_about(test, metric)]
+    if not chosen:
         names = sorted({f"{series.name}: {series.metric}" for series in everything})
         shown = "; ".join(names[:_MOST_SHOWN]) + (" ..." if len(names) > _MOST_SHOWN else "")
-        asked = " and ".join(
-            filter(None, [wanted.test and f"--test {wanted.test!r}", wanted.metric and f"--metric {wanted.metric}"])
-        )
+        asked = " and ".join(filter(None, [test and f"--test {test!r}", metric and f"--metric {metric}"]))
         raise ConfigError(f"no series has {asked}. There are {shown}")
+    found = []
+    for series in chosen:
+        reason = why_not(series)
+        of_series = [] if reason else steps(series, smallest)
+        better = better_of(series.metric)
+        found.append(Watched(series, changes(series, of_series, better, history.acknowledged, smallest), reason))
     return found
 
 
@@ -221,9 +201,8 @@ def _add(arguments: argparse.Namespace) -> int:
     run = read_run(arguments.run.resolve())
     entry = entry_of(run)
     path, new = add_entry(arguments.history, entry)
-    figures = sum(len(one.figures) for one in entry.measured)
-    subjects = len(entry.measured)
-    contents = f"{how_many(figures, 'figure')} of {how_many(subjects, 'subject')}"
+    figures = how_many(sum(len(one.figures) for one in entry.measured), "figure")
+    contents = f"{figures} of {how_many(len(entry.measured), 'subject')}"
     print(f"{'added' if new else 'there already'}: {path}: {contents}")
     if entry.result not in {RunFate.ACCEPTED, RunFate.PASSED}:
         print(f"This run was {entry.result}: the history has what it measured, and says so.")
@@ -284,11 +263,11 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
     if not given.reason.strip():
         raise ConfigError("say why the figure changed, for whoever asks later", key="--reason")
     acknowledged = Acknowledgement(given.test, given.metric, given.at, given.reason)
-    watch(history, Wanted(given.test, given.metric))  # a name that is about nothing is a mistake
+    watch(history, given.test, given.metric)  # a name that matches no series is a mistake
     print(f"written: {add_acknowledgement(given.history, acknowledged)}")
     covered = [
         (each.series, change)
-        for each in watch(read_history(given.history), Wanted(given.test, given.metric))
+        for each in watch(read_history(given.history), given.test, given.metric)
         for change in each.changes
         if change.acknowledged == acknowledged
     ]
@@ -301,7 +280,7 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
 
 def _watched(arguments: argparse.Namespace) -> tuple[History, list[Watched]]:
     history = _read(arguments.history)
-    return history, watch(history, Wanted(arguments.test, arguments.metric, arguments.smallest))
+    return history, watch(history, arguments.test, arguments.metric, arguments.smallest)
 
 
 def _read(directory: Path) -> History:

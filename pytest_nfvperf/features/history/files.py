@@ -100,7 +100,7 @@ def add_entry(directory: Path, entry: HistoryEntry) -> tuple[Path, bool]:
             raise ConfigError(f"there is another run {entry.run}, of {there.when}: nothing was changed", file=str(path))
         if path.read_text(encoding="utf-8") == text:
             return path, False
-    return _written(path, text), True
+    return write_file(path, text), True
 
 
 def add_acknowledgement(directory: Path, acknowledged: Acknowledgement) -> Path:
@@ -111,7 +111,7 @@ def add_acknowledgement(directory: Path, acknowledged: Acknowledgement) -> Path:
     """
     about = json.dumps([acknowledged.test, acknowledged.metric, acknowledged.at])
     name = f"{_ACKNOWLEDGED}{hashlib.sha256(about.encode()).hexdigest()[:12]}.json"
-    return _written(directory / name, _text(acknowledged))
+    return write_file(directory / name, _text(acknowledged))
 
 
 def _text(value: object) -> str:
@@ -126,7 +126,8 @@ def _file_name(run: str) -> str:
     return f"{run}.json"
 
 
-def _written(path: Path, text: str) -> Path:
+def write_file(path: Path, text: str) -> Path:
+    """Write a file in a directory that may be missing; returns its path. ConfigError: it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)

@@ -13,7 +13,6 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.chart import (
     BLUE,
     GREEN,
@@ -29,6 +28,7 @@ from pytest_nfvperf.adapters.report.chart import (
 from pytest_nfvperf.adapters.report.picture import picture, to_svg
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.terminal_table import rendered
+from pytest_nfvperf.features.history.files import write_file
 from pytest_nfvperf.features.history.series import (
     ABOUT,
     AT_LEAST,
@@ -43,7 +43,6 @@ from pytest_nfvperf.features.history.series import (
     machines,
 )
 from pytest_nfvperf.model.display import format_value
-from pytest_nfvperf.model.errors import ConfigError
 
 MOST_CHARTS = 150
 """On a page: more take minutes to draw, and nobody looks at them."""
@@ -58,7 +57,12 @@ _LEAST_REACH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A series. ``texts``: its changes, or why nothing can be said."""
+    """A series.
+
+    Attributes:
+        texts: its changes, or why nothing can be said.
+        direction: WORSE if a change counts, else that of the last change that is not for the worse.
+    """
 
     name: str
     metric: str
@@ -71,10 +75,11 @@ class HistoryRow:
 
 
 def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
-    """The direction is that of the gravest change that counts, else of the last one."""
     rows = []
     for series, changes, why_not in ((each.series, each.changes, each.why_not) for each in watched):
         last = series.points[-1].figure
+        open_changes = [change.direction for change in changes if change.direction is not ChangeMeaning.WORSE]
+        counts = any(change.counts for change in changes)
         rows.append(
             HistoryRow(
                 name=series.name,
@@ -84,17 +89,10 @@ def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
                 median=format_value(median(series.values), series.unit),
                 last=f"{last.bound} {format_value(last.value, last.unit)}".strip(),
                 texts=tuple(map(_change_text, changes)) or ((why_not,) if why_not else ()),
-                direction=_direction(changes),
+                direction=ChangeMeaning.WORSE if counts else open_changes[-1] if open_changes else None,
             )
         )
     return rows
-
-
-def _direction(changes: Sequence[HistoryChange]) -> ChangeMeaning | None:
-    if any(change.counts for change in changes):
-        return ChangeMeaning.WORSE
-    open_changes = [change for change in changes if change.direction is not ChangeMeaning.WORSE]
-    return open_changes[-1].direction if open_changes else None
 
 
 def _state(change: HistoryChange, sign: str) -> str:
@@ -181,12 +179,7 @@ def render_history(
             left_out=len(watched) - len(shown),
         )
     )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text)
-    except OSError as error:
-        raise ConfigError(f"the page cannot be written: {error.strerror}", file=str(path)) from error
-    return path
+    return write_file(path, text)
 
 
 def history_chart(watched: Watched) -> Chart:

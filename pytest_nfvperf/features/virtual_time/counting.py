@@ -36,7 +36,7 @@ MOST_FLOWS = 256
 _AT_ONCE_FPS = 100_000_000
 _TRIES = 5
 _LEARN_S, _LEARN_RESIDUAL_S = 2.0, 0.05
-_PACE = {
+_PACING_REASONS = {
     Reason.SKIPPED_FRAMES,
     Reason.FELL_BEHIND,
     Reason.LATE_POLL,
@@ -46,7 +46,7 @@ _PACE = {
     Reason.CPU_MOVED,
 }
 """Reasons that concern when frames were sent. They invalidate nothing in virtual time, which has no rates."""
-_RING = "net_virtio_user,"
+_RING_DEVICE = "net_virtio_user,"
 _SUMMED = (
     *("sent", "refused", "received", "duplicated", "out_of_order", "foreign", "corrupted"),
     *("sent_bytes", "received_bytes", "elapsed_ns"),
@@ -135,7 +135,7 @@ class CountedBursts:
             for found in results.values()
             for result in found
             for reason in result.invalid
-            if reason.code not in _PACE
+            if reason.code not in _PACING_REASONS
         )
         return TrialResult(spec, counts, RigHealth(), invalid), tuple(bursts)
 
@@ -191,7 +191,7 @@ class CountingGenerator:
 
     def attach(self, ports: Sequence[GeneratorPort]) -> None:
         """Attach all ports, or none. ConfigError if some are rings and some kernel interfaces."""
-        rings = [port for port in ports if port.device.startswith(_RING)]
+        rings = [port for port in ports if port.device.startswith(_RING_DEVICE)]
         if not rings:
             self._sockets.attach(ports)
             return

@@ -50,17 +50,17 @@ DEADLINE_S = 7200.0
 """Host time. The guest is emulated: some ten times slower than this machine."""
 SHARED = Path("/guest")
 """Path of the shared folder in the guest."""
-_OURS = ("command", "modules", "writable", "started", "status", "stdout", "stderr", "dmesg")
+_SHARED_FILES = ("command", "modules", "writable", "started", "status", "stdout", "stderr", "dmesg")
 _SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _CONSOLE_LINES = 80  # a panic with its registers and backtrace
 
 _PASSED_ON = ("HOME", "LANG", "XDG_CACHE_HOME", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "COLUMNS")
-_NOT_LOADED = ("-p", "no:cacheprovider")
-_HYPOTHESIS = ("-p", "no:hypothesispytest")
+_NO_CACHE = ("-p", "no:cacheprovider")
+_NO_HYPOTHESIS = ("-p", "no:hypothesispytest")
 """At the end of every run this plugin imports all of hypothesis, which takes the guest 40 s. Tests work without it."""
 _REPORT_NOTE = "report"
-_NOT_THERE = (
+_REFUSED_OPTIONS = (
     ("--nfv-testbed", "nfv_testbed", "the testbed is the guest's own: a private OVS without DPDK"),
     ("--nfv-record", "nfv_record", "its generator has no conversation to record"),
     ("--nfv-resume", "nfv_resume", "what was counted in another guest is counted again"),
@@ -238,7 +238,7 @@ class _Guest:
         self._shared = shared = folders.results
         self._machine = machine
         self._console = directory / "console"
-        for name in _OURS:
+        for name in _SHARED_FILES:
             (shared / name).unlink(missing_ok=True)
         (shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
         (shared / "modules").write_text("".join(f"{name}\n" for name in machine.modules), encoding="ascii")
@@ -270,7 +270,7 @@ class _Guest:
         end = time.monotonic() + deadline_s
         while not done():
             with suppress(subprocess.TimeoutExpired):
-                self._qemu.popen.wait(_LOOK_S)
+                self._qemu.popen.wait(_POLL_S)
             ended = self._qemu.popen.returncode is not None  # read this before the output: no more comes after the end
             for output in self._outputs:
                 output.pump()
@@ -340,7 +340,7 @@ def run_inside(config: pytest.Config) -> int | None:
     """
     if is_virtual() or config.option.collectonly or config.option.help or config.option.version:
         return None
-    for option, name, why in _NOT_THERE:
+    for option, name, why in _REFUSED_OPTIONS:
         if config.getoption(name, None):
             raise pytest.UsageError(f"{option} cannot be combined with --nfv-virtual-time: {why}; leave it out")
     if os.geteuid() != 0:
@@ -394,5 +394,5 @@ def _command(config: pytest.Config) -> list[str]:
     variables.append(f"{NOTE}={SHARED / _REPORT_NOTE}")
     env = ["env", "-C", str(config.invocation_params.dir), "PYTHONUNBUFFERED=1", *variables]
     arguments = [str(argument) for argument in config.invocation_params.args]
-    without = [*_NOT_LOADED, *(() if any(each.startswith("--hypothesis") for each in arguments) else _HYPOTHESIS)]
+    without = [*_NO_CACHE, *(() if any(each.startswith("--hypothesis") for each in arguments) else _NO_HYPOTHESIS)]
     return [*env, sys.executable, "-m", "pytest", *without, *arguments]
