@@ -20,7 +20,6 @@ from pytest_nfvperf.features.virtual_time.guest_run import (
     VIRTUAL_TIME,
     GuestMachine,
     GuestRun,
-    Shared,
     Time,
     qemu_command,
 )
@@ -147,13 +146,13 @@ def test_a_releases_kernel_is_fetched_once_and_found_again(monkeypatch, tmp_path
 
 def test_a_guest_is_told_of_hugepages_and_modules_at_boot(tmp_path):
     machine = GuestMachine(hugepages_mib=1024, autoload=False)
-    command = qemu_command(machine, KERNEL, tmp_path, Shared(tmp_path), tmp_path)
+    command = qemu_command(machine, KERNEL, tmp_path, tmp_path, tmp_path)
     words = command[command.index("-append") + 1].split()
     assert {"hugepages=512", "sysctl.kernel.modprobe=/none"} <= {*words}
 
 
 def test_a_guests_cpu_copies_by_words_and_has_a_name_of_its_own(tmp_path):
-    command = qemu_command(GuestMachine(), KERNEL, tmp_path, Shared(tmp_path), tmp_path)
+    command = qemu_command(GuestMachine(), KERNEL, tmp_path, tmp_path, tmp_path)
     given = command[command.index("-cpu") + 1].split(",")
     assert {"-erms", "-fsrm"} <= {*given}
     assert "model-id=QEMU TCG CPU without ERMS" in given  # a fact that baselines are told apart by
@@ -167,7 +166,7 @@ def test_virtual_time_is_counted_on_one_cpu():
 def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
     said = {}
     for machine in (GuestMachine(), VIRTUAL_TIME):
-        command = qemu_command(machine, KERNEL, tmp_path / "i", Shared(tmp_path), tmp_path / "console")
+        command = qemu_command(machine, KERNEL, tmp_path / "i", tmp_path, tmp_path / "console")
         said[machine.time] = tmp_path / machine.time.name
         said[machine.time].write_text(command[command.index("-append") + 1])
         assert ("-icount" in command) == (machine.time is Time.VIRTUAL)
@@ -177,8 +176,8 @@ def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
 
 
 def test_a_comma_in_a_path_is_not_an_option_of_qemus(tmp_path):
-    shared = Shared(Path("/a,readonly=on"), (Path("/b,readonly=on"),))
-    command = qemu_command(GuestMachine(), KERNEL, tmp_path, shared, tmp_path)
+    machine = GuestMachine(writable=(Path("/b,readonly=on"),))
+    command = qemu_command(machine, KERNEL, tmp_path, Path("/a,readonly=on"), tmp_path)
     assert [part for part in command if "path=/a,,readonly=on," in part]
     assert [part for part in command if "path=/b,,readonly=on," in part and part.startswith("local,id=writable0,")]
 

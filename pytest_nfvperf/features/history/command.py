@@ -217,7 +217,7 @@ def _show(arguments: argparse.Namespace) -> int:
     history, watched = _watched(arguments)
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
-    print(page.history_text(page.history_rows(watched), width=width, color=terminal))
+    print(page.history_text(watched, width=width, color=terminal))
     for machine in machines(history.entries):
         print(page.machine_line(machine))
     print(f"written: {page.render_history(history.entries, watched, history.problems, arguments.output)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -55,43 +54,25 @@ _LEAST_REACH = 0.05
 """Least reach of the axis around the values, as a share: noise of a per mille must look small."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """A series.
+_Row = tuple[tuple[str, ...], tuple[str, ...], ChangeMeaning | None]
+"""A series: its cells; its changes as texts, or why nothing can be said; and their direction, None without a change."""
 
-    Attributes:
-        texts: its changes, or why nothing can be said.
-        direction: WORSE if a change counts, else that of the last change that is not for the worse.
+
+def _rows(watched: Sequence[Watched]) -> list[_Row]:
+    """The cells are name, metric, machine, number of runs, median and last value.
+
+    The direction is WORSE if a change counts, else that of the last change that is not for the worse.
     """
-
-    name: str
-    metric: str
-    machine: str
-    runs: int
-    median: str
-    last: str
-    texts: tuple[str, ...]
-    direction: ChangeMeaning | None
-
-
-def history_rows(watched: Sequence[Watched]) -> list[HistoryRow]:
-    rows = []
+    rows: list[_Row] = []
     for series, changes, why_not in ((each.series, each.changes, each.why_not) for each in watched):
         last = series.points[-1].figure
-        open_changes = [change.direction for change in changes if change.direction is not ChangeMeaning.WORSE]
+        middle = format_value(median(series.values), series.unit)
+        newest = f"{last.bound} {format_value(last.value, last.unit)}".strip()
+        cells = (series.name, series.what, str(series.machine), str(len(series.points)), middle, newest)
+        texts = tuple(map(_change_text, changes)) or ((why_not,) if why_not else ())
+        others = [change.direction for change in changes if change.direction is not ChangeMeaning.WORSE]
         counts = any(change.counts for change in changes)
-        rows.append(
-            HistoryRow(
-                name=series.name,
-                metric=series.what,
-                machine=str(series.machine),
-                runs=len(series.points),
-                median=format_value(median(series.values), series.unit),
-                last=f"{last.bound} {format_value(last.value, last.unit)}".strip(),
-                texts=tuple(map(_change_text, changes)) or ((why_not,) if why_not else ()),
-                direction=ChangeMeaning.WORSE if counts else open_changes[-1] if open_changes else None,
-            )
-        )
+        rows.append((cells, texts, ChangeMeaning.WORSE if counts else others[-1] if others else None))
     return rows
 
 
@@ -129,7 +110,7 @@ def machine_line(machine: MachinePeriod) -> str:
     return f"machine {machine.number}: testbed {machine.testbed}, first run {machine.first.run}{differs}"
 
 
-def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color: bool = False) -> str:
+def history_text(watched: Sequence[Watched], *, width: int | None = None, color: bool = False) -> str:
     """``width``: columns; None: as wide as needed."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     for title in ("test", "metric", "machine"):
@@ -137,12 +118,11 @@ def history_text(rows: Sequence[HistoryRow], *, width: int | None = None, color:
     for title in ("runs", "median", "last"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("changes")
-    name = ""
-    for row in rows:
-        text = Text("\n".join(row.texts), style=_STYLES.get(row.direction, "dim") if row.direction else "dim")
-        shown = row.name if row.name != name else ""
-        table.add_row(shown, row.metric, row.machine, str(row.runs), row.median, row.last, text)
-        name = row.name
+    previous = ""
+    for (name, *cells), texts, direction in _rows(watched):
+        text = Text("\n".join(texts), style=_STYLES[direction] if direction else "dim")
+        table.add_row(name if name != previous else "", *cells, text)
+        previous = name
     return rendered([table], width=width, color=color)
 
 
@@ -174,7 +154,7 @@ def render_history(
             machines=[machine_line(machine) for machine in machines(entries)],
             changes=[(change, change_line(each.series, change)) for each in watched for change in each.changes],
             problems=list(problems),
-            rows=history_rows(watched),
+            rows=_rows(watched),
             subjects=subjects,
             left_out=len(watched) - len(shown),
         )

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
@@ -86,6 +86,7 @@ class GuestMachine:
         hugepages_mib: reserved at boot, of its memory.
         autoload: the kernel loads modules on request. Each request runs a program, which takes tenths of a second under
             emulation. Frequent requests, as vswitchd's for interfaces that are elsewhere, block the guest.
+        writable: folders of the host that the guest writes to in place, at the same paths.
         skips_idle: in virtual time idle time is skipped. That includes waits for the host's files, which then take
             longer than they seem. False: idle time takes as long as on the host.
 
@@ -99,6 +100,7 @@ class GuestMachine:
     modules: tuple[str, ...] = DATAPATH_MODULES
     hugepages_mib: int = 0
     autoload: bool = True
+    writable: tuple[Path, ...] = ()
     skips_idle: bool = True
 
     def __post_init__(self) -> None:
@@ -112,15 +114,7 @@ COUNTING = GuestMachine(Time.VIRTUAL, cpus=1, memory_mib=4096, hugepages_mib=102
 DPDK and the generator; QEMU uses only as much of the host's memory as the guest has touched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Folders of the host that the guest writes to. ``results`` is /guest there; the others keep their paths."""
-
-    results: Path
-    writable: tuple[Path, ...] = ()
-
-
-def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Shared, console: Path) -> list[str]:
+def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Path, console: Path) -> list[str]:
     arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
     arguments += ["-machine", "q35", "-cpu", _CPU, "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
     if machine.time is Time.VIRTUAL:
@@ -133,8 +127,8 @@ def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared:
     arguments += ["-kernel", str(kernel.vmlinux), "-initrd", str(initramfs), "-append", _kernel_command_line(machine)]
     arguments += shared_folder("root", Path("/"), readonly=True)
     arguments += shared_folder("modules", kernel.modules, readonly=True)
-    arguments += shared_folder("shared", shared.results.resolve(), readonly=False)
-    for number, path in enumerate(shared.writable):
+    arguments += shared_folder("shared", shared.resolve(), readonly=False)
+    for number, path in enumerate(machine.writable):
         arguments += shared_folder(f"writable{number}", path.resolve(), readonly=False)
     return arguments
 
@@ -185,7 +179,7 @@ def run_in_guest(
     journal: Journal,
     kernel: Kernel,
     command: Sequence[str],
-    shared: Path | Shared,
+    shared: Path,
     *,
     machine: GuestMachine | None = None,
     deadline_s: float = 120.0,
@@ -198,7 +192,7 @@ def run_in_guest(
         journal: of this run; the guest's own files are in its directory.
         kernel: to boot.
         command: an argument list; programs and files have the same paths as on this machine.
-        shared: an existing folder for results, /guest in the guest; or that, and others that the command writes to.
+        shared: an existing folder for results, /guest in the guest.
         machine: 2 CPUs on the wall clock by default.
         deadline_s: host seconds that the command may take.
         boot_deadline_s: host seconds until it must have begun.
@@ -212,12 +206,11 @@ def run_in_guest(
     """
     need(QEMU)
     machine = machine or GuestMachine()
-    folders = Shared(shared) if isinstance(shared, Path) else shared
     directory = journal.directory / f"guest-{secrets.token_hex(3)}"
     entry = journal.note(Kind.DIRECTORY, str(directory))
     directory.mkdir()
     try:
-        guest = _Guest(journal, kernel, command, folders, machine, directory, stream)
+        guest = _Guest(journal, kernel, command, shared, machine, directory, stream)
         return guest.run(boot_deadline_s, deadline_s)
     finally:
         journal.discard(directory, entry)
@@ -229,26 +222,26 @@ class _Guest:
         journal: Journal,
         kernel: Kernel,
         command: Sequence[str],
-        folders: Shared,
+        shared: Path,
         machine: GuestMachine,
         directory: Path,
         stream: TextIO | None,
     ) -> None:
         self._command = tuple(command)
-        self._shared = shared = folders.results
+        self._shared = shared
         self._machine = machine
         self._console = directory / "console"
         for name in _SHARED_FILES:
             (shared / name).unlink(missing_ok=True)
         (shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
         (shared / "modules").write_text("".join(f"{name}\n" for name in machine.modules), encoding="ascii")
-        writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in folders.writable)
+        writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in machine.writable)
         (shared / "writable").write_bytes(writable)
         for name in ("stdout", "stderr"):
             (shared / name).touch()
         self._outputs = [_Follower(shared / name, stream) for name in ("stdout", "stderr")]
         initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
-        argv = qemu_command(machine, kernel, initramfs, folders, self._console)
+        argv = qemu_command(machine, kernel, initramfs, shared, self._console)
         self._began = time.monotonic()
         monitor = directory / "monitor"
         argv += ["-qmp", f"unix:{monitor},server=on,wait=off"]
@@ -296,7 +289,7 @@ class _Guest:
                 f"QEMU {describe_exit(self._qemu.popen.returncode)}",
                 evidence=self._evidence(),
             )
-        stdout, stderr = (output.text() for output in self._outputs)
+        stdout, stderr = (each.path.read_text(encoding="utf-8", errors="replace") for each in self._outputs)
         number = int(status.read_text(encoding="ascii"))
         elapsed_s = time.monotonic() - self._began
         return GuestRun(self._command, number, stdout, stderr, self._machine.time, boot_s, elapsed_s, self._shared)
@@ -324,12 +317,9 @@ class _Follower:
         self._stream.write(fresh.decode(errors="replace"))
         self._stream.flush()
 
-    def text(self) -> str:
-        return self.path.read_text(encoding="utf-8", errors="replace")
-
 
 # ``--nfv-virtual-time``: run the same pytest in the guest. Its results and the files that other options name appear on
-# this machine, its output appears at once, and its exit status becomes that of this process.
+# this machine. Its output appears at once, and its exit status becomes that of this process.
 
 
 def run_inside(config: pytest.Config) -> int | None:
@@ -379,8 +369,8 @@ def _run(config: pytest.Config) -> int:
             journal,
             kernel,
             _command(config),
-            Shared(Path(shared), folders),
-            machine=COUNTING,
+            Path(shared),
+            machine=replace(COUNTING, writable=folders),
             deadline_s=DEADLINE_S,
             stream=sys.stdout,
         )
