@@ -119,7 +119,7 @@ def test_rates_end_with_a_confirmed_culprit_a_page_and_status_0(
     assert told[1].startswith("  1  ends    v8 against v0: 0.8")
     assert " in 8 blocks forwarding_rate; came in with v1 .. v8: 100.0%" in told[1]
     assert told[-4].startswith("v5 brought it in (probability ")
-    assert told[-3].startswith("Measured again against its parent v4, afresh: 0.8")
+    assert told[-3].startswith("Measured again against its parent v4: 0.8")
     assert told[-3].endswith("Confirmed.")
     assert told[-2].startswith("The ends, v8 over v0: forwarding_rate 0.8")
     assert comparing.compared[0] == ("v0", "v8")
@@ -172,11 +172,13 @@ def test_a_broken_testbed_ends_with_status_11_and_the_same_command_goes_on(
     comparing.left = 2
     assert bisect(versions) == 11
     broken = capsys.readouterr()
-    assert broken.err == "nfvperf: the disk is full\nWhat was seen is kept: the same command goes on with it.\n"
+    assert (
+        broken.err == "nfvperf: the disk is full\nThe measurements are kept: run the same command again to continue.\n"
+    )
     comparing.left = math.inf
     assert bisect(versions) == 0
     told = capsys.readouterr().out
-    assert "going on with 2 observations of an earlier run" in told
+    assert "continuing with 2 measurements of an earlier run" in told
     assert told.count("ends    v8 against v0") == 1
     assert comparing.compared.count(("v0", "v8")) == 1
 
@@ -193,7 +195,7 @@ def test_a_disk_that_is_full_is_no_fault_of_ours(
     versions = row(project, [4e6, 4e6, 3e6])
     assert bisect(versions, "--log", "log") == 11
     told = capsys.readouterr().err
-    assert told.startswith("nfvperf: No space left on device: /reports/runs/001-v8\nWhat was seen is kept: ")
+    assert told.startswith("nfvperf: No space left on device: /reports/runs/001-v8\nThe measurements are kept: ")
     monkeypatch.setattr(trials, "compare", Comparing())
     assert bisect(versions, "--log", "log") == 0
 

@@ -151,7 +151,7 @@ def test_an_acknowledgement_of_nothing_is_a_mistake(
 def test_too_few_runs_to_tell(history: Nfvperf, capsys: pytest.CaptureFixture[str]) -> None:
     fill(history, STEADY[:5])
     assert history("check") == 10
-    assert "too few runs to tell: a series needs 6 on machines alike" in capsys.readouterr().out
+    assert "too few runs to tell: a series needs 6 on equal machines" in capsys.readouterr().out
 
 
 def test_a_new_machine_has_too_few_runs(history: Nfvperf, capsys: pytest.CaptureFixture[str]) -> None:

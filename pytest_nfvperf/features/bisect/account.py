@@ -129,17 +129,17 @@ def _same_instructions(question: Question, events: Sequence[Event], subject: Bis
 def _again(question: Question, events: Sequence[Event], subject: BisectionSubject, verdict: BisectionVerdict) -> str:
     culprit = verdict.candidates.first if verdict.candidates else 0
     parent, name = question.versions[culprit - 1], question.versions[culprit]
-    fresh = ""
+    again = ""
     if subject.metric is None:
         ran = runs(events, subject.test, again=True)
         if culprit in ran:
             before, since = ran.get(culprit - 1, Runs()), ran[culprit]
-            fresh = f"failed in {since.failed} of {since.count} runs, the parent in {before.failed} of {before.count}"
+            again = f"failed in {since.failed} of {since.count} runs, the parent in {before.failed} of {before.count}"
     elif (estimate := estimates(events, subject, again=True).get(culprit)) is not None:
-        fresh = _ratio_text(estimate)
-    if not fresh:
-        return f"It could not be measured again against its parent {parent}: take it with care."
-    against = f"Measured again against its parent {parent}, afresh: {fresh}."
+        again = _ratio_text(estimate)
+    if not again:
+        return f"It could not be measured again against its parent {parent}: treat it with caution."
+    against = f"Measured again against its parent {parent}: {again}."
     if verdict.confirmed:
         return f"{against} Confirmed."
     if verdict.confirmed is None:

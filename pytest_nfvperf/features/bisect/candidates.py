@@ -102,7 +102,7 @@ def _git(tree: Path, *arguments: str) -> str:
         return run(["git", "-C", str(tree), *arguments], deadline_s=_GIT_DEADLINE_S).strip()
     except TestbedError as error:
         said = error.evidence.get("stderr", "").strip() or error.message
-        raise ConfigError(f"git cannot tell the commits of {tree}: {said}") from error
+        raise ConfigError(f"git cannot list the commits of {tree}: {said}") from error
 
 
 class NotUsableError(Exception):

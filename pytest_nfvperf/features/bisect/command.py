@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _FOUND, _REFUSED, _OPEN = 0, 1, RunFate.INCONCLUSIVE.exit_status
 """One version, confirmed; nothing to bisect; a range, several changes, or one version that was not confirmed."""
-_KEPT = "What was seen is kept: the same command goes on with it."
+_KEPT = "The measurements are kept: run the same command again to continue."
 
 
 class BisectAccount:
@@ -48,7 +48,7 @@ class BisectAccount:
         names = self._question.versions
         print(f"bisecting {len(names) - 2} versions between {names[0]} (good) and {names[-1]} (bad); log: {directory}")
         if events:
-            print(f"going on with {len(events)} observations of an earlier run; remove {directory} to begin again")
+            print(f"continuing with {len(events)} measurements of an earlier run; remove {directory} to start over")
         for number, event in enumerate(events, 1):
             before = bisection_state(self._question, events[: number - 1])
             if isinstance(before.step, Ask):

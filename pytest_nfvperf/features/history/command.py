@@ -104,7 +104,7 @@ def _machine(run: RunEvidence) -> RunData | None:
     first, *others = found
     if first.compare is not None:
         raise ConfigError(
-            "this run compares versions in turns: its figures are of several sides, and no point of a history",
+            "this run compares versions in turns: it has figures of several sides, which do not fit into a history",
             file=str(run.path),
         )
     for other in others:
@@ -123,7 +123,7 @@ def better_of(metric: str) -> str | None:
 
 
 def watch(history: History, test: str, metric: str, smallest: float = SMALLEST) -> list[Watched]:
-    """The changes in the series of a metric ("": any) with ``test`` in their names, or why nothing can be said of one.
+    """The changes in the series of a metric ("": any) with ``test`` in their names, or why one cannot be checked.
 
     Raises:
         ConfigError: there is no such series.
@@ -235,7 +235,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if counted:
         print(
             f"{counted} for the worse that nobody acknowledged (exit status {WORSE}). "
-            "Mend it, or `nfvperf history acknowledge` it with a reason"
+            "Fix it, or `nfvperf history acknowledge` it with a reason"
         )
         return WORSE
     short = [each for each in watched if each.why_not]
@@ -245,11 +245,11 @@ def _check(arguments: argparse.Namespace) -> int:
         return DAMAGED
     if all(each.why_not for each in watched if each.series.points[-1].run is newest):
         print(
-            f"too few runs to tell: a series needs {LEAST_RUNS} on machines alike, the newest run's have fewer "
-            f"(exit status {TOO_FEW})"
+            f"too few runs to tell: a series needs {LEAST_RUNS} on equal machines, and those of the newest run have "
+            f"fewer (exit status {TOO_FEW})"
         )
         return TOO_FEW
-    left = f"; of {len(short)} nothing can be said, `nfvperf history show` says why" if short else ""
+    left = f"; {len(short)} could not be checked, `nfvperf history show` says why" if short else ""
     runs = how_many(len(history.entries), "run")
     print(f"nothing new in {len(watched)} series of {runs}{left} (exit status {NOTHING_NEW})")
     return NOTHING_NEW
@@ -274,7 +274,7 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
     for series, change in covered:
         print(f"acknowledged: {series.name}, {series.what}: {change.step.ratio - 1:+.1%} at {change.run}")
     if not covered:
-        print("No change is seen there yet.")
+        print("No change has been found there yet.")
     return NOTHING_NEW
 
 

@@ -55,7 +55,7 @@ _LEAST_REACH = 0.05
 
 
 _Row = tuple[tuple[str, ...], tuple[str, ...], ChangeMeaning | None]
-"""A series: its cells; its changes as texts, or why nothing can be said; and their direction, None without a change."""
+"""A series: its cells; its changes as texts, or why it cannot be checked; their direction, None without a change."""
 
 
 def _rows(watched: Sequence[Watched]) -> list[_Row]:

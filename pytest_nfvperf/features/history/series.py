@@ -20,7 +20,7 @@ SCHEMA = 1
 AT_LEAST, AT_MOST, ABOUT = Bound.AT_LEAST.value, Bound.AT_MOST.value, Bound.ABOUT.value
 
 LEAST_RUNS = 6
-"""Runs that a series must have before anything is said about it."""
+"""Runs that a series must have to be checked."""
 
 SMALLEST = 0.03
 """Changes below this share are not reported."""
@@ -292,7 +292,7 @@ class HistoryChange:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A series with its changes. ``why_not``: why nothing can be said of it; else ""."""
+    """A series with its changes. ``why_not``: why it cannot be checked; else ""."""
 
     series: FigureSeries
     changes: tuple[HistoryChange, ...] = ()
@@ -300,7 +300,7 @@ class Watched:
 
 
 def why_not(series: FigureSeries) -> str:
-    """Why nothing can be said of a series; else ""."""
+    """Why a series cannot be checked; else ""."""
     if any(value <= 0 for value in series.values):
         return "a value of 0 or below has no ratio"
     if len(series.points) < LEAST_RUNS:
