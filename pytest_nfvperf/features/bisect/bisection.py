@@ -179,6 +179,7 @@ def _by_outcomes(question: Question, events: Sequence[Event]) -> BisectionSubjec
     ends = (0, question.bad)
     ran = [sum(isinstance(event, Ran) and event.version == end for event in events) for end in ends]
     suspects = _suspects(question, events)
+    # One run of each end shows whether outcomes may differ at all; a difference of one run may be chance.
     wanted = _RUNS if question.by is By.OUTCOMES or suspects else 1
     if min(ran) >= _RUNS and any(abs(more) == 1 for more in suspects.values()):
         wanted = _MOST_RUNS
@@ -228,6 +229,8 @@ def _by_rates(question: Question, events: Sequence[Event]) -> BisectionSubject |
         return Refusal(
             RefusalReason.NOTHING, f"the tests gave no figure{wanted} in which versions could be compared{note}"
         )
+    # A difference of 2 * APART standard errors lets a version be assigned to one of the ends, and ends the looks early.
+    # A smaller one counts only after the last look, if it is significant over all figures.
     worst = min(figures, key=lambda each: each.better_by)
     large = abs(math.expm1(worst.estimate.value)) >= question.smallest
     if worst.better_by <= -2 * APART and large:
@@ -357,6 +360,7 @@ def _search(
     candidates = narrowest(chances, question.confidence)
     between = evidence.between()
     if isinstance(evidence, Levels) and between:
+        # Few blocks may lie between the levels by chance: measure such a version again before there are two changes.
         again = next(
             (version for version in between if evidence.measured[version].blocks < question.most_blocks / 2), None
         )
@@ -409,6 +413,7 @@ def _confirm_outcome(
 ) -> Ask | BisectionVerdict:
     ran = runs(events, subject.test, again=True)
     before, since = ran.get(culprit - 1, Runs()), ran.get(culprit, Runs())
+    # Once both behave as expected, a single run of each is enough.
     as_expected = before.failed == 0 and since.passed == 0 and before.count == since.count > 0
     if not as_expected and min(before.count, since.count) < _CONFIRMING_RUNS:
         version = culprit - 1 if before.count <= since.count else culprit

@@ -78,8 +78,8 @@ class EventLog:
             if there.get(key) != question.get(key):
                 its, yours = _shown(there.get(key)), _shown(question.get(key))
                 raise ConfigError(
-                    f"this log is of another bisection: its {key} is {its}, yours is {yours}. Use the same arguments to "
-                    "continue it, or name another directory by --log",
+                    f"this log is of another bisection: its {key} is {its}, yours is {yours}. Use the same arguments "
+                    "to continue it, or name another directory by --log",
                     file=str(self.path),
                 )
         self.events = [self._event(self._parsed(line, number), number) for number, line in enumerate(lines[1:], 2)]
