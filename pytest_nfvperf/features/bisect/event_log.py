@@ -28,9 +28,7 @@ _KINDS: dict[str, type[Event]] = {"compared": VersionComparison, "ran": Ran, "un
 class EventLog:
     """The log in a directory, locked by one process at a time.
 
-    Args:
-        directory: made if missing.
-        question: what the bisection is about, as plain JSON.
+    ``question``: what the bisection is about, as plain JSON.
 
     Raises:
         ConfigError: another process has the log, or it belongs to another question; says how they differ.

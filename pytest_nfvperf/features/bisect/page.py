@@ -32,13 +32,7 @@ def render_bisection(
 ) -> Path:
     """Write the page and the picture; returns the page's path.
 
-    Args:
-        directory: for both.
-        question: of the bisection.
-        events: in order.
-        states: after each event; the last has the verdict.
-        titles: of versions, by name; of commits their subjects.
-        arguments: of pytest.
+    ``states``: after each event; the last one has the verdict. ``titles``: subjects of commits, by the version's name.
     """
     now = states[-1]
     names = question.versions

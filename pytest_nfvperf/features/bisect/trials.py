@@ -140,12 +140,8 @@ def compare(
 ) -> VersionComparison:
     """Compare two versions by ``nfvperf compare``; the base is version 0 of the answer, the other version 1.
 
-    Args:
-        base: as for ``--nfv-ovs``.
-        version: likewise.
-        arguments: of pytest.
-        results: a new directory, for this comparison alone.
-        blocks: of fresh builds, after which it ends even without a result; None: count instructions.
+    ``arguments``: of pytest. ``results``: a new directory, for this comparison alone. ``blocks``: of fresh builds,
+    after which it ends even without a result; None: count instructions.
 
     Raises:
         NotUsableError: the version cannot do what the tests need, though the base can.
@@ -217,11 +213,7 @@ def _figures(comparison: Mapping[str, Any], test: str) -> Iterator[MetricDiffere
 class MeasuredVersions:
     """Measures versions on this machine, by ``nfvperf compare`` or by one run of the tests.
 
-    Attributes:
-        candidates: by number.
-        installer: builds them.
-        arguments: of pytest.
-        results: gets a directory for each run.
+    ``arguments``: of pytest. ``results``: gets a directory for each run.
     """
 
     candidates: Sequence[Candidate]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,36 +83,29 @@ def profile_functions(name: str, prefix: str | None, workload: ProfileWorkload) 
     ovs = OvsSpec(datapath="netdev", prefix=prefix)
     testbed = replace(discover_testbed(), ovs=ovs, generator=GeneratorSpec(engine=ENGINE), ports=(), links=())
     # Callgrind counts, so no figure depends on the sockets' clock: any constant will do.
-    backend = LocalBackend(testbed, PacketSocketSide(lambda: 1))
-    try:
-        return _profiled(name, backend, workload)
-    finally:
-        backend.close()
-
-
-def _profiled(name: str, backend: LocalBackend, workload: ProfileWorkload) -> FunctionProfile:
-    parts = backend.parts()
-    callgrind = Callgrind(backend.journal.directory)
-    vswitchd = Vswitchd(under=callgrind.words(), counted=True)
-    parts = replace(
-        parts, make_datapath=lambda dut: OvsDatapath.start(backend.testbed, backend.journal, dut, process=vswitchd)
-    )
-    rig = Rig(parts, Context(Recorder("profile", [], backend.clock), SilentProgress(), backend.clock))
-    try:
-        live = rig.live(workload.topology, 0, Dut("netdev"))
-        if live.deployment.generator is None:
-            raise ConfigError(f"topology {live.topology.name!r} has no generator port: there is nothing to send")
-        live.learn(workload.traffic)
-        _send(live, workload.traffic, min(_WARM_UP_FRAMES * workload.traffic.flows, _MOST_WARM_UP_FRAMES))
-        datapath = rig.datapath()
-        assert isinstance(datapath, OvsDatapath)  # made by make_datapath above
-        counted = callgrind.counted(datapath.instance.pid, lambda: _send(live, workload.traffic, workload.frames))
-        found = below(counted, _READS_FRAMES)
-    finally:
-        rig.close()
+    with closing(LocalBackend(testbed, PacketSocketSide(lambda: 1))) as backend:
+        parts = backend.parts()
+        callgrind = Callgrind(backend.journal.directory)
+        vswitchd = Vswitchd(under=callgrind.words(), counted=True)
+        parts = replace(
+            parts, make_datapath=lambda dut: OvsDatapath.start(backend.testbed, backend.journal, dut, process=vswitchd)
+        )
+        context = Context(Recorder("profile", [], backend.clock), SilentProgress(), backend.clock)
+        with closing(Rig(parts, context)) as rig:
+            live = rig.live(workload.topology, 0, Dut("netdev"))
+            if live.deployment.generator is None:
+                raise ConfigError(f"topology {live.topology.name!r} has no generator port: there is nothing to send")
+            traffic = workload.traffic
+            live.learn(traffic)
+            _send(live, traffic, min(_WARM_UP_FRAMES * traffic.flows, _MOST_WARM_UP_FRAMES))
+            datapath = rig.datapath()
+            assert isinstance(datapath, OvsDatapath)  # made by make_datapath above
+            counted = callgrind.counted(datapath.instance.pid, lambda: _send(live, traffic, workload.frames))
+            found = below(counted, _READS_FRAMES)
+            packets = workload.frames * len(live.topology.directions)
     if not found:
         raise TestbedError(f"no function of {name} is called {_READS_FRAMES}: its programs have no symbols")
-    return FunctionProfile(name, workload.frames * len(live.topology.directions), found)
+    return FunctionProfile(name, packets, found)
 
 
 def _send(live: LiveTopology, traffic: Traffic, frames: int) -> None:

@@ -72,9 +72,7 @@ class CountedBursts:
 
     Fulfils ports.generator.Generator and ports.generator.CountsInstructions, for ports that are rings.
 
-    Args:
-        instruction_ns: virtual time of one instruction, in ns.
-        generator: sends and receives; closed with this.
+    ``instruction_ns``: virtual time of one instruction, in ns. ``generator``: sends and receives; closed with this.
     """
 
     def __init__(self, instruction_ns: int, generator: EmbeddedGenerator) -> None:
