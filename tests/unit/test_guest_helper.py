@@ -20,7 +20,7 @@ from pytest_nfvperf.features.virtual_time.guest_run import (
     VIRTUAL_TIME,
     GuestMachine,
     GuestRun,
-    Time,
+    GuestTime,
     qemu_command,
 )
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -160,7 +160,7 @@ def test_a_guests_cpu_copies_by_words_and_has_a_name_of_its_own(tmp_path):
 
 def test_virtual_time_is_counted_on_one_cpu():
     with pytest.raises(ConfigError, match="virtual time needs a guest of 1 CPU, not 2"):
-        GuestMachine(Time.VIRTUAL)
+        GuestMachine(GuestTime.VIRTUAL)
 
 
 def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
@@ -169,10 +169,10 @@ def test_only_virtual_time_says_what_an_instruction_takes(tmp_path):
         command = qemu_command(machine, KERNEL, tmp_path / "i", tmp_path, tmp_path / "console")
         said[machine.time] = tmp_path / machine.time.name
         said[machine.time].write_text(command[command.index("-append") + 1])
-        assert ("-icount" in command) == (machine.time is Time.VIRTUAL)
-    assert instruction_ns(said[Time.VIRTUAL]) == 2
+        assert ("-icount" in command) == (machine.time is GuestTime.VIRTUAL)
+    assert instruction_ns(said[GuestTime.VIRTUAL]) == 2
     with pytest.raises(ConfigError, match="counted in virtual time only: boot the guest with --virtual-time"):
-        instruction_ns(said[Time.WALL_CLOCK])
+        instruction_ns(said[GuestTime.WALL_CLOCK])
 
 
 def test_a_comma_in_a_path_is_not_an_option_of_qemus(tmp_path):
@@ -228,7 +228,7 @@ E assert 1 == 2</failure><system-err>what it wrote</system-err></testcase>
 
 
 def guest_run(shared: Path, status: int) -> GuestRun:
-    return GuestRun(("pytest",), status, "3 lines of output", "", Time.WALL_CLOCK, 3.0, 9.0, shared)
+    return GuestRun(("pytest",), status, "3 lines of output", "", GuestTime.WALL_CLOCK, 3.0, 9.0, shared)
 
 
 def test_a_test_of_the_guest_shows_as_it_ended_there(tmp_path):

@@ -34,9 +34,9 @@ _md5: Callable[..., str] = md5
 _now_ms: Callable[[], int] = now
 _represent: Callable[[object], str] = represent
 
-CATEGORIES = Path(__file__).with_name("categories.json")
-RESULT = "nfvperf.result"
-STATUS = {
+_CATEGORIES = Path(__file__).with_name("categories.json")
+_RESULT = "nfvperf.result"
+_STATUS = {
     Fate.FAILED: Status.FAILED,
     Fate.INCONCLUSIVE: Status.BROKEN,
     Fate.BROKEN: Status.BROKEN,
@@ -56,9 +56,9 @@ def set_allure_result(became: TestConclusion) -> None:
     logger = next((plugin.allure_logger for plugin in plugins if hasattr(plugin, "allure_logger")), None)
     result: Any = None if logger is None else logger.get_test(None)
     if result is not None:  # an earlier attempt of a test that another plugin repeats
-        result.labels = [label for label in result.labels if label.name != RESULT]
-    dynamic.label(RESULT, str(became.fate))
-    status = STATUS.get(became.fate)
+        result.labels = [label for label in result.labels if label.name != _RESULT]
+    dynamic.label(_RESULT, str(became.fate))
+    status = _STATUS.get(became.fate)
     if result is None or status is None or became.tolerated:
         return
     result.status = status
@@ -111,7 +111,7 @@ def _result_of(became: TestConclusion, data: TestData | None) -> TestResult:
         fullName=full_name,
         titlePath=[*path.split("/"), *classes],
         testCaseId=_md5(full_name),
-        status=STATUS[became.fate],
+        status=_STATUS[became.fate],
         statusDetails=StatusDetails(message=became.reason),
         start=time_ms,
         stop=time_ms,
@@ -129,7 +129,7 @@ def _labels(became: TestConclusion, module: str, classes: list[str], own: dict[s
     """``own``: the labels by which SLA selectors know the test."""
     package, _, file = module.rpartition(".")
     labels = {
-        RESULT: str(became.fate),
+        _RESULT: str(became.fate),
         LabelType.PARENT_SUITE: package,
         LabelType.SUITE: own.get("suite", file),
         LabelType.SUB_SUITE: " > ".join(classes),
@@ -152,8 +152,8 @@ def write_allure_files(directory: Path, run: RunData, environ: Mapping[str, str]
     lines = [f"{name}={text.replace(chr(92), 2 * chr(92)).replace(chr(10), ' ')}" for name, text in pairs]
     (directory / "environment.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (directory / "executor.json").write_text(json.dumps(executor(environ), indent=2) + "\n", encoding="utf-8")
-    shutil.copyfile(CATEGORIES, directory / "categories.json")
-    categories = json.loads(CATEGORIES.read_text(encoding="utf-8"))
+    shutil.copyfile(_CATEGORIES, directory / "categories.json")
+    categories = json.loads(_CATEGORIES.read_text(encoding="utf-8"))
     allurerc = {"name": f"Datapath acceptance: {run.testbed.name}", "categories": categories}
     (directory / "allurerc.json").write_text(json.dumps(allurerc, indent=2) + "\n", encoding="utf-8")
 

@@ -11,12 +11,12 @@ from pytest_nfvperf.features.bisect.events import Estimate
 _POINTS, _REACH = 160, 6.0
 """Steps of the integral over possible measurements, and its reach on either side in standard deviations."""
 
-JITTER = 0.1
+_JITTER = 0.1
 """Standard deviation of a version's own level around its neighbours' (code layout), as a part of the change."""
 APART = 3.0
 """Standard deviations from a level to the middle between both, for which blocks are planned."""
-FEWEST_BLOCKS = 4
-BETWEEN = 2.5
+_FEWEST_BLOCKS = 4
+_BETWEEN = 2.5
 """A version this many standard deviations off both levels, and between them, has a part of the change."""
 
 
@@ -125,7 +125,7 @@ class Levels:
 
     @property
     def jitter(self) -> float:
-        return (JITTER * self.change.value) ** 2
+        return (_JITTER * self.change.value) ** 2
 
     @property
     def good(self) -> Normal:
@@ -174,7 +174,7 @@ class Levels:
     def enough_blocks(self) -> int:
         """Blocks that suffice to decide on which side a usual version is."""
         enough = (self.change.value / (2 * APART)) ** 2 - self.jitter
-        return max(FEWEST_BLOCKS, math.ceil(self.block_variance / enough))
+        return max(_FEWEST_BLOCKS, math.ceil(self.block_variance / enough))
 
     def between(self) -> tuple[int, ...]:
         """Versions at neither level: they have a part of the change, so there is more than one change."""
@@ -185,7 +185,7 @@ class Levels:
                 abs(measured.value - level.mean) / math.sqrt(measured.variance + level.variance + self.jitter)
                 for level in (self.good, self.bad)
             ]
-            return 0 < share < 1 and min(off) > BETWEEN
+            return 0 < share < 1 and min(off) > _BETWEEN
 
         return tuple(sorted(version for version, each in self.measured.items() if is_between(each)))
 

@@ -21,7 +21,7 @@ from pytest_nfvperf.features.bisect.events import Event, Ran, Unusable, VersionC
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 LOG = "bisection.jsonl"
-SCHEMA = 1
+_SCHEMA = 1
 _KINDS: dict[str, type[Event]] = {"compared": VersionComparison, "ran": Ran, "unusable": Unusable}
 
 
@@ -53,7 +53,7 @@ class EventLog:
                     file=str(self.path),
                 ) from error
             as_read_back = json.loads(json.dumps(dict(question)))  # lists for tuples
-            self._read({"kind": "bisection", "schema": SCHEMA, **as_read_back})
+            self._read({"kind": "bisection", "schema": _SCHEMA, **as_read_back})
             undo.pop_all()
 
     def append(self, event: Event) -> None:

@@ -19,7 +19,7 @@ from pytest_nfvperf.features.bisect.bisection import BisectionState
 from pytest_nfvperf.features.bisect.events import Estimate, Event, Question, runs, unusable
 
 _MOST_NAMES = 24
-PAGE, PICTURE = "bisection.html", "bisection.png"
+_PAGE, PICTURE = "bisection.html", "bisection.png"
 
 
 def render_bisection(
@@ -57,8 +57,8 @@ def render_bisection(
         arguments=list(arguments),
         subject=now.subject,
     )
-    write_whole(directory / PAGE, text)
-    return directory / PAGE
+    write_whole(directory / _PAGE, text)
+    return directory / _PAGE
 
 
 def bisection_chart(question: Question, events: Sequence[Event], now: BisectionState) -> Figure:

@@ -13,10 +13,10 @@ from statistics import fmean, median, pstdev
 from pytest_nfvperf.features.history.series import ABOUT, AT_LEAST, AT_MOST, LEAST_RUNS, SMALLEST, FigureSeries, Step
 from pytest_nfvperf.model.errors import ConfigError
 
-SIGNIFICANCE = 0.04
+_SIGNIFICANCE = 0.04
 """Share of series without a change in which chance alone may make us report one."""
 
-LEAST_AFTER = 2
+_LEAST_AFTER = 2
 """Runs on each side that must support a step: one run that strays is no step."""
 
 _NO_NOISE = 0.001
@@ -45,7 +45,7 @@ def steps(series: FigureSeries, smallest: float = SMALLEST) -> list[Step]:
     while places:
         tested = _tested(logs, bounds, places, smallest)
         weakest = max(tested, key=lambda step: step.p_value)
-        if weakest.p_value <= SIGNIFICANCE:
+        if weakest.p_value <= _SIGNIFICANCE:
             return tested
         places.remove(weakest.at)
     return []
@@ -62,14 +62,14 @@ def _proposed(logs: Sequence[float]) -> list[int]:
     # The noise is the standard deviation from neighbour to neighbour, so that steps do not count as noise.
     apart = [abs(later - earlier) for earlier, later in pairwise(logs)]
     noise = max(_NO_NOISE, median(apart) * _MAD_TO_SIGMA / math.sqrt(2))
-    found = ruptures.KernelCPD(kernel="linear", min_size=LEAST_AFTER).fit(np.array(logs)[:, None])
+    found = ruptures.KernelCPD(kernel="linear", min_size=_LEAST_AFTER).fit(np.array(logs)[:, None])
     return [int(place) for place in found.predict(pen=2 * math.log(len(logs)) * noise**2)[:-1]]
 
 
 def _tested(logs: Sequence[float], bounds: Sequence[str], places: Sequence[int], smallest: float) -> list[Step]:
     """Test each place against its neighbours."""
     edges = [0, *places, len(logs)]
-    looked_at = len(logs) - 2 * LEAST_AFTER + 1
+    looked_at = len(logs) - 2 * _LEAST_AFTER + 1
     tested = []
     for start, at, end in zip(edges, edges[1:], edges[2:], strict=False):
         before, after = logs[start:at], logs[at:end]
@@ -94,7 +94,7 @@ def _supported(logs: Sequence[float], bounds: Sequence[str], own: float, other: 
         for value, bound in zip(logs, bounds, strict=True)
         if bound not in hidden and abs(value - own) < abs(value - other)
     ]
-    return len(supporting) >= LEAST_AFTER
+    return len(supporting) >= _LEAST_AFTER
 
 
 def _chance(before: Sequence[float], after: Sequence[float]) -> float:

@@ -45,9 +45,9 @@ _MOST_SHOWN = 12
 _FIRST_RELEASE = datetime(2025, 1, 1, tzinfo=UTC)
 _CLOCKS_DIFFER = timedelta(days=1)
 """The most by which two clocks that are set differ: somebody took one time zone for another."""
-NOTHING_NEW, WORSE = 0, 1
-USAGE, TOO_FEW = RunFate.USAGE.exit_status, RunFate.INCONCLUSIVE.exit_status
-DAMAGED = RunFate.BROKEN.exit_status
+_NOTHING_NEW, _WORSE = 0, 1
+_USAGE, _TOO_FEW = RunFate.USAGE.exit_status, RunFate.INCONCLUSIVE.exit_status
+_DAMAGED = RunFate.BROKEN.exit_status
 """A file of the history could not be read. The others were used, and showed nothing new."""
 _SMALLEST = "3%"
 
@@ -174,7 +174,7 @@ def _add_parser(commands: Commands) -> None:
     known.add_argument("--reason", required=True, metavar="TEXT", help="for whoever asks later")
 
 
-HISTORY = Command(_add_parser, usage_status=USAGE)
+HISTORY = Command(_add_parser, usage_status=_USAGE)
 
 
 def _add_own(
@@ -194,7 +194,7 @@ def _with_status(command: Callable[[argparse.Namespace], int], arguments: argpar
         return command(arguments)
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
-        return USAGE
+        return _USAGE
 
 
 def _add(arguments: argparse.Namespace) -> int:
@@ -208,7 +208,7 @@ def _add(arguments: argparse.Namespace) -> int:
         print(f"This run was {entry.result}: the history has what it measured, and says so.")
     for problem in run.problems:
         print(problem)
-    return NOTHING_NEW
+    return _NOTHING_NEW
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -221,7 +221,7 @@ def _show(arguments: argparse.Namespace) -> int:
     for machine in machines(history.entries):
         print(page.machine_line(machine))
     print(f"written: {page.render_history(history.entries, watched, history.problems, arguments.output)}")
-    return DAMAGED if history.problems else NOTHING_NEW
+    return _DAMAGED if history.problems else _NOTHING_NEW
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -234,25 +234,25 @@ def _check(arguments: argparse.Namespace) -> int:
     counted = sum(change.counts for each in watched for change in each.changes)
     if counted:
         print(
-            f"{counted} for the worse that nobody acknowledged (exit status {WORSE}). "
+            f"{counted} for the worse that nobody acknowledged (exit status {_WORSE}). "
             "Fix it, or `nfvperf history acknowledge` it with a reason"
         )
-        return WORSE
+        return _WORSE
     short = [each for each in watched if each.why_not]
     newest = in_order(history.entries)[-1]
     if history.problems:
-        print(f"nothing new in what could be read (exit status {DAMAGED})")
-        return DAMAGED
+        print(f"nothing new in what could be read (exit status {_DAMAGED})")
+        return _DAMAGED
     if all(each.why_not for each in watched if each.series.points[-1].run is newest):
         print(
             f"too few runs to tell: a series needs {LEAST_RUNS} on equal machines, and those of the newest run have "
-            f"fewer (exit status {TOO_FEW})"
+            f"fewer (exit status {_TOO_FEW})"
         )
-        return TOO_FEW
+        return _TOO_FEW
     left = f"; {len(short)} could not be checked, `nfvperf history show` says why" if short else ""
     runs = how_many(len(history.entries), "run")
-    print(f"nothing new in {len(watched)} series of {runs}{left} (exit status {NOTHING_NEW})")
-    return NOTHING_NEW
+    print(f"nothing new in {len(watched)} series of {runs}{left} (exit status {_NOTHING_NEW})")
+    return _NOTHING_NEW
 
 
 def _acknowledge(arguments: argparse.Namespace) -> int:
@@ -275,7 +275,7 @@ def _acknowledge(arguments: argparse.Namespace) -> int:
         print(f"acknowledged: {series.name}, {series.what}: {change.step.ratio - 1:+.1%} at {change.run}")
     if not covered:
         print("No change has been found there yet.")
-    return NOTHING_NEW
+    return _NOTHING_NEW
 
 
 def _watched(arguments: argparse.Namespace) -> tuple[History, list[Watched]]:

@@ -43,7 +43,7 @@ from pytest_nfvperf.features.history.series import (
 )
 from pytest_nfvperf.model.display import format_value
 
-MOST_CHARTS = 150
+_MOST_CHARTS = 150
 """On a page: more take minutes to draw, and nobody looks at them."""
 
 _STYLES = {ChangeMeaning.WORSE: "bold red", ChangeMeaning.BETTER: "green", ChangeMeaning.CHANGED: "yellow"}
@@ -136,7 +136,7 @@ def render_history(
     """
     runs = in_order(entries)
     # Where there are too many, those with changes and with most runs; in the order of the table.
-    first = sorted(watched, key=lambda each: (not each.changes, -len(each.series.points)))[:MOST_CHARTS]
+    first = sorted(watched, key=lambda each: (not each.changes, -len(each.series.points)))[:_MOST_CHARTS]
     chosen = {id(each) for each in first}
     shown = [each for each in watched if id(each) in chosen]
     subjects = []

@@ -40,13 +40,13 @@ at a time. Without ERMS, kernel and libc copy by words. The guest's CPU has a na
 has (cpu_model): counts of a CPU with ERMS are those of another machine."""
 _ICOUNT_SHIFT = 1
 _HUGEPAGE_MIB = 2
-INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
+_INSTRUCTION_NS = 1 << _ICOUNT_SHIFT
 """In virtual time each executed instruction advances the guest's clock by this many ns (qemu(1), -icount shift)."""
-DATAPATH_MODULES = ("openvswitch", "veth", "tun", "bridge", "pktgen")
+_DATAPATH_MODULES = ("openvswitch", "veth", "tun", "bridge", "pktgen")
 """For the kernel datapath, its tests and the reference bridge."""
 
-BOOT_DEADLINE_S = 60.0
-DEADLINE_S = 7200.0
+_BOOT_DEADLINE_S = 60.0
+_DEADLINE_S = 7200.0
 """Host time. The guest is emulated: some ten times slower than this machine."""
 SHARED = Path("/guest")
 """Path of the shared folder in the guest."""
@@ -69,7 +69,7 @@ _REFUSED_OPTIONS = (
 )
 
 
-class Time(StrEnum):
+class GuestTime(StrEnum):
     WALL_CLOCK = "wall clock"
     """The host's clock. Rates are those of an emulated machine: good for relations, not for figures."""
     VIRTUAL = "virtual time"
@@ -94,22 +94,22 @@ class GuestMachine:
         ConfigError: virtual time with more than one CPU, where guests of Linux 6.1 hang.
     """
 
-    time: Time = Time.WALL_CLOCK
+    time: GuestTime = GuestTime.WALL_CLOCK
     cpus: int = 2
     memory_mib: int = 2048
-    modules: tuple[str, ...] = DATAPATH_MODULES
+    modules: tuple[str, ...] = _DATAPATH_MODULES
     hugepages_mib: int = 0
     autoload: bool = True
     writable: tuple[Path, ...] = ()
     skips_idle: bool = True
 
     def __post_init__(self) -> None:
-        if self.time is Time.VIRTUAL and self.cpus != 1:
+        if self.time is GuestTime.VIRTUAL and self.cpus != 1:
             raise ConfigError(f"virtual time needs a guest of 1 CPU, not {self.cpus}: instructions are counted on one")
 
 
-VIRTUAL_TIME = GuestMachine(Time.VIRTUAL, cpus=1)
-COUNTING = GuestMachine(Time.VIRTUAL, cpus=1, memory_mib=4096, hugepages_mib=1024, skips_idle=False)
+VIRTUAL_TIME = GuestMachine(GuestTime.VIRTUAL, cpus=1)
+_PYTEST_GUEST = GuestMachine(GuestTime.VIRTUAL, cpus=1, memory_mib=4096, hugepages_mib=1024, skips_idle=False)
 """For commands with deadlines that read many of the host's files, such as pytest. Its hugepages are for two nodes with
 DPDK and the generator; QEMU uses only as much of the host's memory as the guest has touched."""
 
@@ -117,7 +117,7 @@ DPDK and the generator; QEMU uses only as much of the host's memory as the guest
 def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Path, console: Path) -> list[str]:
     arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
     arguments += ["-machine", "q35", "-cpu", _CPU, "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
-    if machine.time is Time.VIRTUAL:
+    if machine.time is GuestTime.VIRTUAL:
         # Not aligned to the host's clock: while the guest works, only instructions make time pass.
         sleep = "off" if machine.skips_idle else "on"
         arguments += ["-accel", "tcg,thread=single", "-icount", f"shift={_ICOUNT_SHIFT},align=off,sleep={sleep}"]
@@ -140,10 +140,10 @@ def _kernel_command_line(machine: GuestMachine) -> str:
         parts.append(f"hugepages={machine.hugepages_mib // _HUGEPAGE_MIB}")
     if not machine.autoload:
         parts.append("sysctl.kernel.modprobe=/none")
-    if machine.time is Time.VIRTUAL:
+    if machine.time is GuestTime.VIRTUAL:
         # Idle time is skipped to the next timer, also while the guest waits for the host's files. Ticks limit each skip
         # to 4 ms. Without them one such wait could skip past a deadline of seconds.
-        parts += ["nohz=off", f"{INSTRUCTION_NS_PARAMETER}={INSTRUCTION_NS}"]
+        parts += ["nohz=off", f"{INSTRUCTION_NS_PARAMETER}={_INSTRUCTION_NS}"]
     return " ".join(parts)
 
 
@@ -163,7 +163,7 @@ class GuestRun:
     status: int
     stdout: str
     stderr: str
-    time: Time
+    time: GuestTime
     boot_s: float
     elapsed_s: float
     shared: Path
@@ -183,7 +183,7 @@ def run_in_guest(
     *,
     machine: GuestMachine | None = None,
     deadline_s: float = 120.0,
-    boot_deadline_s: float = BOOT_DEADLINE_S,
+    boot_deadline_s: float = _BOOT_DEADLINE_S,
     stream: TextIO | None = None,
 ) -> GuestRun:
     """Boot a guest, and run a command in it. QEMU is journaled, tagged, and killed with its parent.
@@ -370,8 +370,8 @@ def _run(config: pytest.Config) -> int:
             kernel,
             _command(config),
             Path(shared),
-            machine=replace(COUNTING, writable=folders),
-            deadline_s=DEADLINE_S,
+            machine=replace(_PYTEST_GUEST, writable=folders),
+            deadline_s=_DEADLINE_S,
             stream=sys.stdout,
         )
         write_noted(Path(shared) / _REPORT_NOTE, config.rootpath)
