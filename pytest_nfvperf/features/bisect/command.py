@@ -149,47 +149,52 @@ def _signals_as_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     from pytest_nfvperf.features.bisect.candidates import Installer, commit_candidates, listed_candidates  # noqa: PLC0415
     from pytest_nfvperf.features.bisect.event_log import EventLog  # noqa: PLC0415 - each command imports its own
     from pytest_nfvperf.features.bisect.trials import MeasuredVersions, bisect  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
-    given = arguments
-    if not given.behind:
+    if not options.behind:
         raise ConfigError("no tests are named: write -- and the arguments of pytest, such as -- suites/throughput")
-    if given.metric and given.metric != INSTRUCTIONS_PER_PACKET and given.by is By.INSTRUCTIONS:
+    if options.metric and options.metric != INSTRUCTIONS_PER_PACKET and options.by is By.INSTRUCTIONS:
         raise ConfigError(f"--by instructions goes by {INSTRUCTIONS_PER_PACKET}: leave --metric out")
-    if given.metric and given.by is By.OUTCOMES:
+    if options.metric and options.by is By.OUTCOMES:
         raise ConfigError("--metric is a rate, and --by outcomes goes by none: leave one of them out")
     registry = Registry()
-    if given.source is not None:
-        candidates = commit_candidates(given.source, given.good, given.bad)
+    if options.source is not None:
+        candidates = commit_candidates(options.source, options.good, options.bad)
     else:
-        candidates = listed_candidates(given.good, given.bad, given.versions, registry)
+        candidates = listed_candidates(options.good, options.bad, options.versions, registry)
     names = tuple(candidate.name for candidate in candidates)
-    counts = _counts(given.by, given.metric)
+    counts = _counts(options.by, options.metric)
     question = Question(
-        names, given.confidence, given.metric, given.by, given.most_blocks, given.smallest, counts_instructions=counts
+        names,
+        options.confidence,
+        options.metric,
+        options.by,
+        options.most_blocks,
+        options.smallest,
+        counts_instructions=counts,
     )
     # The first line of a log. Events may only be mixed with those of the same description.
     described = {
         "versions": [each.commit.commit if each.commit else each.where for each in candidates],
-        "arguments": given.behind,
-        "metric": given.metric,
-        "by": str(given.by),
+        "arguments": options.behind,
+        "metric": options.metric,
+        "by": str(options.by),
         "counts": counts,
-        "confidence": given.confidence,
-        "smallest": given.smallest,
-        "most_blocks": given.most_blocks,
-        "dpdk": not given.without_dpdk,
+        "confidence": options.confidence,
+        "smallest": options.smallest,
+        "most_blocks": options.most_blocks,
+        "dpdk": not options.without_dpdk,
     }
     # The same question has the same directory, so the same command continues an earlier one.
     key = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
-    directory = given.log or Path("reports/bisect") / key
-    installer = Installer(registry, dpdk=not given.without_dpdk)
-    trials = MeasuredVersions(candidates, installer, given.behind, directory / "runs")
-    account = BisectAccount(question, {each.name: each.title for each in candidates}, given.behind)
+    directory = options.log or Path("reports/bisect") / key
+    installer = Installer(registry, dpdk=not options.without_dpdk)
+    trials = MeasuredVersions(candidates, installer, options.behind, directory / "runs")
+    account = BisectAccount(question, {each.name: each.title for each in candidates}, options.behind)
     with closing(EventLog(directory, described)) as log:
         account.open(directory, log.events)
         found = bisect(question, trials.measure, log, account)

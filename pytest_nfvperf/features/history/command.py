@@ -255,19 +255,19 @@ def _check(arguments: argparse.Namespace) -> int:
     return _NOTHING_NEW
 
 
-def _acknowledge(arguments: argparse.Namespace) -> int:
-    history, given = _read(arguments.history), arguments
+def _acknowledge(options: argparse.Namespace) -> int:
+    history = _read(options.history)
     runs = [entry.run for entry in history.entries]
-    if given.at not in runs:
-        raise ConfigError(f"no run {given.at!r} in {given.history}{did_you_mean(given.at, runs)}", key="--at")
-    if not given.reason.strip():
+    if options.at not in runs:
+        raise ConfigError(f"no run {options.at!r} in {options.history}{did_you_mean(options.at, runs)}", key="--at")
+    if not options.reason.strip():
         raise ConfigError("say why the figure changed, for whoever asks later", key="--reason")
-    acknowledged = Acknowledgement(given.test, given.metric, given.at, given.reason)
-    watch(history, given.test, given.metric)  # a name that matches no series is a mistake
-    print(f"written: {add_acknowledgement(given.history, acknowledged)}")
+    acknowledged = Acknowledgement(options.test, options.metric, options.at, options.reason)
+    watch(history, options.test, options.metric)  # a name that matches no series is a mistake
+    print(f"written: {add_acknowledgement(options.history, acknowledged)}")
     covered = [
         (each.series, change)
-        for each in watch(read_history(given.history), given.test, given.metric)
+        for each in watch(read_history(options.history), options.test, options.metric)
         for change in each.changes
         if change.acknowledged == acknowledged
     ]
