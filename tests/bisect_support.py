@@ -1,4 +1,4 @@
-"""Versions that are only numbers: a level of each, noise of a block, and what cannot be built."""
+"""Simulated versions: a level for each, noise for each block, and some that cannot be built."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class SimulatedVersions:
 
 
 def figure(values: Sequence[float]) -> MetricDifference:
-    """Mean of the blocks, its standard error widened for how few they are."""
+    """The mean of the blocks; its standard error is widened by Student's t, because they are few."""
     few = float(t.ppf(0.975, len(values) - 1)) / 1.96
     return MetricDifference(TEST, METRIC, fmean(values), stdev(values) / math.sqrt(len(values)) * few)
 
 
 @dataclass
 class Remembered:
-    """What was seen, in memory; and an account that says nothing."""
+    """Events in memory, and an account that prints nothing."""
 
     events: list[Event] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class Remembered:
 
 
 def series(count: int, culprit: int | None, change: float) -> list[float]:
-    """Levels of so many versions, changed from the culprit on by this factor."""
+    """The levels of ``count`` versions; ``change`` is a factor from the culprit on."""
     return [math.log(change) if culprit is not None and version >= culprit else 0.0 for version in range(count)]
 
 
