@@ -180,9 +180,8 @@ class CountingGenerator:
     """
 
     def __init__(self, sockets: PacketSocketGenerator, start_rings: Callable[[], CountedBursts]) -> None:
-        self._sockets = sockets
+        self._engines: list[PacketSocketGenerator | CountedBursts] = [sockets]  # and the one for rings, once started
         self._start_rings = start_rings
-        self._rings: CountedBursts | None = None
         self._ring_ports: set[str] = set()
         self.instruction_ns = sockets.instruction_ns
         self.info = sockets.info
@@ -191,7 +190,7 @@ class CountingGenerator:
         """Attach all ports, or none. ConfigError if some are rings and some kernel interfaces."""
         rings = [port for port in ports if port.device.startswith(_RING_DEVICE)]
         if not rings:
-            self._sockets.attach(ports)
+            self._engines[0].attach(ports)
             return
         others = [port.name for port in ports if port not in rings]
         if others:
@@ -199,21 +198,19 @@ class CountingGenerator:
                 f"{', '.join(port.name for port in rings)} are rings of DPDK and {', '.join(others)} are not: "
                 "in virtual time the generator's ports are of one kind"
             )
-        if self._rings is None:
-            self._rings = self._start_rings()
-        self._rings.attach(ports)
+        if len(self._engines) == 1:
+            self._engines.append(self._start_rings())
+        self._engines[1].attach(ports)
         self._ring_ports.update(port.name for port in rings)
 
     def detach(self, names: Sequence[str]) -> None:
-        self._sockets.detach(names)
-        if self._rings is not None:
-            self._rings.detach(names)
+        for engine in self._engines:
+            engine.detach(names)
         self._ring_ports.difference_update(names)
 
     def wait_links_up(self, deadline_s: float) -> None:
-        self._sockets.wait_links_up(deadline_s)
-        if self._rings is not None:
-            self._rings.wait_links_up(deadline_s)
+        for engine in self._engines:
+            engine.wait_links_up(deadline_s)
 
     def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
         self._sender(directions).learn(traffic, directions)
@@ -227,13 +224,12 @@ class CountingGenerator:
         return self._sender(spec.directions).run_counted(spec, forwarding_ns)
 
     def close(self) -> None:
-        self._sockets.close()
-        if self._rings is not None:
-            self._rings.close()
+        for engine in self._engines:
+            engine.close()
 
     def _sender(self, directions: Sequence[Direction]) -> PacketSocketGenerator | CountedBursts:
         over_rings = any(self._ring_ports & {direction.tx, direction.rx} for direction in directions)
-        return self._rings if over_rings and self._rings is not None else self._sockets
+        return self._engines[1 if over_rings else 0]
 
 
 class PacketSocketSide:
