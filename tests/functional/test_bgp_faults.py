@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, wait_until
 from pytest_nfvperf.features.routing import bird as bird_speaker
 from pytest_nfvperf.features.routing import frr as frr_speaker
 from pytest_nfvperf.features.routing.daemons import is_stopped
-from pytest_nfvperf.features.routing.model import BgpTimers, Neighbor, Policy, SpeakerConfig
+from pytest_nfvperf.features.routing.model import BgpTimers, Neighbor, SpeakerConfig
 from pytest_nfvperf.features.routing.route_agent import Fib, KnownHops, Route, RouteAgent
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from tests.functional.bgp_support import HERE, HERE6, THERE, THERE6, Link, here, link, needs_daemons, there
@@ -106,16 +106,6 @@ def test_a_killed_daemon_is_named(joined: Link) -> None:
     os.kill(dut.pids()["zebra"], signal.SIGKILL)
     with pytest.raises(TestbedError, match=r"zebra \(pid \d+\) was killed by SIGKILL"):
         dut.await_session(THERE, lambda seen: seen.established, "Established", 3)
-
-
-def test_policies_let_pass_what_they_say(joined: Link) -> None:
-    dut = joined.frr(here(accepts=Policy(("198.18.0.0/15",), local_preference=200)))
-    neighbour = joined.bird(there(sends=Policy(("198.18.0.0/15", "203.0.113.0/24"))))
-    dut.start()
-    neighbour.start()
-    neighbour.announce(["198.18.0.0/15", "198.19.0.0/16", "203.0.113.0/24", "192.0.2.0/24"])
-    dut.await_session(THERE, lambda seen: seen.received == 2, "2 of 4 prefixes", 5)
-    neighbour.await_session(HERE, lambda seen: seen.sent == 3, "3 of 4 sent", 5)
 
 
 def test_sessions_within_one_as_and_over_ipv6(joined: Link) -> None:

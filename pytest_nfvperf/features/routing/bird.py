@@ -25,7 +25,6 @@ from pytest_nfvperf.features.routing.model import (
     BfdStatus,
     Family,
     Neighbor,
-    Policy,
     SessionState,
     SessionStatus,
     SpeakerConfig,
@@ -43,7 +42,6 @@ _ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) expo
 _SINCE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?")
 _SERVER_TIME = "Current server time is"
 _BFD = {status.value: status for status in BfdStatus}
-_LONGEST = {Family.IPV4: 32, Family.IPV6: 128}
 
 # BIRD's control socket, as birdc uses it.
 #
@@ -202,25 +200,9 @@ def _session(config: SpeakerConfig, neighbor: Neighbor, name: str) -> Iterator[s
         yield "  bfd on;"
     if config.graceful_restart:
         yield f"  graceful restart on; graceful restart time {timers.restart_s};"
-    for family in neighbor.carried:
-        accepts = _filter(neighbor.accepts, family, "true")
-        sends = _filter(neighbor.sends, family, f'proto = "own_{family}" || source = RTS_BGP')
-        yield f"  {family} {{ import {accepts}; export {sends}; }};"
+    sends = f'proto = "own_{neighbor.family}" || source = RTS_BGP'
+    yield f"  {neighbor.family} {{ import all; export filter {{ if ({sends}) then {{ accept; }} reject; }}; }};"
     yield "}"
-
-
-def _filter(policy: Policy, family: Family, candidates: str) -> str:
-    passes = f"({candidates})"
-    if policy.prefixes is not None:
-        mine = [prefix for prefix in policy.prefixes if family_of(prefix) is family]
-        patterns = ", ".join(f"{prefix}{{{prefix.partition('/')[2]},{_LONGEST[family]}}}" for prefix in mine)
-        passes += f" && net ~ [ {patterns} ]" if mine else " && false"
-    sets = ""
-    if policy.local_preference is not None:
-        sets += f"bgp_local_pref = {policy.local_preference}; "
-    if policy.med is not None:
-        sets += f"bgp_med = {policy.med}; "
-    return f"filter {{ if {passes} then {{ {sets}accept; }} reject; }}"
 
 
 class BirdSpeaker:

@@ -28,7 +28,6 @@ from pytest_nfvperf.features.routing.model import (
     BfdStatus,
     Family,
     Neighbor,
-    Policy,
     SessionState,
     SessionStatus,
     SpeakerConfig,
@@ -153,9 +152,6 @@ def _bfdd(config: SpeakerConfig) -> Iterator[str]:
 
 
 def _bgpd(config: SpeakerConfig) -> Iterator[str]:
-    for neighbor in config.neighbors:
-        for direction, policy in (("in", neighbor.accepts), ("out", neighbor.sends)):
-            yield from _route_map(f"{direction}-{_label(neighbor)}", policy)
     yield f"router bgp {config.asn}"
     yield f" bgp router-id {config.router_id}"
     yield " bgp log-neighbor-changes"
@@ -186,7 +182,7 @@ def _neighbor(neighbor: Neighbor) -> Iterator[str]:
 
 
 def _family(config: SpeakerConfig, family: Family) -> Iterator[str]:
-    carrying = [neighbor for neighbor in config.neighbors if family in neighbor.carried]
+    carrying = [neighbor for neighbor in config.neighbors if neighbor.family is family]
     announced = [prefix for prefix in config.announced if family_of(prefix) is family]
     if not carrying and not announced:
         return
@@ -194,31 +190,7 @@ def _family(config: SpeakerConfig, family: Family) -> Iterator[str]:
     yield from (f"  network {prefix}" for prefix in announced)
     for neighbor in carrying:
         yield f"  neighbor {neighbor.address} activate"
-        yield f"  neighbor {neighbor.address} route-map in-{_label(neighbor)} in"
-        yield f"  neighbor {neighbor.address} route-map out-{_label(neighbor)} out"
     yield " exit-address-family"
-
-
-def _route_map(name: str, policy: Policy) -> Iterator[str]:
-    """A route map denies what no entry permits. Each family has its own prefix lists."""
-    passed = (
-        [None] if policy.prefixes is None else [f for f in Family if any(family_of(p) is f for p in policy.prefixes)]
-    )
-    for prefix in policy.prefixes or ():
-        longest = 32 if family_of(prefix) is Family.IPV4 else 128
-        more_specific = "" if prefix.endswith(f"/{longest}") else f" le {longest}"
-        yield f"{_IP[family_of(prefix)]} prefix-list {name} permit {prefix}{more_specific}"
-    if not passed:
-        yield f"route-map {name} deny 10"
-    for number, family in enumerate(passed, start=1):
-        yield f"route-map {name} permit {10 * number}"
-        if family is not None:
-            yield f" match {_IP[family]} address prefix-list {name}"
-        if policy.local_preference is not None:
-            yield f" set local-preference {policy.local_preference}"
-        if policy.med is not None:
-            yield f" set metric {policy.med}"
-    yield "exit"
 
 
 def _label(neighbor: Neighbor) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -26,7 +26,7 @@ FRR_PORT = "vlan177"
 FRR_MAC = "02:4e:46:b9:00:01"
 
 _PROVIDER_VLAN = 101
-"""Only inside the bridge: keeps what is flooded in the control VLAN away from the VM's port."""
+"""Used only inside the bridge: frames that are flooded in the control VLAN do not reach the VM's port."""
 _PREFIX = Allowed("a text such as '12.12.12.1/30'", lambda value: isinstance(value, str) and "/" in value)
 _LAST_ASN = 2**32 - 1
 _SHORTEST_HOLD_S = 3  # RFC 4271, 4.2: a hold time is 0 or at least 3 s
@@ -34,8 +34,6 @@ _LONGEST_PASSWORD = 80  # TCP_MD5SIG_MAXKEYLEN, linux/tcp.h
 
 
 class Family(StrEnum):
-    """Address families (RFC 4760), unicast."""
-
     IPV4 = "ipv4"
     IPV6 = "ipv6"
 
@@ -50,7 +48,8 @@ def family_of(text: str) -> Family:
 class BgpTimers:
     """Timers in whole seconds, as in RFC 4271. The defaults are short, for tests.
 
-    ``restart_s``: how long the neighbour keeps the routes of a speaker that went down (RFC 4724, Restart Time).
+    Attributes:
+        restart_s: how long the neighbour keeps the routes of a speaker that went down (RFC 4724, Restart Time).
     """
 
     keepalive_s: int = 1
@@ -90,28 +89,13 @@ class BfdTimers:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """Which prefixes pass in one direction.
-
-    Attributes:
-        prefixes: those that pass, with everything more specific; None: all.
-        local_preference, med: set on what passes; None leaves them.
-    """
-
-    prefixes: tuple[str, ...] | None = None
-    local_preference: int | None = None
-    med: int | None = None
-
-    def __post_init__(self) -> None:
-        for prefix in self.prefixes or ():
-            ipaddress.ip_network(prefix)
-
-
-@dataclass(frozen=True, slots=True)
 class Neighbor:
     """A neighbour. The session is internal (iBGP) if it has the speaker's own AS number.
 
-    ``password``: TCP MD5 signature (RFC 2385), 80 bytes at most; None for none. ``accepts``, ``sends``: policies.
+    A session has one address family, that of its addresses, and takes and sends all routes.
+
+    Attributes:
+        password: TCP MD5 signature (RFC 2385), 80 bytes at most; None for none.
     """
 
     address: str
@@ -119,9 +103,6 @@ class Neighbor:
     password: str | None = None
     timers: BgpTimers = BgpTimers()
     bfd: BfdTimers | None = None
-    accepts: Policy = Policy()
-    sends: Policy = Policy()
-    families: tuple[Family, ...] = ()
 
     def __post_init__(self) -> None:
         ipaddress.ip_address(self.address)
@@ -130,9 +111,8 @@ class Neighbor:
             raise ArgumentError(f"the password of neighbour {self.address} must have 1..{_LONGEST_PASSWORD} bytes")
 
     @property
-    def carried(self) -> tuple[Family, ...]:
-        """Families of the session: that of the neighbour's address by default."""
-        return self.families or (family_of(self.address),)
+    def family(self) -> Family:
+        return family_of(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +120,7 @@ class SpeakerConfig:
     """The configuration of a speaker.
 
     Attributes:
-        asn: its AS number.
         router_id: an IPv4 address.
-        neighbors: the other ends of its sessions.
         announced: prefixes that it originates; the daemon checks them.
         graceful_restart: it keeps the routes of a neighbour that restarts, and asks for the same.
     """
@@ -167,7 +145,15 @@ class SpeakerConfig:
         raise KeyError(f"no neighbour {address}; there are: {', '.join(n.address for n in self.neighbors) or 'none'}")
 
     def announcing(self, prefixes: tuple[str, ...]) -> SpeakerConfig:
+        """Announce these prefixes and no others."""
         return replace(self, announced=prefixes)
+
+    def with_prefixes(self, prefixes: Iterable[str]) -> SpeakerConfig:
+        return self.announcing(tuple(dict.fromkeys((*self.announced, *prefixes))))
+
+    def without_prefixes(self, prefixes: Iterable[str]) -> SpeakerConfig:
+        withdrawn = set(prefixes)
+        return self.announcing(tuple(prefix for prefix in self.announced if prefix not in withdrawn))
 
 
 def _check_asn(asn: int) -> None:
@@ -201,13 +187,12 @@ class SessionState:
 
     Attributes:
         neighbor: its address.
-        asn: its configured AS number.
-        status: of RFC 4271's state machine.
+        asn: the neighbour's configured AS number.
         uptime_s: since it was established; None while it is not.
         flaps: how often it left Established since the daemon began.
-        received, sent: prefixes, of all families; None while the session is not established. FRR sends a
-            neighbour's own routes back to it, and counts them.
-        last_error: the daemon's own words for why it went down last: a notification's, a timer's; empty for none.
+        received: prefixes of all families; None while the session is not established.
+        sent: likewise. FRR sends a neighbour's own routes back to it, and counts them.
+        last_error: why it went down last, in the daemon's own words; empty for none.
         bfd: None where no BFD runs.
     """
 
@@ -251,7 +236,7 @@ class SpeakerInfo:
 
     engine: str
     version: str
-    daemons: tuple[str, ...] = field(default=())
+    daemons: tuple[str, ...] = ()
 
 
 # Scenario S1: BGP decides the flows of a bridge. A VM is behind the bridge, a neighbour behind the generator's port.
@@ -288,15 +273,17 @@ class BgpPathPlan:
     Attributes:
         vlan: of BGP on the generator's port.
         neighbor_vlan: what the neighbour uses; None: the same.
-        frr, bird: addresses with prefix length.
-        frr_asn, bird_asn: AS numbers.
+        frr: FRR's address, with prefix length.
+        bird: BIRD's, likewise.
         frr_expects: the AS number that FRR expects; None: ``bird_asn``.
-        timers, bfd, graceful_restart: of both sides; ``bfd`` None for none.
+        timers: of both sides.
+        bfd: of both sides; None for none.
+        graceful_restart: of both sides.
         password: TCP MD5.
         frr_password: what FRR has; None: the same.
-        provider: network of the VM, that FRR announces.
+        provider: network of the VM; FRR announces it.
         vm: the VM's address in it.
-        clients: network behind the neighbour, that it announces.
+        clients: network behind the neighbour, which announces it.
         client: the generator's address in it.
     """
 
@@ -326,7 +313,6 @@ class BgpPathPlan:
         return self.bird.partition("/")[0]
 
     def topology(self) -> Topology:
-        """The bridge, its ports, FRR's namespace on it and BIRD's behind the generator's port."""
         speaker = nic(FRR, BRIDGE, self.frr, port=FRR_PORT, kind="internal", vlan=Vlan(self.vlan), mac=FRR_MAC)
         return compose(
             "bgp-path",
@@ -342,14 +328,12 @@ class BgpPathPlan:
         return Traffic(frame_size=frame_size, **{"src_ip": self.client, "dst_ip": self.vm, **changes})
 
     def frr_config(self) -> SpeakerConfig:
-        """The DUT's side, which announces the provider network."""
         neighbor = self._neighbor(self.bird_address, self.frr_expects or self.bird_asn, self.frr_password)
         return SpeakerConfig(
             self.frr_asn, self.frr_address, (neighbor,), (self.provider,), graceful_restart=self.graceful_restart
         )
 
     def bird_config(self) -> SpeakerConfig:
-        """The neighbour's side, which announces the clients' network."""
         neighbor = self._neighbor(self.frr_address, self.frr_asn)
         return SpeakerConfig(
             self.bird_asn, self.bird_address, (neighbor,), (self.clients,), graceful_restart=self.graceful_restart
