@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import pytest_nfvperf
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, read_run
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.features.routing.bird import bird_session_state, server_time
+from pytest_nfvperf.features.routing.bird import bird_session
 from pytest_nfvperf.features.routing.model import Neighbor
 from pytest_nfvperf.features.routing.route_agent import monotonic_of
 from pytest_nfvperf.measure.clocks import VirtualClock
@@ -116,9 +116,11 @@ PROTOCOL = [
     ],
 )
 def test_how_long_a_session_of_bird_is_up_goes_by_its_own_clock(status: str, uptime_s: float | None) -> None:
-    now = server_time(["BIRD 2.0.12", "Router ID is 1.1.1.1", "Hostname is müller", status])
-    neighbor = Neighbor("12.12.12.2", 65001)
-    seen = bird_session_state(neighbor, PROTOCOL, ends=(None, ""), now=now, bfd=None)
+    answers = {
+        "show protocols all peer0": PROTOCOL,
+        "show status": ["BIRD 2.0.12", "Router ID is 1.1.1.1", "Hostname is müller", status],
+    }
+    seen = bird_session(answers.__getitem__, Neighbor("12.12.12.2", 65001), "peer0")
     assert seen.uptime_s == uptime_s
 
 

@@ -75,13 +75,12 @@ class AcmeSpeaker:
 
     def announce(self, prefixes: Sequence[str]) -> None:
         """The switch forwards to them at once."""
-        self.config = self.config.announcing(tuple(dict.fromkeys((*self.config.announced, *prefixes))))
+        self.config = self.config.with_prefixes(prefixes)
         self._session.learn(prefixes)
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
         """The switch forwards to them no longer."""
-        gone = set(prefixes)
-        self.config = self.config.announcing(tuple(one for one in self.config.announced if one not in gone))
+        self.config = self.config.without_prefixes(prefixes)
         self._session.forget(prefixes)
 
     def pids(self) -> Mapping[str, int]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -13,9 +15,9 @@ from pytest_nfvperf.adapters.process.programs import PROGRAMS
 from pytest_nfvperf.features.routing.daemons import (
     ANSWER_DEADLINE_S,
     BULK_DEADLINE_S,
-    BirdLog,
     ControlSocket,
     Daemon,
+    NewLines,
     RoutingDaemons,
     checked_configuration,
     executable,
@@ -42,27 +44,29 @@ _ROUTES = re.compile(r"Routes:\s+(\d+) imported(?:, (\d+) filtered)?, (\d+) expo
 _SINCE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{3})?")
 _SERVER_TIME = "Current server time is"
 _BFD = {status.value: status for status in BfdStatus}
+_LOG_LINE = re.compile(r"<(?:TRACE|RMT|ERR|WARN|BUG)> (\w+): (.+)")
+_SESSION_CLOSED = "BGP session closed"
+_NO_REASON = ("Neighbor graceful restart", "State changed")
+"""Beginnings of log lines that do not say why a session ended."""
 
-# BIRD's control socket, as birdc uses it.
-#
-# A command is a line. The answer is lines with four-digit codes: 0xxx ends it, 8xxx and 9xxx refuse (BIRD 2
-# programmer's guide, doc/reply_codes).
 
+class BirdControl(ControlSocket):
+    """BIRD's control socket, as birdc uses it.
 
-class BirdControl:
-    def __init__(self, path: Path, deadline_s: float = ANSWER_DEADLINE_S) -> None:
-        """``deadline_s``: for each answer; a daemon that takes longer hangs."""
-        self._connection = ControlSocket(path, "bird", _answer)  # it greets
-        self._deadline_s = deadline_s
-        self.close = self._connection.close
+    A command is a line. The answer is lines with four-digit codes: 0xxx ends it, 8xxx and 9xxx refuse (BIRD 2
+    programmer's guide, doc/reply_codes).
+    """
 
-    def run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "bird", _answer)  # BIRD greets each connection
+
+    def run(self, command: str, *, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
         """The lines of the answer, without their codes.
 
         Raises:
             TestbedError: nobody answers, not in time, or BIRD refuses the command; with its words.
         """
-        with self._connection.opened(deadline_s or self._deadline_s) as connection:
+        with self.opened(deadline_s) as connection:
             connection.sendall(command.encode() + b"\n")
             answer = _answer(connection)
         code, text = answer[-1]
@@ -96,63 +100,46 @@ def _lines(text: str) -> list[tuple[str, str]]:
     return lines
 
 
-def bird_session_state(
-    neighbor: Neighbor,
-    lines: Sequence[str],
-    *,
-    ends: tuple[int | None, str],
-    now: datetime | None,
-    bfd: BfdStatus | None,
-) -> SessionState:
-    """Read a session's state from ``show protocols all NAME``, which prints text for people.
+def bird_session(run: Callable[[str], list[str]], neighbor: Neighbor, name: str) -> SessionState:
+    """Ask BIRD for a session's state, without flaps, which BIRD does not count. Its answers are texts for people.
 
     Args:
+        run: gives BIRD a command and returns its answer.
         neighbor: the other end of the session.
-        lines: BIRD's answer.
-        ends: how often it ended (None where nobody counts), and why it ended last.
-        now: by BIRD's own clock (``server_time``); None where BIRD does not report it.
-        bfd: of its BFD session.
+        name: BIRD's name for the session.
     """
+    lines = run(f"show protocols all {name}")
     fields = {key.strip(): value.strip() for line in lines for key, colon, value in [line.partition(":")] if colon}
     status = _STATES.get(fields.get("BGP state", "").lower(), SessionStatus.IDLE)  # "Down", "Passive": not speaking
-    up = status is SessionStatus.ESTABLISHED
-    since = next((found[0] for line in lines if (found := _SINCE.search(line))), None) if up else None
-    uptime_s = (now - datetime.fromisoformat(since)).total_seconds() if since and now is not None else None
-    routes = [match for line in lines if (match := _ROUTES.search(line))] if up else []
+    uptime_s = None
+    routes: list[re.Match[str]] = []
+    if status is SessionStatus.ESTABLISHED:
+        routes = [match for line in lines if (match := _ROUTES.search(line))]
+        # BIRD's clock, because BIRD may use another time zone than this process
+        clock = next((line for line in run("show status") if line.startswith(_SERVER_TIME)), "")
+        since, now = next(filter(None, map(_SINCE.search, lines)), None), _SINCE.search(clock)
+        if since is not None and now is not None:
+            up = datetime.fromisoformat(now[0]) - datetime.fromisoformat(since[0])
+            uptime_s = max(0.0, up.total_seconds())
     return SessionState(
         neighbor=neighbor.address,
         asn=neighbor.asn,
         status=status,
-        uptime_s=max(0.0, uptime_s) if uptime_s is not None else None,
-        flaps=ends[0],
+        uptime_s=uptime_s,
         received=sum(int(match[1]) for match in routes) if routes else None,
         sent=sum(int(match[3]) for match in routes) if routes else None,
-        last_error=fields.get("Last error") or ends[1],
-        bfd=bfd,
+        last_error=fields.get("Last error", ""),
+        bfd=None if neighbor.bfd is None else _bfd_status(neighbor.address, run("show bfd sessions")),
     )
 
 
-def server_time(status: Sequence[str]) -> datetime | None:
-    """BIRD's own time, from ``show status``. BIRD may use another time zone than this process."""
-    line = next((line for line in status if line.startswith(_SERVER_TIME)), "")
-    found = _SINCE.search(line)
-    return datetime.fromisoformat(found[0]) if found else None
-
-
-def bfd_status(neighbor: Neighbor, lines: Sequence[str]) -> BfdStatus | None:
-    """Read ``show bfd sessions``. Down for a session that is not there yet; None where none is configured."""
-    if neighbor.bfd is None:
-        return None
+def _bfd_status(address: str, lines: Sequence[str]) -> BfdStatus:
+    """Down for a session that is not there yet."""
     for line in lines:
         words = line.split()
-        if len(words) > 2 and words[0] == neighbor.address:
+        if len(words) > 2 and words[0] == address:
             return _BFD.get(words[2], BfdStatus.DOWN)
     return BfdStatus.DOWN
-
-
-def protocol_name(number: int) -> str:
-    """BIRD's name for the session with neighbour ``number``, counted from 0."""
-    return f"peer{number}"
 
 
 def configuration(config: SpeakerConfig, directory: Path) -> str:
@@ -160,7 +147,7 @@ def configuration(config: SpeakerConfig, directory: Path) -> str:
     lines = [
         f"router id {config.router_id};",
         "log stderr all;",
-        "debug protocols { events };",  # BIRD counts no flaps: BirdLog counts them from its log
+        "debug protocols { events };",  # BIRD counts no flaps: BirdSpeaker counts them in this log
         "timeformat protocol iso long ms;",
         "protocol device { scan time 1; }",
     ]
@@ -178,12 +165,8 @@ def configuration(config: SpeakerConfig, directory: Path) -> str:
         intervals = " ".join(f"{which} interval {timers.interval_ms} ms;" for which in ("min rx", "min tx", "idle tx"))
         lines.append(f'protocol bfd {{ interface "*" {{ {intervals} multiplier {timers.multiplier}; }}; }}')
     for number, neighbor in enumerate(config.neighbors):
-        lines += _session(config, neighbor, protocol_name(number))
+        lines += _session(config, neighbor, f"peer{number}")
     return "\n".join(lines) + "\n"
-
-
-def routes(prefixes: Sequence[str], family: Family) -> str:
-    return "".join(f"route {prefix} blackhole;\n" for prefix in prefixes if family_of(prefix) is family)
 
 
 def _session(config: SpeakerConfig, neighbor: Neighbor, name: str) -> Iterator[str]:
@@ -213,14 +196,11 @@ class BirdSpeaker:
         namespace: under /run/netns, with the addresses that it speaks from.
         config: its sessions and routes. All BFD sessions must have the same timers: BIRD sets them by interface.
         role: names its directory.
-        cpus: CPUs that it may run on; all when empty.
     """
 
     await_session = wait_for_session
 
-    def __init__(
-        self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "bird", cpus: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "bird") -> None:
         self.config = config
         if len({neighbor.bfd for neighbor in config.neighbors if neighbor.bfd is not None}) > 1:
             raise ConfigError(
@@ -228,9 +208,12 @@ class BirdSpeaker:
             )
         self._binary = executable("bird", DIRECTORIES)
         # In UTC: what BIRD prints without a zone must not go back by an hour when summer time ends.
-        self._daemons = RoutingDaemons(journal, namespace, role, cpus=cpus, env={"TZ": "UTC"})
+        self._daemons = RoutingDaemons(journal, namespace, role, env={"TZ": "UTC"})
         self._control = BirdControl(self._daemons.directory / "bird.ctl")
-        self._log = BirdLog(self._daemons.directory / "bird.log")
+        self._log = NewLines(self._daemons.directory / "bird.log")
+        self._last_event: dict[str, str] = {}  # by BIRD's name of the session, as the next two
+        self._flaps: Counter[str] = Counter()
+        self._down_reason: dict[str, str] = {}
         self._version = "not started"
         self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
 
@@ -252,33 +235,43 @@ class BirdSpeaker:
 
     def _write_routes(self) -> None:
         for family, name in ROUTES.items():
-            (self._daemons.directory / name).write_text(routes(self.config.announced, family), encoding="ascii")
+            prefixes = [prefix for prefix in self.config.announced if family_of(prefix) is family]
+            lines = "".join(f"route {prefix} blackhole;\n" for prefix in prefixes)
+            (self._daemons.directory / name).write_text(lines, encoding="ascii")
 
     def _ask_version(self) -> None:
         self._version = self._control.run("show status")[0].split()[-1]
 
     def session(self, neighbor: str) -> SessionState:
         known = self.config.neighbor(neighbor)
-        name = protocol_name(self.config.neighbors.index(known))
-        lines = self._run(f"show protocols all {name}")
-        bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
-        now = server_time(self._run("show status"))
-        return bird_session_state(known, lines, ends=self._log.topology_cables(name), now=now, bfd=bfd)
+        name = f"peer{self.config.neighbors.index(known)}"
+        state = bird_session(self._run, known, name)
+        self._read_log()  # after the state: a session that is not up any more has then been counted
+        return replace(state, flaps=self._flaps[name], last_error=state.last_error or self._down_reason.get(name, ""))
 
-    def _run(self, command: str, *, deadline_s: float | None = None) -> list[str]:
+    def _read_log(self) -> None:
+        """Count the ends of sessions, and note the event before each: BIRD itself does neither."""
+        for line in self._log.read():
+            if found := _LOG_LINE.search(line):
+                name, event = found.groups()
+                if event == _SESSION_CLOSED:
+                    self._flaps[name] += 1
+                    self._down_reason[name] = self._last_event.get(name, "")
+                elif not event.startswith(_NO_REASON):
+                    self._last_event[name] = event
+
+    def _run(self, command: str, *, deadline_s: float = ANSWER_DEADLINE_S) -> list[str]:
         with self._daemons.explaining():
             return self._control.run(command, deadline_s=deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        known = set(self.config.announced)
-        self._originate((*self.config.announced, *(prefix for prefix in prefixes if prefix not in known)))
+        self._originate(self.config.with_prefixes(prefixes))
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        withdrawn = set(prefixes)
-        self._originate(tuple(prefix for prefix in self.config.announced if prefix not in withdrawn))
+        self._originate(self.config.without_prefixes(prefixes))
 
-    def _originate(self, prefixes: tuple[str, ...]) -> None:
-        self.config = self.config.announcing(prefixes)
+    def _originate(self, config: SpeakerConfig) -> None:
+        self.config = config
         self._write_routes()
         self._run("configure soft", deadline_s=BULK_DEADLINE_S)
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
-from pytest_nfvperf.adapters.process.process import ManagedProcess, run, spawn, tail, wait_until
+from pytest_nfvperf.adapters.process.process import ManagedProcess, process_state, run, spawn, tail, wait_until
 from pytest_nfvperf.adapters.process.programs import install_hint
 from pytest_nfvperf.features.routing.model import BfdStatus, SessionCondition, SessionState
 from pytest_nfvperf.features.routing.ports import BgpSpeaker
@@ -20,20 +18,15 @@ from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.ports.datapath import SamplerReading
 
 NICE = -10
-"""Of each daemon's session. At the usual priority, a daemon that shares a CPU with the generator (-15) waits 80 ms at
-each step from a neighbour's message to a flow, and BFD's 900 ms soon pass. At this one daemons run at once. They take
-CPU time from the generator, which shows as skipped frames; those are counted."""
+"""Priority of the daemons. At the usual one, a daemon that shares a CPU with the generator (-15) waits 80 ms at each
+step from a neighbour's message to a flow, and BFD's 900 ms soon pass. At this one daemons run at once. They take CPU
+time from the generator, which then skips frames; those are counted."""
 
 BULK_DEADLINE_S = 60.0
 """For operations on up to about 100,000 prefixes."""
 ANSWER_DEADLINE_S = 2.0
 _START_DEADLINE_S = 10.0
 _INTERVAL_S = 0.02
-
-_BIRD = re.compile(r"<(?:TRACE|RMT|ERR|WARN|BUG)> (\w+): (.+)")
-_BIRD_CLOSED = "BGP session closed"
-_BIRD_ASIDE = ("Neighbor graceful restart", "State changed")
-_FRR_DOWN = re.compile(r"%ADJCHANGE: neighbor ([0-9a-fA-F.:]+)\(.*\) in vrf \S+ Down ?(.*)")
 
 
 def wait_for_session(
@@ -82,7 +75,7 @@ class ControlSocket:
 
     def __init__(self, path: Path, daemon: str, greet: Callable[[socket.socket], object]) -> None:
         self._path = path
-        self._daemon = daemon
+        self.daemon = daemon
         self._greet = greet
         self._socket: socket.socket | None = None
 
@@ -104,7 +97,7 @@ class ControlSocket:
         except OSError as error:
             self.close()
             why = f"no answer within {deadline_s:g} s" if isinstance(error, TimeoutError) else str(error)
-            raise TestbedError(f"{self._daemon} does not answer on {self._path}: {why}") from error
+            raise TestbedError(f"{self.daemon} does not answer on {self._path}: {why}") from error
         except TestbedError:
             raise  # the daemon answered, and refused
         except BaseException:
@@ -127,7 +120,16 @@ class Daemon:
 
 
 class RoutingDaemons:
-    """The processes of one speaker: journaled, in one namespace, with one private directory."""
+    """The processes of one speaker: journaled, in one namespace, with one private directory.
+
+    Args:
+        journal: of this run.
+        namespace: under /run/netns.
+        role: names the directory; two speakers of a run need two.
+        cpus: that they may run on; all when empty.
+        nice: of each daemon's session; None: as this process.
+        env: added to this process's environment.
+    """
 
     def __init__(
         self,
@@ -139,16 +141,6 @@ class RoutingDaemons:
         nice: int | None = NICE,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Make the directory.
-
-        Args:
-            journal: of this run.
-            namespace: under /run/netns.
-            role: names the directory; two speakers of a run need two.
-            cpus: that they may run on; all when empty.
-            nice: of each daemon's session; None: as this process.
-            env: added to this process's environment.
-        """
         self.directory = journal.directory / role
         self._journal = journal
         self._namespace = namespace
@@ -160,12 +152,12 @@ class RoutingDaemons:
         self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
         self.directory.mkdir()
 
-    def start(self, daemon: Daemon) -> ManagedProcess:
+    def start(self, daemon: Daemon) -> None:
         """Start one; its output goes to NAME.log."""
         self._wanted[daemon.name] = daemon
         if daemon.socket is not None:
             (self.directory / daemon.socket).unlink(missing_ok=True)  # left by a killed daemon: nobody listens there
-        process = self._running[daemon.name] = spawn(
+        self._running[daemon.name] = spawn(
             self._journal,
             daemon.name,
             daemon.argv,
@@ -175,7 +167,6 @@ class RoutingDaemons:
             nice=self._nice,
             env=self._env,
         )
-        return process
 
     def await_answer(self, name: str, ask: Callable[[], object]) -> None:
         """Wait until a started daemon answers. ``ask``: raises TestbedError while it does not."""
@@ -240,12 +231,8 @@ class RoutingDaemons:
 
 
 def is_stopped(pid: int) -> bool:
-    """True for a process stopped by SIGSTOP (proc_pid_stat(5), state T)."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] == "T"
+    """True for a process stopped by SIGSTOP."""
+    return process_state(pid).startswith("T")
 
 
 def checked_configuration(name: str, argv: Sequence[str]) -> str:
@@ -273,11 +260,11 @@ def executable(name: str, directories: Sequence[str]) -> str:
     raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): {install_hint(name)}")
 
 
-# Why sessions went down, from the daemons' logs: once a session is up again its daemon no longer reports the reason.
+class NewLines:
+    """Complete lines of a log since the last read.
 
-
-class _NewLines:
-    """Complete lines of a log since the last read."""
+    Logs say why a session went down: once it is up again its daemon no longer reports the reason.
+    """
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -294,43 +281,6 @@ class _NewLines:
         return whole.decode(errors="replace").splitlines()
 
 
-class BirdLog:
-    """Counts the ends of sessions by protocol name; BIRD itself does not."""
-
-    def __init__(self, log: Path) -> None:
-        self._new = _NewLines(log)
-        self._before: dict[str, str] = {}
-        self._closed: Counter[str] = Counter()
-        self._reasons: dict[str, str] = {}
-
-    def topology_cables(self, name: str) -> tuple[int, str]:
-        """How often a session ended, and why it ended last."""
-        for line in self._new.read():
-            if (found := _BIRD.search(line)) is None:
-                continue
-            protocol, event = found.groups()
-            if event == _BIRD_CLOSED:
-                self._closed[protocol] += 1
-                self._reasons[protocol] = self._before.get(protocol, "")
-            elif not event.startswith(_BIRD_ASIDE):
-                self._before[protocol] = event
-        return self._closed[name], self._reasons.get(name, "")
-
-
-class FrrLog:
-    def __init__(self, log: Path) -> None:
-        self._new = _NewLines(log)
-        self._reasons: dict[str, str] = {}
-
-    def reason_of(self, neighbor: str) -> str:
-        """Why bgpd's session with a neighbour went down last; empty if it did not."""
-        for line in self._new.read():
-            found = _FRR_DOWN.search(line)
-            if found is not None:
-                self._reasons[found[1]] = found[2]
-        return self._reasons.get(neighbor, "")
-
-
 class SessionSampler:
     """Reads sessions during a soak: for each neighbour ``.up``, ``.flaps`` and prefixes, and ``.up`` of its BFD.
 
@@ -339,19 +289,17 @@ class SessionSampler:
 
     Args:
         speaker: returns the current speaker: a topology that is built again has another one.
-        neighbors: addresses; all configured ones if empty.
         of: prefix of all names, where several speakers are sampled: ``dut.bgp.12.12.12.2.up``.
     """
 
-    def __init__(self, speaker: Callable[[], BgpSpeaker], neighbors: Sequence[str] = (), of: str = "") -> None:
+    def __init__(self, speaker: Callable[[], BgpSpeaker], of: str = "") -> None:
         self.name = f"bgp of {of}" if of else "bgp"
         self._of = f"{of}." if of else ""
         self._speaker = speaker
-        self._neighbors = tuple(neighbors)
 
     def read(self) -> SamplerReading:
         speaker = self._speaker()
-        neighbors = self._neighbors or tuple(peer.address for peer in speaker.config.neighbors)
+        neighbors = [neighbor.address for neighbor in speaker.config.neighbors]
         try:
             speaker.check()
         except TestbedError:

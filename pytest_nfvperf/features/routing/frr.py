@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from pytest_nfvperf.features.routing.daemons import (
     BULK_DEADLINE_S,
     ControlSocket,
     Daemon,
-    FrrLog,
+    NewLines,
     RoutingDaemons,
     checked_configuration,
     executable,
@@ -41,38 +43,37 @@ _END = b"\0\0\0"
 _SUCCESS = (0, 4)  # CMD_SUCCESS, CMD_SUCCESS_DAEMON, lib/command.h
 _STATUS = {status.value: status for status in SessionStatus}
 _BFD = {"Up": BfdStatus.UP, "Down": BfdStatus.DOWN, "Init": BfdStatus.INIT, "Admin Down": BfdStatus.ADMIN_DOWN}
+_DOWN = re.compile(r"%ADJCHANGE: neighbor ([0-9a-fA-F.:]+)\(.*\) in vrf \S+ Down ?(.*)")
+_BEFORE_ANYTHING = {"Waiting for peer OPEN", "Waiting for NHT", "No AFI/SAFI activated for peer"}
+"""What bgpd gives as the reason of a session's last end before it was ever up."""
 _COMMON = ("hostname nfvperf", "log timestamp precision 3")
 _IP = {Family.IPV4: "ip", Family.IPV6: "ipv6"}
 _REFUSED = "on config line"
 _BFD_CONTROL = "--bfdctl"
 
 
-class Vty:
+class Vty(ControlSocket):
     """A daemon's vty socket, used directly: starting vtysh takes 10 ms, and ten times that beside a polling PMD.
 
     vtysh(1) sends a command and a zero byte. The answer is text, three zero bytes and a status (FRR developer's guide,
     "VTYSH").
     """
 
-    def __init__(self, path: Path, daemon: str, deadline_s: float = ANSWER_DEADLINE_S) -> None:
-        """``deadline_s``: for each answer; a daemon that takes longer hangs."""
-        self._connection = ControlSocket(path, daemon, lambda connection: _ask(connection, "enable"))
-        self._daemon = daemon
-        self._deadline_s = deadline_s
-        self.close = self._connection.close
+    def __init__(self, path: Path, daemon: str) -> None:
+        super().__init__(path, daemon, lambda connection: _ask(connection, "enable"))
 
-    def run(self, *commands: str, deadline_s: float | None = None) -> str:
+    def run(self, *commands: str, deadline_s: float = ANSWER_DEADLINE_S) -> str:
         """Give commands one after the other; returns the last one's answer.
 
         Raises:
             TestbedError: nobody answers, not in time, or the daemon refuses a command; with its words.
         """
         answer = ""
-        with self._connection.opened(deadline_s or self._deadline_s) as connection:
+        with self.opened(deadline_s) as connection:
             for command in commands:
                 answer, status = _ask(connection, command)
                 if status not in _SUCCESS:
-                    raise TestbedError(f"{self._daemon} refused {command!r} (status {status}): {answer.strip()}")
+                    raise TestbedError(f"{self.daemon} refused {command!r} (status {status}): {answer.strip()}")
         return answer
 
 
@@ -87,14 +88,14 @@ def _ask(connection: socket.socket, command: str) -> tuple[str, int]:
     return received[:-4].decode(errors="replace"), received[-1]
 
 
-def frr_session_state(neighbor: Neighbor, answer: Mapping[str, Any], went_down: str) -> SessionState:
-    """Read a session's state from ``show bgp neighbors A json``.
+def frr_session(bgpd: Callable[[str], Mapping[str, Any]], neighbor: Neighbor) -> SessionState:
+    """Ask bgpd for a session's state.
 
     Args:
+        bgpd: gives bgpd a command and returns its answer.
         neighbor: the other end of the session.
-        answer: bgpd's object for it.
-        went_down: why the session went down last, from bgpd's log.
     """
+    answer = bgpd(f"show bgp neighbors {neighbor.address} json").get(neighbor.address, {})
     status = _STATUS.get(str(answer.get("bgpState")), SessionStatus.IDLE)  # bgpd's own: Clearing, Deleted
     up = status is SessionStatus.ESTABLISHED
     families = answer.get("addressFamilyInfo", {}).values() if up else ()
@@ -107,7 +108,7 @@ def frr_session_state(neighbor: Neighbor, answer: Mapping[str, Any], went_down: 
         flaps=answer.get("connectionsDropped"),
         received=_total(families, "acceptedPrefixCounter"),
         sent=_total(families, "sentPrefixCounter"),
-        last_error=_last_error(answer) or went_down,
+        last_error=_last_error(answer),
         bfd=None if neighbor.bfd is None else bfd,
     )
 
@@ -123,8 +124,7 @@ def _last_error(answer: Mapping[str, Any]) -> str:
     notification = str(answer.get("lastNotificationReason", ""))
     if notification and "otification" in reset:
         return f"{reset}: {notification}"
-    # What bgpd says before anything has happened
-    return "" if reset in {"Waiting for peer OPEN", "Waiting for NHT", "No AFI/SAFI activated for peer"} else reset
+    return "" if reset in _BEFORE_ANYTHING else reset
 
 
 def configuration(config: SpeakerConfig) -> dict[str, str]:
@@ -211,22 +211,20 @@ class FrrSpeaker:
         namespace: under /run/netns, with the addresses that it speaks from.
         config: its sessions and routes.
         role: names its directory.
-        cpus: CPUs that it may run on; all when empty.
     """
 
     await_session = wait_for_session
 
-    def __init__(
-        self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "frr", cpus: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, journal: Journal, namespace: str, config: SpeakerConfig, *, role: str = "frr") -> None:
         self.config = config
         self._files = configuration(config)
         self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
         self._namespace = namespace
-        self._daemons = RoutingDaemons(journal, namespace, role, cpus=cpus)
+        self._daemons = RoutingDaemons(journal, namespace, role)
         self.directory: Path = self._daemons.directory
         """Has the vty sockets."""
-        self._log = FrrLog(self.directory / "bgpd.log")
+        self._log = NewLines(self.directory / "bgpd.log")
+        self._down_reason: dict[str, str] = {}  # by the neighbour's address
         self._vtys = {name: Vty(self.directory / f"{name}.vty", name) for name in self._files}
         self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
 
@@ -267,34 +265,37 @@ class FrrSpeaker:
         self._daemons.await_answer(name, lambda: self._vtys[name].run("show version"))
 
     def session(self, neighbor: str) -> SessionState:
-        known = self.config.neighbor(neighbor)
-        answer = self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {})
-        return frr_session_state(known, answer, self._log.reason_of(neighbor))
+        state = frr_session(self._ask, self.config.neighbor(neighbor))
+        for line in self._log.read():
+            if found := _DOWN.search(line):
+                self._down_reason[found[1]] = found[2]
+        return replace(state, last_error=state.last_error or self._down_reason.get(neighbor, ""))
 
     def announced_to(self, neighbor: str) -> list[str]:
-        self.config.neighbor(neighbor)
         answer = self._ask(f"show bgp ipv4 unicast neighbors {neighbor} advertised-routes json")
         return list(answer.get("advertisedRoutes", {}))
 
-    def _ask(self, command: str) -> Mapping[str, Mapping[str, object]]:
-        answer: Mapping[str, Mapping[str, object]] = json.loads(self._run("bgpd", command))
+    def _ask(self, command: str) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = json.loads(self._run("bgpd", command))
         return answer
 
-    def _run(self, daemon: str, *commands: str, deadline_s: float | None = None) -> str:
+    def _run(self, daemon: str, *commands: str, deadline_s: float = ANSWER_DEADLINE_S) -> str:
         with self._daemons.explaining():
             return self._vtys[daemon].run(*commands, deadline_s=deadline_s)
 
     def announce(self, prefixes: Sequence[str]) -> None:
-        new = [prefix for prefix in prefixes if prefix not in set(self.config.announced)]
+        known = set(self.config.announced)
+        new = [prefix for prefix in prefixes if prefix not in known]
         self._route("replace", new)
         self._configure(new)
-        self.config = self.config.announcing((*self.config.announced, *new))
+        self.config = self.config.with_prefixes(new)
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
-        withdrawn = [prefix for prefix in self.config.announced if prefix in set(prefixes)]
+        unwanted = set(prefixes)
+        withdrawn = [prefix for prefix in self.config.announced if prefix in unwanted]
         self._configure(withdrawn, "no ")
         self._route("delete", withdrawn)
-        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in withdrawn))
+        self.config = self.config.without_prefixes(withdrawn)
 
     def _configure(self, prefixes: Sequence[str], undo: str = "") -> None:
         lines: list[str] = []

@@ -6,16 +6,17 @@ import json
 import re
 import socket
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.features.routing.bird import BirdControl, bfd_status, bird_session_state, server_time
+from pytest_nfvperf.features.routing.bird import BirdControl, bird_session
 from pytest_nfvperf.features.routing.daemons import is_stopped, wait_for_session
-from pytest_nfvperf.features.routing.frr import Vty, frr_session_state, static_route
+from pytest_nfvperf.features.routing.frr import Vty, frr_session, static_route
 from pytest_nfvperf.features.routing.model import (
     BfdTimers,
     Neighbor,
@@ -32,6 +33,25 @@ _CREDENTIALS = struct.Struct("=3i")  # struct ucred, unix(7): pid, uid, gid
 _FIELD = re.compile(r"^\s+(Neighbor address|Neighbor AS|Local AS):\s+(\S+)")
 _SCOPE = "%"
 """Before the interface in the address of a neighbour that is link-local."""
+
+NoteUndo = Callable[[str, Path, Sequence[str]], None]
+"""Journals a step before it is made: the daemon, its socket, and the commands that take the step back."""
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[socket.socket]:
+    """A connection to a daemon's socket; OSError if nobody listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
+        connection.connect(str(path))
+        yield connection
+
+
+def _listens(path: Path) -> bool:
+    try:
+        with _connected(path):
+            return True
+    except OSError:
+        return False
 
 
 class LabProcess:
@@ -50,9 +70,12 @@ class LabProcess:
         self.name = name
         self._path = path
         try:
-            self._identity = ProcessId.of(_listener(path))
+            with _connected(path) as connection:
+                peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         except OSError as error:
             raise TestbedError(f"no {name} listens on {path}: {error.strerror}; {advice}") from error
+        # The process that called listen(2) there (unix(7))
+        self._identity = ProcessId.of(int(_CREDENTIALS.unpack(peer)[0]))
 
     @property
     def pid(self) -> int | None:
@@ -64,34 +87,24 @@ class LabProcess:
         if pid is not None and is_stopped(pid):
             raise TestbedError(f"{self.name} (pid {pid}), which is not ours, is stopped (SIGSTOP)")
         try:
-            _listener(self._path)
+            with _connected(self._path):
+                return
         except OSError as error:
             raise TestbedError(
                 f"{self.name} at {self._path}, which is not ours, has ended ({error.strerror}): start it again"
             ) from error
 
-    def check_after_error(self) -> None:
-        """``check`` after a connection broke: a dying daemon may listen for a moment longer than it answers."""
-        self.check()
-        with suppress(DeadlineError):
-            wait_until(lambda: not _listens(self._path), f"{self.name} to listen no longer", _DYING_S)
-        self.check()
-
-
-def _listens(path: Path) -> bool:
-    try:
-        _listener(path)
-    except OSError:
-        return False
-    return True
-
-
-def _listener(path: Path) -> int:
-    """The pid of the process that called listen(2) there (unix(7), SO_PEERCRED)."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
-        connection.connect(str(path))
-        pid, _, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    return int(pid)
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Around a command: if it fails, report a dead or stopped daemon instead."""
+        try:
+            yield
+        except TestbedError:
+            self.check()
+            with suppress(DeadlineError):  # a dying daemon may listen for a moment longer than it answers
+                wait_until(lambda: not _listens(self._path), f"{self.name} to listen no longer", _DYING_S)
+            self.check()
+            raise
 
 
 def take_back(entry: Entry) -> bool:
@@ -102,43 +115,18 @@ def take_back(entry: Entry) -> bool:
     Raises:
         TestbedError: the daemon does not answer, or refuses.
     """
-    socket, daemon = Path(entry.details["socket"]), str(entry.details["daemon"])
-    if not _listens(socket):
+    path, daemon = Path(entry.details["socket"]), str(entry.details["daemon"])
+    if not _listens(path):
         return False
     commands: list[str] = entry.details["undo"]
     if daemon == "bird":
-        with closing(BirdControl(socket)) as control:
+        with closing(BirdControl(path)) as control:
             for command in commands:
                 control.run(command)
     else:
-        with closing(Vty(socket, daemon)) as vty:
+        with closing(Vty(path, daemon)) as vty:
             vty.run(*commands)
     return True
-
-
-class Announcements:
-    """What this run announces by one daemon: each is journaled before it is made."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._entries: dict[str, list[Entry]] = {}
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        return tuple(self._entries)
-
-    def note(self, prefix: str, daemon: str, socket: Path, undo: Sequence[str]) -> None:
-        """Call this before announcing. ``undo``: commands that take the announcement back."""
-        entry = self._journal.note(Kind.ANNOUNCED, prefix, daemon=daemon, socket=str(socket), undo=list(undo))
-        self._entries.setdefault(prefix, []).append(entry)
-
-    def take_back(self, prefix: str) -> None:
-        """Undo the steps of a prefix, the last first; ignores prefixes that this run does not announce."""
-        entries = self._entries.get(prefix, [])
-        while entries:
-            take_back(entries[-1])
-            self._journal.forget(entries.pop())
-        self._entries.pop(prefix, None)
 
 
 class LabFrr:
@@ -181,21 +169,17 @@ class LabFrr:
         return self._vtys["bgpd"].run("show version").split()[1]
 
     def session(self, neighbor: str) -> SessionState:
-        known = self.config.neighbor(neighbor)
-        return frr_session_state(known, self._ask(f"show bgp neighbors {neighbor} json").get(neighbor, {}), "")
+        return frr_session(self._ask, self.config.neighbor(neighbor))
 
     def _ask(self, command: str) -> Mapping[str, Any]:
         answer: Mapping[str, Any] = json.loads(self._run("bgpd", command))
         return answer
 
     def _run(self, daemon: str, *commands: str) -> str:
-        try:
+        with self.process.explaining():
             return self._vtys[daemon].run(*commands)
-        except TestbedError:
-            self.process.check_after_error()  # a daemon that died or is stopped explains the error better
-            raise
 
-    def announce(self, prefix: str, announcements: Announcements) -> None:
+    def announce(self, prefix: str, note: NoteUndo) -> None:
         for daemon in (self._routes, "bgpd"):
             for line in self._run(daemon, "show running-config").splitlines():
                 words = line.split()
@@ -208,7 +192,7 @@ class LabFrr:
         route, network = static_route(prefix), f"network {prefix}"
         for daemon, within, line in ((self._routes, (), route), ("bgpd", router, network)):
             do, undo = (("configure terminal", *within, statement, "end") for statement in (line, f"no {line}"))
-            announcements.note(prefix, daemon, self._directory / f"{daemon}.vty", undo)
+            note(daemon, self._directory / f"{daemon}.vty", undo)
             self._run(daemon, *do)
 
     def close(self) -> None:
@@ -286,19 +270,13 @@ class LabBird:
 
     def session(self, neighbor: str) -> SessionState:
         known = self.config.neighbor(neighbor)
-        lines = self._run(f"show protocols all {self._protocols[neighbor]}")
-        bfd = bfd_status(known, self._run("show bfd sessions")) if known.bfd is not None else None
-        now = server_time(self._run("show status"))
-        return bird_session_state(known, lines, ends=(None, ""), now=now, bfd=bfd)
+        return bird_session(self._run, known, self._protocols[neighbor])
 
     def _run(self, command: str) -> list[str]:
-        try:
+        with self.process.explaining():
             return self._control.run(command)
-        except TestbedError:
-            self.process.check_after_error()  # a daemon that died or is stopped explains the error better
-            raise
 
-    def announce(self, prefix: str, announcements: Announcements) -> None:
+    def announce(self, prefix: str, note: NoteUndo) -> None:
         if prefix not in self._static_protocols:
             raise ConfigError(
                 f"BIRD of speaker {self._speaker!r} cannot announce {prefix}: name a static protocol of its "
@@ -311,7 +289,7 @@ class LabBird:
             raise ConfigError(
                 f"BIRD of speaker {self._speaker!r} already announces {prefix} from its own configuration"
             )
-        announcements.note(prefix, "bird", self._socket, [f"disable {protocol}"])
+        note("bird", self._socket, [f"disable {protocol}"])
         self._run(f"enable {protocol}")
 
 
@@ -334,8 +312,9 @@ class LabBgpSpeaker:
 
     def __init__(self, journal: Journal, spec: LabSpeaker) -> None:
         self._name = spec.name
+        self._journal = journal
+        self._entries: dict[str, list[Entry]] = {}  # of each prefix that this run announces
         self._engine = LabFrr(spec) if spec.engine == "frr" else LabBird(spec)
-        self._announcements = Announcements(journal)
         self.config = self._engine.config
         self.session = self._engine.session
         self.check = self.start = self._engine.process.check
@@ -345,15 +324,23 @@ class LabBgpSpeaker:
 
     def announce(self, prefixes: Sequence[str]) -> None:
         for prefix in prefixes:
-            if prefix not in self._announcements.prefixes:
-                self._engine.announce(prefix, self._announcements)
-        self.config = self.config.announcing(self._announcements.prefixes)
+            if prefix not in self._entries:
+                self._engine.announce(prefix, partial(self._note, prefix))
+        self.config = self.config.announcing(tuple(self._entries))
+
+    def _note(self, prefix: str, daemon: str, path: Path, undo: Sequence[str]) -> None:
+        entry = self._journal.note(Kind.ANNOUNCED, prefix, daemon=daemon, socket=str(path), undo=list(undo))
+        self._entries.setdefault(prefix, []).append(entry)
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
         """Take back prefixes of this run; the daemon's own announcements stay."""
         for prefix in prefixes:
-            self._announcements.take_back(prefix)
-        self.config = self.config.announcing(self._announcements.prefixes)
+            entries = self._entries.get(prefix, [])
+            while entries:  # the last step first
+                take_back(entries[-1])
+                self._journal.forget(entries.pop())
+            self._entries.pop(prefix, None)
+        self.config = self.config.announcing(tuple(self._entries))
 
     def pids(self) -> Mapping[str, int]:
         process = self._engine.process
@@ -364,9 +351,8 @@ class LabBgpSpeaker:
         raise TestbedError(f"{who} belongs to somebody else: nfvperf does not restart it")
 
     def logs(self) -> Mapping[str, str]:
-        """Empty: the place of the lab's logs is unknown."""
-        return {}
+        return {}  # the place of the lab's logs is unknown
 
     def close(self) -> None:
-        self.withdraw(self._announcements.prefixes)
+        self.withdraw(tuple(self._entries))
         self._engine.close()

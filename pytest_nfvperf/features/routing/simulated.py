@@ -103,12 +103,11 @@ class FakeSpeaker:
 
     def announce(self, prefixes: Sequence[str]) -> None:
         self.check()
-        self.config = self.config.announcing(tuple(dict.fromkeys((*self.config.announced, *prefixes))))
+        self.config = self.config.with_prefixes(prefixes)
 
     def withdraw(self, prefixes: Sequence[str]) -> None:
         self.check()
-        withdrawn = set(prefixes)
-        self.config = self.config.announcing(tuple(p for p in self.config.announced if p not in withdrawn))
+        self.config = self.config.without_prefixes(prefixes)
 
     def pids(self) -> Mapping[str, int]:
         return {}
