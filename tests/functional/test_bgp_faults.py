@@ -14,7 +14,7 @@ from pytest_nfvperf.features.routing import bird as bird_speaker
 from pytest_nfvperf.features.routing import frr as frr_speaker
 from pytest_nfvperf.features.routing.daemons import is_stopped
 from pytest_nfvperf.features.routing.model import BgpTimers, Neighbor, SpeakerConfig
-from pytest_nfvperf.features.routing.route_agent import Fib, KnownHops, Route, RouteAgent
+from pytest_nfvperf.features.routing.route_agent import Fib, KnownHops, RouteAgent, RouteChange
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from tests.functional.bgp_support import HERE, HERE6, THERE, THERE6, Link, here, link, needs_daemons, there
 
@@ -127,10 +127,10 @@ def test_the_kernels_table_tells_what_the_daemon_put_there(joined: Link) -> None
     dut.announce(["172.16.101.0/24"])
     neighbour.announce(["198.18.0.0/15"])
     dut.await_session(THERE, lambda seen: seen.received == 1, "1 prefix", 5)
-    seen = {change.route for _ in range(20) for change in fib.read(0.1) if not change.gone}
-    assert {Route("172.16.101.0/24", None), Route("198.18.0.0/15", THERE)} <= seen
+    seen = {change for _ in range(20) for change in fib.read(0.1) if not change.gone}
+    assert {RouteChange("172.16.101.0/24", None), RouteChange("198.18.0.0/15", THERE)} <= seen
     neighbour.withdraw(["198.18.0.0/15"])
-    gone = {change.route.prefix for _ in range(20) for change in fib.read(0.1) if change.gone}
+    gone = {change.prefix for _ in range(20) for change in fib.read(0.1) if change.gone}
     assert gone == {"198.18.0.0/15"}
 
 
@@ -142,7 +142,6 @@ def test_an_agent_that_cannot_reach_its_bridge_says_so(joined: Link) -> None:
     nobody = joined.journal.directory / "nobody.mgmt"
     agent = RouteAgent(joined.journal, NETNS_DIRECTORY / joined.here, "br-ex", nobody, hops)
     joined.stack.callback(agent.close)
-    agent.start()
     dut.start()
     dut.announce(["172.16.101.0/24"])
     with pytest.raises(TestbedError, match=r"route agent of bridge br-ex ended: no answers .* from .*nobody\.mgmt"):
@@ -152,11 +151,11 @@ def test_an_agent_that_cannot_reach_its_bridge_says_so(joined: Link) -> None:
 def test_a_route_that_leads_nowhere_has_no_hop() -> None:
     hop = NextHop(1, "02:00:00:00:00:01", "02:00:00:00:00:02")
     hops = KnownHops({THERE: hop}, {"172.16.101.0/24": hop})
-    assert hops.hop_of(Route("198.18.0.0/15", THERE)) == hop
-    assert hops.hop_of(Route("172.16.101.7/32", None)) == hop
-    assert hops.hop_of(Route("198.18.0.0/15", "192.0.2.1")) is None
-    assert hops.hop_of(Route("172.16.102.0/24", None)) is None
-    assert hops.hop_of(Route("2001:db8::/32", None)) is None
+    assert hops.hop_of(RouteChange("198.18.0.0/15", THERE)) == hop
+    assert hops.hop_of(RouteChange("172.16.101.7/32", None)) == hop
+    assert hops.hop_of(RouteChange("198.18.0.0/15", "192.0.2.1")) is None
+    assert hops.hop_of(RouteChange("172.16.102.0/24", None)) is None
+    assert hops.hop_of(RouteChange("2001:db8::/32", None)) is None
 
 
 def test_timers_that_no_session_can_have() -> None:

@@ -10,7 +10,6 @@ from pytest_nfvperf.features.routing.route_agent import (
     Follower,
     KnownHops,
     MissedChangesError,
-    Route,
     RouteBatch,
     RouteChange,
 )
@@ -59,15 +58,15 @@ class Bridge:
 
 
 def there(prefix: str, gateway: str | None = "12.12.12.2") -> RouteChange:
-    return RouteChange(Route(prefix, gateway), gone=False)
+    return RouteChange(prefix, gateway)
 
 
 def gone(prefix: str) -> RouteChange:
-    return RouteChange(Route(prefix, "12.12.12.2"), gone=True)
+    return RouteChange(prefix, "12.12.12.2", gone=True)
 
 
 def follow(table: Table, bridge: Bridge) -> list[RouteBatch]:
-    return list(islice(Follower(table, bridge, HOPS).follow(), len(table.batches)))  # type: ignore[arg-type]
+    return list(islice(Follower(table, bridge.change, HOPS).follow(), len(table.batches)))  # type: ignore[arg-type]
 
 
 def test_routes_become_flows_and_go_with_them() -> None:

@@ -122,7 +122,6 @@ def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> B
         namespace = NETNS_DIRECTORY / built.netns(FRR)
         agent = RouteAgent(journal, namespace, BRIDGE, built.management_socket(BRIDGE), hops)
         undo.callback(agent.close)
-        agent.start()
         dut.start()
         neighbor.start()
         undo.pop_all()

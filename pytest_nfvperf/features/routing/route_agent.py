@@ -16,20 +16,22 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.openflow import NextHop, RouteFlows
+from pytest_nfvperf.adapters.ovs.openflow import NextHop, change_route_flows
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, spawn, wait_until
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, spawn, wait_until
 from pytest_nfvperf.features.routing.daemons import NICE
 from pytest_nfvperf.model.errors import TestbedError
 
-# When BGP UPDATE messages passed an interface, by the kernel's time of each packet (packet(7), socket(7)).
-# A packet socket keeps the packets until they are read, so a late reader does not falsify the times.
+SENT, RECEIVED, ROUTED, FLOW = "sent", "received", "routed", "flow"
+"""UPDATE left the neighbour; it arrived at FRR; the agent read the route from the kernel; the bridge has the flow."""
 
+# Packet sockets and BGP
 _BGP = 179
 _ETH_P_ALL, _ETH_P_IP = 0x0003, 0x0800  # linux/if_ether.h
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h
@@ -39,6 +41,34 @@ _MESSAGE = struct.Struct("!16sHB")  # RFC 4271, 4.1: marker, length, type
 _UPDATE = 2
 _LONGEST_FRAME = 1 << 16
 _UPDATES_RECEIVE_BUFFER = 4 << 20
+
+# rtnetlink(7)
+_HEADER = struct.Struct("=IHHII")
+_ROUTE = struct.Struct("=8BI")  # family, prefix lengths, tos, table, protocol, scope, type, flags: rtmsg
+_ATTRIBUTE = struct.Struct("=HH")
+_LINK = struct.Struct("=BxHiII")  # family, type, index, flags, change: ifinfomsg
+_NEW, _DELETED, _GET, _DONE, _NEW_LINK = 24, 25, 26, 3, 16
+_IS_UP = 0x1  # IFF_UP
+_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
+_GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
+_MAIN_TABLE, _BY_KERNEL = 254, 2
+_UNICAST, _BLACKHOLE = 1, 6
+_DESTINATION, _GATEWAY = 1, 5
+_FIB_RECEIVE_BUFFER = 64 << 20
+_SO_RCVBUFFORCE = 33
+_ASK_ALL = _HEADER.pack(_HEADER.size + _ROUTE.size, _GET, _DUMP, 1, 0) + _ROUTE.pack(*[0] * 9)
+_ANSWER_WITHIN_S = 10.0
+_AT_ONCE = 5000
+"""Most changes that one read returns."""
+
+_MODULE = "pytest_nfvperf.features.routing.route_agent"
+_PIPE_BYTES = 1 << 20
+"""Room for batches of thousands of routes: the agent must not wait for pytest, which has a lower priority."""
+_REMEMBERED = 64
+"""Number of last batches that ``batches`` returns."""
+
+# When BGP UPDATE messages passed an interface, by the kernel's time of each packet (packet(7), socket(7)).
+# A packet socket keeps the packets until they are read, so a late reader does not falsify the times.
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +93,7 @@ class UpdateWatch:
 
     def __init__(self, namespace: str, interface: str) -> None:
         self._interface = interface
+        self._updates: list[Update] = []
         self._offset_ns, self._read_ns = _wall_offset_ns(), time.monotonic_ns()
         try:
             self._socket = inside(NETNS_DIRECTORY / namespace, self._open)
@@ -81,29 +112,27 @@ class UpdateWatch:
             raise
         return made
 
-    def read(self) -> list[Update]:
-        stamped = self._stamped()
+    def times_ns(self, prefix: str, *, gone: bool) -> list[int]:
+        """When messages passed that announced a prefix, or withdrew it."""
+        stamped = list(self._stamped())
         offsets_ns = (_wall_offset_ns(), self._offset_ns)  # read after the kernel stamped the last frame
         since_ns, now_ns = self._read_ns, time.monotonic_ns()
         self._offset_ns, self._read_ns = offsets_ns[0], now_ns
-        return [
-            update
-            for frame, wall_ns in stamped
-            for update in updates_in(frame, monotonic_of(wall_ns, offsets_ns, since_ns, now_ns))
-        ]
+        for frame, wall_ns in stamped:
+            self._updates += updates_in(frame, monotonic_of(wall_ns, offsets_ns, since_ns, now_ns))
+        return [one.at_ns for one in self._updates if prefix in (one.withdrawn if gone else one.announced)]
 
-    def _stamped(self) -> list[tuple[bytes, int]]:
-        """Frames, each with the kernel's receive time by the wall clock."""
-        found: list[tuple[bytes, int]] = []
+    def _stamped(self) -> Iterator[tuple[bytes, int]]:
+        """New frames, each with the kernel's receive time by the wall clock."""
         while True:
             try:
                 frame, about, _, _ = self._socket.recvmsg(_LONGEST_FRAME, socket.CMSG_SPACE(_TIMESPEC.size))
             except BlockingIOError:
-                return found
+                return
             for _, kind, data in about:
                 if kind == _SO_TIMESTAMPNS:
                     seconds, nanoseconds = _TIMESPEC.unpack(data)
-                    found.append((frame, seconds * 1_000_000_000 + nanoseconds))
+                    yield frame, seconds * 1_000_000_000 + nanoseconds
 
     def close(self) -> None:
         self._socket.close()
@@ -170,37 +199,14 @@ def _prefixes(data: bytes) -> Iterator[str]:
 # This parses only the needed part of a message: pyroute2 takes 0.1 ms for each of 100,000 messages. The kernel
 # does not report routes that go away with their interface, so the table is read again when a link goes down.
 
-_HEADER = struct.Struct("=IHHII")
-_ROUTE = struct.Struct("=8BI")  # family, prefix lengths, tos, table, protocol, scope, type, flags: rtmsg
-_ATTRIBUTE = struct.Struct("=HH")
-_LINK = struct.Struct("=BxHiII")  # family, type, index, flags, change: ifinfomsg
-_NEW, _DELETED, _GET, _DONE, _NEW_LINK = 24, 25, 26, 3, 16
-_IS_UP = 0x1  # IFF_UP
-_DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
-_GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
-_MAIN_TABLE, _BY_KERNEL = 254, 2
-_UNICAST, _BLACKHOLE = 1, 6
-_DESTINATION, _GATEWAY = 1, 5
-_FIB_RECEIVE_BUFFER = 64 << 20
-_SO_RCVBUFFORCE = 33
-_ASK_ALL = _HEADER.pack(_HEADER.size + _ROUTE.size, _GET, _DUMP, 1, 0) + _ROUTE.pack(*[0] * 9)
-_ANSWER_WITHIN_S = 10.0
-_AT_ONCE = 5000
-"""Most changes that one read returns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A route of the main table that a daemon made. ``gateway``: None for a blackhole route."""
-
-    prefix: str
-    gateway: str | None
-
 
 @dataclass(frozen=True, slots=True)
 class RouteChange:
-    route: Route
-    gone: bool
+    """A route of the main table that a daemon made, changed or removed. ``gateway``: None for a blackhole route."""
+
+    prefix: str
+    gateway: str | None
+    gone: bool = False
 
 
 class MissedChangesError(Exception):
@@ -227,8 +233,8 @@ class Fib:
         found: set[str] = set()
         while True:
             data = self._asking.recv(1 << 20)
-            found.update(change.route.prefix for change in _changes(data))
-            if any(kind == _DONE for kind, _ in _messages(data)):
+            found.update(change.prefix for change in _changes(data))
+            if any(kind == _DONE for kind, _ in _parts(_HEADER, data)):
                 return found
 
     def read(self, deadline_s: float | None) -> list[RouteChange]:
@@ -246,7 +252,8 @@ class Fib:
                 break
             changes += _changes(data)
             self.link_went = any(
-                kind == _NEW_LINK and not _LINK.unpack_from(payload)[3] & _IS_UP for kind, payload in _messages(data)
+                kind == _NEW_LINK and not _LINK.unpack_from(payload)[3] & _IS_UP
+                for kind, payload in _parts(_HEADER, data)
             )
             if self.link_went:
                 break
@@ -275,46 +282,35 @@ def _open(groups: int) -> socket.socket:
     return opened
 
 
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and payload of each message."""
+def _parts(head: struct.Struct, data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and payload of each message, or of each attribute. The heads of both begin with length and type."""
     at = 0
-    while at + _HEADER.size <= len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, at)
-        yield kind, data[at + _HEADER.size : at + length]
+    while at + head.size <= len(data):
+        length, kind, *_ = head.unpack_from(data, at)
+        if length < head.size:
+            return
+        yield kind, data[at + head.size : at + length]
         at += (length + 3) & ~3
 
 
 def _changes(data: bytes) -> Iterator[RouteChange]:
-    for kind, payload in _messages(data):
-        if kind in {_NEW, _DELETED}:
-            route = _route(payload)
-            if route is not None:
-                yield RouteChange(route, kind == _DELETED)
-
-
-def _route(message: bytes) -> Route | None:
-    family, length, _, _, table, protocol, _, kind, _ = _ROUTE.unpack_from(message)
-    if table != _MAIN_TABLE or protocol == _BY_KERNEL or kind not in {_UNICAST, _BLACKHOLE}:
-        return None
-    if family not in {socket.AF_INET, socket.AF_INET6}:
-        return None
-    attributes = dict(_attributes(message[_ROUTE.size :]))
-    destination = attributes.get(_DESTINATION, bytes(4 if family == socket.AF_INET else 16))
-    gateway = attributes.get(_GATEWAY)
-    return Route(
-        f"{socket.inet_ntop(family, destination)}/{length}",
-        socket.inet_ntop(family, gateway) if gateway is not None and kind == _UNICAST else None,
-    )
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        if length < _ATTRIBUTE.size:
-            return
-        yield kind, data[at + _ATTRIBUTE.size : at + length]
-        at += (length + 3) & ~3
+    for message, payload in _parts(_HEADER, data):
+        if message not in {_NEW, _DELETED}:
+            continue
+        family, length, _, _, table, protocol, _, kind, _ = _ROUTE.unpack_from(payload)
+        if table != _MAIN_TABLE or protocol == _BY_KERNEL or kind not in {_UNICAST, _BLACKHOLE}:
+            continue
+        if family not in {socket.AF_INET, socket.AF_INET6}:
+            continue
+        attributes = dict(_parts(_ATTRIBUTE, payload[_ROUTE.size :]))
+        # The default route has no destination.
+        destination = attributes.get(_DESTINATION, bytes(4 if family == socket.AF_INET else 16))
+        gateway = attributes.get(_GATEWAY)
+        yield RouteChange(
+            f"{socket.inet_ntop(family, destination)}/{length}",
+            socket.inet_ntop(family, gateway) if gateway is not None and kind == _UNICAST else None,
+            gone=message == _DELETED,
+        )
 
 
 # The agent's process: it turns changes of the kernel's table into flows of the bridge.
@@ -322,10 +318,9 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 # It needs its own process with the daemons' priority: as a thread of pytest it waited 80 ms for each turn on the
 # CPU that it shares with the generator. ``RouteAgent`` starts it as::
 #
-#     python -m pytest_nfvperf.features.routing.route_agent NAMESPACE SOCKET
+#     python -m pytest_nfvperf.features.routing.route_agent NAMESPACE SOCKET HOPS
 #
-# and writes the remaining settings as a line of JSON to its standard input. The agent answers with one line for
-# each batch of changes, after the bridge has the flows::
+# It prints one line for each batch of changes, after the bridge has the flows::
 #
 #     {"reset": false, "routes": {"198.18.0.0/15": "12.12.12.2"}, "gone": [], "added": ["198.18.0.0/15"], "removed": [],
 #      "read_ns": 1, "done_ns": 2}
@@ -343,7 +338,7 @@ class KnownHops:
     gateways: Mapping[str, NextHop]
     networks: Mapping[str, NextHop]
 
-    def hop_of(self, route: Route) -> NextHop | None:
+    def hop_of(self, route: RouteChange) -> NextHop | None:
         """Where a route's frames go; None for a route that leads to no known hop."""
         if route.gateway is not None:
             return self.gateways.get(route.gateway)
@@ -386,11 +381,19 @@ class RouteBatch:
 
 
 class Follower:
-    """Keeps the flows of a bridge equal to the routes of a table."""
+    """Keeps the flows of a bridge equal to the routes of a table.
 
-    def __init__(self, fib: Fib, flows: RouteFlows, hops: KnownHops) -> None:
+    Args:
+        fib: the table.
+        change_flows: adds flows, each to a prefix's next hop, and removes those of other prefixes.
+        hops: where frames may go.
+    """
+
+    def __init__(
+        self, fib: Fib, change_flows: Callable[[Iterable[tuple[str, NextHop]], Iterable[str]], None], hops: KnownHops
+    ) -> None:
         self._fib = fib
-        self._flows = flows
+        self._change_flows = change_flows
         self._hops = hops
         self._routes: set[str] = set()
         self._installed: set[str] = set()
@@ -404,29 +407,26 @@ class Follower:
         self._fib.ask_all()
         while True:
             try:
-                yield self._take(self._read(), time.monotonic_ns())
+                changes = self._fib.read(None)
+                if self._fib.link_went:  # the kernel does not report routes that are gone with their interface
+                    there = self._fib.prefixes()
+                    changes += [RouteChange(prefix, None, gone=True) for prefix in self._routes if prefix not in there]
+                yield self._apply(changes, time.monotonic_ns())
             except MissedChangesError:
-                self._flows.change((), self._installed)
+                self._change_flows((), self._installed)
                 self._installed.clear()
                 self._routes.clear()
                 yield RouteBatch(reset=True)
                 self._fib.ask_all()
 
-    def _read(self) -> list[RouteChange]:
-        changes = self._fib.read(None)
-        if self._fib.link_went:  # the kernel does not report routes that are gone with their interface
-            there = self._fib.prefixes()
-            changes += [RouteChange(Route(prefix, None), gone=True) for prefix in self._routes if prefix not in there]
-        return changes
-
-    def _take(self, changes: list[RouteChange], read_ns: int) -> RouteBatch:
-        last = {change.route.prefix: change for change in changes}  # only the last change of each prefix counts
-        routes = {prefix: change.route for prefix, change in last.items() if not change.gone}
+    def _apply(self, changes: list[RouteChange], read_ns: int) -> RouteBatch:
+        last = {change.prefix: change for change in changes}  # only the last change of each prefix counts
+        routes = {prefix: change for prefix, change in last.items() if not change.gone}
         hops = {prefix: self._hops.hop_of(route) for prefix, route in routes.items()}
         added = {prefix: hop for prefix, hop in hops.items() if hop is not None}
         removed = [prefix for prefix in last if prefix not in added and prefix in self._installed]
         if added or removed:
-            self._flows.change(added.items(), removed)
+            self._change_flows(added.items(), removed)
         self._routes.update(routes)
         self._routes.difference_update(last.keys() - routes.keys())
         self._installed.update(added)
@@ -441,45 +441,36 @@ class Follower:
         )
 
 
-def main(namespace: str, management_socket: str) -> None:
-    fib = Fib(Path(namespace))
-    hops = KnownHops.from_json(sys.stdin.readline())
-    for batch in Follower(fib, RouteFlows(Path(management_socket)), hops).follow():
+def main(namespace: str, management_socket: str, hops: str) -> None:
+    change_flows = partial(change_route_flows, Path(management_socket))
+    for batch in Follower(Fib(Path(namespace)), change_flows, KnownHops.from_json(hops)).follow():
         print(json.dumps(asdict(batch)), flush=True)
 
 
-# The time of each step from the UPDATE message to the flow in the bridge.
-
-SENT, RECEIVED, ROUTED, FLOW = "sent", "received", "routed", "flow"
-"""UPDATE left the neighbour; it arrived at FRR; the agent read the route from the kernel; the bridge has the flow."""
-
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class StepWatch:
-    """Fulfils ports.Steps.
+    """Fulfils ports.Steps: the time of each step from the UPDATE message to the flow in the bridge.
 
     Attributes:
-        sender, receiver: watch the neighbour's interface, and FRR's.
+        sender: watches the neighbour's interface.
+        receiver: watches FRR's.
         batches: returns the agent's last batches.
     """
 
     sender: UpdateWatch
     receiver: UpdateWatch
     batches: Callable[[], Sequence[RouteBatch]]
-    _sent: list[Update] = field(default_factory=list)
-    _received: list[Update] = field(default_factory=list)
 
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
-        self._sent += self.sender.read()
-        self._received += self.receiver.read()
         changes = [one for one in self.batches() if prefix in (one.removed if gone else one.added)]
-        times = {
-            SENT: _first(began_ns, _of_prefix(self._sent, prefix, gone=gone)),
-            RECEIVED: _first(began_ns, _of_prefix(self._received, prefix, gone=gone)),
-            ROUTED: _first(began_ns, (one.read_ns for one in changes)),
-            FLOW: _first(began_ns, (one.done_ns for one in changes)),
+        times_ns = {
+            SENT: self.sender.times_ns(prefix, gone=gone),
+            RECEIVED: self.receiver.times_ns(prefix, gone=gone),
+            ROUTED: [one.read_ns for one in changes],
+            FLOW: [one.done_ns for one in changes],
         }
-        return {step: (at_ns - began_ns) / 1e9 for step, at_ns in times.items() if at_ns is not None}
+        later_ns = {step: [at_ns for at_ns in times if at_ns >= began_ns] for step, times in times_ns.items()}
+        return {step: (min(times) - began_ns) / 1e9 for step, times in later_ns.items() if times}
 
     def close(self) -> None:
         with ExitStack() as stack:
@@ -487,37 +478,11 @@ class StepWatch:
             stack.callback(self.receiver.close)
 
 
-def _of_prefix(updates: Iterable[Update], prefix: str, *, gone: bool) -> Iterable[int]:
-    return (one.at_ns for one in updates if prefix in (one.withdrawn if gone else one.announced))
-
-
-def _first(after_ns: int, times_ns: Iterable[int]) -> int | None:
-    return min((at_ns for at_ns in times_ns if at_ns >= after_ns), default=None)
-
-
-# The agent as its parent sees it.
-
-_MODULE = "pytest_nfvperf.features.routing.route_agent"
-_PIPE_BYTES = 1 << 20
-"""Room for batches of thousands of routes: the agent must not wait for pytest, which has a lower priority."""
-
-_REMEMBERED = 64
-"""Number of last batches that ``batches`` returns."""
-
-
-@dataclass(slots=True)
-class _Reported:
-    """What the process reported; changed by single operations that are atomic in CPython."""
-
-    routes: dict[str, str | None] = field(default_factory=dict)
-    installed: set[str] = field(default_factory=set)
-
-
 class RouteAgent:
     """Follows the table of FRR's namespace, by a process of its own; stands in for ovn-bgp-agent.
 
     A route with a gateway becomes a flow to the gateway's port. A blackhole route, by which FRR announces an address
-    of the DUT, becomes a flow to the port of that address's network.
+    of the DUT, becomes a flow to the port of that address's network. It begins with all existing routes.
 
     Args:
         journal: of this run.
@@ -530,43 +495,31 @@ class RouteAgent:
     def __init__(
         self, journal: Journal, namespace: Path, bridge: str, management_socket: Path, hops: KnownHops
     ) -> None:
-        self._journal = journal
         self._bridge = bridge
-        self._argv = [sys.executable, "-m", _MODULE, str(namespace), str(management_socket)]
-        self._hops = hops
-        self._reported = _Reported()
+        # The thread changes each of these by single operations, which are atomic in CPython.
+        self._routes: dict[str, str | None] = {}  # gateways by prefix; None for blackhole routes
+        self._installed: set[str] = set()
         self._batches: deque[RouteBatch] = deque(maxlen=_REMEMBERED)
-        self._process: ManagedProcess | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Start the process; it begins with all existing routes."""
         package = Path(pytest_nfvperf.__file__).parents[1]
-        path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
-        log = self._journal.directory / "route-agent.log"
-        process = spawn(
-            self._journal, "route agent", self._argv, log=log, env={"PYTHONPATH": path}, pipes=True, nice=NICE
+        self._process = spawn(
+            journal,
+            "route agent",
+            [sys.executable, "-m", _MODULE, namespace, management_socket, hops.to_json()],
+            log=journal.directory / "route-agent.log",
+            env={"PYTHONPATH": os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))},
+            pipes=True,
+            nice=NICE,
         )
-        self._process = process
-        if process.stdin is None or process.stdout is None:
+        if self._process.stdout is None:
             raise AssertionError("spawned with pipes")
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        process.stdin.write(f"{self._hops.to_json()}\n".encode())
-        process.stdin.flush()
-        self._thread = threading.Thread(target=self._listen, args=(process,), name="route-agent", daemon=True)
+        fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._thread = threading.Thread(target=self._listen, name="route-agent", daemon=True)
         self._thread.start()
-
-    @property
-    def routes(self) -> Mapping[str, str | None]:
-        """Gateways of the daemon's routes by prefix; None for blackhole routes."""
-        return self._reported.routes
 
     def batches(self) -> tuple[RouteBatch, ...]:
         return tuple(self._batches)
 
     def check(self) -> None:
-        if self._process is None:
-            return
         try:
             self._process.check()
         except TestbedError as error:
@@ -579,59 +532,55 @@ class RouteAgent:
         """Wait until a prefix has a flow, or has none any more; DeadlineError says what is there instead."""
         what = "to be gone" if gone else "to be there"
         self._await(
-            lambda: (prefix in self._reported.installed) is not gone,
+            lambda: (prefix in self._installed) is not gone,
             f"the flow for {prefix} on {self._bridge} {what}",
             deadline_s,
-            lambda: self._found(prefix),
+            lambda: self._describe(prefix),
         )
 
     def await_count(self, count: int, deadline_s: float) -> None:
         self._await(
-            lambda: len(self._reported.installed) == count,
+            lambda: len(self._installed) == count,
             f"flows for {count} prefixes on {self._bridge}",
             deadline_s,
-            lambda: f"{len(self._reported.installed)} flows, {len(self.routes)} routes in FRR's table",
+            lambda: f"{len(self._installed)} flows, {len(self._routes)} routes in FRR's table",
         )
 
-    def _await(self, holds: Callable[[], bool], awaited: str, deadline_s: float, last_seen: Callable[[], str]) -> None:
-        def looks() -> bool:
+    def _await(self, is_met: Callable[[], bool], awaited: str, deadline_s: float, last_seen: Callable[[], str]) -> None:
+        def look() -> bool:
             self.check()
-            return holds()
+            return is_met()
 
-        wait_until(looks, awaited, deadline_s, last_seen=last_seen)
+        wait_until(look, awaited, deadline_s, last_seen=last_seen)
 
-    def _found(self, prefix: str) -> str:
+    def _describe(self, prefix: str) -> str:
         """Route and flow of a prefix, for a message."""
-        if prefix not in self.routes:
-            others = ", ".join(sorted(self.routes)[:5]) or "none"
-            return f"no such route in the kernel's table of FRR's namespace; there are {len(self.routes)}: {others}"
-        if prefix in self._reported.installed:
+        if prefix not in self._routes:
+            others = ", ".join(sorted(self._routes)[:5]) or "none"
+            return f"no such route in the kernel's table of FRR's namespace; there are {len(self._routes)}: {others}"
+        if prefix in self._installed:
             return "the route, and its flow"
-        gateway = self.routes[prefix]
+        gateway = self._routes[prefix]
         where = f"by {gateway}" if gateway is not None else "to nowhere, in no network of ours"
         return f"the route {where}, which leads to no port of {self._bridge}"
 
-    def _listen(self, process: ManagedProcess) -> None:
-        for line in process.stdout or ():
+    def _listen(self) -> None:
+        for line in self._process.stdout or ():
             batch = RouteBatch(**json.loads(line))
             if batch.reset:
-                self._reported = _Reported()
-            self._reported.routes.update(batch.routes)
+                self._routes, self._installed = {}, set()
+            self._routes.update(batch.routes)
             for prefix in batch.gone:
-                self._reported.routes.pop(prefix, None)
-            self._reported.installed.update(batch.added)
-            self._reported.installed.difference_update(batch.removed)
+                self._routes.pop(prefix, None)
+            self._installed.update(batch.added)
+            self._installed.difference_update(batch.removed)
             self._batches.append(batch)
 
     def close(self) -> None:
         """End it; the flows stay until the bridge goes. Can be called twice."""
-        if self._process is None:
-            return
         self._process.popen.terminate()
-        if self._thread is not None:
-            self._thread.join()  # before its pipe is closed
+        self._thread.join()  # before its pipe is closed
         self._process.stop()
-        self._process = self._thread = None
 
 
 if __name__ == "__main__":
