@@ -14,7 +14,7 @@ import pytest
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.model import BfdStatus, BfdTimers, SessionStatus, SpeakerConfig
 from pytest_nfvperf.features.routing.ports import BgpSpeaker
-from pytest_nfvperf.features.routing.simulated import FakeSpeaker, FakeWire
+from pytest_nfvperf.features.routing.simulated import FakeSpeaker
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from tests.functional.bgp_support import HERE, THERE, here, link, needs_daemons, there
 
@@ -42,7 +42,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     mine, theirs = here(bfd=bfd), there(bfd=bfd)
     with ExitStack() as stack:
         if request.param == "fake":
-            wire = FakeWire()
+            wire: dict[str, FakeSpeaker] = {}
             speaker, other = FakeSpeaker(wire, HERE, mine), FakeSpeaker(wire, THERE, theirs)
             yield Pair(speaker, other, HERE, THERE, lambda one: one.kill())  # type: ignore[attr-defined]
             return

@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.process.journal import processes_tagged
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.model import BgpPathPlan
-from pytest_nfvperf.features.routing.path_daemons import start_bgp
+from pytest_nfvperf.features.routing.path_daemons import LocalBgp
 from pytest_nfvperf.features.routing.paths import BgpPath
 from pytest_nfvperf.model.errors import DeadlineError
 from pytest_nfvperf.model.traffic.trial import Direction
@@ -40,7 +40,7 @@ def rig() -> Iterator[LossRig]:
 
 
 def path_on(live: LiveLoss, plan: BgpPathPlan) -> BgpPath:
-    return BgpPath(plan, start_bgp(live.rig.ovs._journal, live.built, plan))
+    return BgpPath(plan, LocalBgp(lambda: live.rig.ovs._journal).start(live.built, plan))
 
 
 def test_data_goes_where_bgp_says_and_stops_when_it_is_withdrawn(rig: LossRig) -> None:

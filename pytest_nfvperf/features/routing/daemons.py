@@ -152,12 +152,12 @@ class RoutingDaemons:
         self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
         self.directory.mkdir()
 
-    def start(self, daemon: Daemon) -> None:
+    def start(self, daemon: Daemon) -> ManagedProcess:
         """Start one; its output goes to NAME.log."""
         self._wanted[daemon.name] = daemon
         if daemon.socket is not None:
             (self.directory / daemon.socket).unlink(missing_ok=True)  # left by a killed daemon: nobody listens there
-        self._running[daemon.name] = spawn(
+        process = self._running[daemon.name] = spawn(
             self._journal,
             daemon.name,
             daemon.argv,
@@ -167,6 +167,7 @@ class RoutingDaemons:
             nice=self._nice,
             env=self._env,
         )
+        return process
 
     def await_answer(self, name: str, ask: Callable[[], object]) -> None:
         """Wait until a started daemon answers. ``ask``: raises TestbedError while it does not."""

@@ -43,49 +43,30 @@ class LinkSwitch:
     def down(self) -> None:
         """Set it down; the other end of a pair loses its carrier. TestbedError if there is no such interface."""
         self._is_down = True
-        self._set(up=False)
+        self._set("down")
 
     def up(self) -> None:
-        self._set(up=True)
+        self._set("up")
         self._is_down = False
 
     def close(self) -> None:
         if self._is_down:
             self.up()
 
-    def _set(self, *, up: bool) -> None:
+    def _set(self, state: str) -> None:
+        change = rtnetlink.set_up if state == "up" else rtnetlink.set_down
+
         def set_here() -> None:
             index = socket.if_nametoindex(self._interface)
-            change = rtnetlink.set_up if up else rtnetlink.set_down
             with Netlink() as netlink:
                 netlink.send([change(index=index, name=self._interface)])
 
         try:
             inside(NETNS_DIRECTORY / self._namespace, set_here)
         except OSError as error:
-            state = "up" if up else "down"
             raise TestbedError(
                 f"cannot set {self._interface} in namespace {self._namespace} {state}: {error.strerror or error}"
             ) from error
-
-
-class LocalBgp:
-    """Fulfils ports.BgpDaemons: FRR and BIRD of this machine.
-
-    ``journal``: returns the run's journal, once the machine is taken.
-    """
-
-    def __init__(self, journal: Callable[[], Journal]) -> None:
-        self._journal = journal
-
-    def lacks(self) -> str | None:
-        return lacks_daemons()
-
-    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
-        return start_bgp(self._journal(), require_ovs(built, "BGP's flows"), plan)
-
-    def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
-        return LabBgpSpeaker(self._journal(), spec)
 
 
 def require_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
@@ -97,52 +78,60 @@ def require_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
     return built
 
 
-def start_bgp(journal: Journal, built: BuiltOvsTopology, plan: BgpPathPlan) -> BgpParts:
-    """Start FRR, BIRD and the route agent. The bridge then forwards only BGP, and what routes lead to.
+class LocalBgp:
+    """Fulfils ports.BgpDaemons: FRR and BIRD of this machine.
 
-    Raises:
-        ConfigError: a daemon refused its configuration.
-        TestbedError: a daemon is not installed, or did not start.
+    Args:
+        journal: returns the run's journal, once the machine is taken.
     """
-    with ExitStack() as undo:
-        dut = FrrSpeaker(journal, built.netns(FRR), plan.frr_config(), role=FRR)
-        undo.callback(dut.close)
-        neighbor = BirdSpeaker(journal, built.netns(BIRD), plan.bird_config(), role=BIRD)
-        undo.callback(neighbor.close)
-        ofports = built.ofports()
-        control_flows = [
-            f"priority=60000,in_port={ofports[OUTSIDE]},dl_vlan={plan.vlan},actions=NORMAL",
-            f"priority=60000,in_port={ofports[FRR_PORT]},actions=NORMAL",
-            "priority=0,actions=drop",
-        ]
-        built.replace_flows(BRIDGE, control_flows)
-        outside = NextHop(ofports[OUTSIDE], built.topology.port(OUTSIDE).mac, FRR_MAC)
-        vm = NextHop(ofports[VM], built.topology.port(VM).mac, FRR_MAC)
-        hops = KnownHops(gateways={plan.bird_address: outside}, networks={plan.provider: vm})
-        namespace = NETNS_DIRECTORY / built.netns(FRR)
-        agent = RouteAgent(journal, namespace, BRIDGE, built.management_socket(BRIDGE), hops)
-        undo.callback(agent.close)
-        dut.start()
-        neighbor.start()
-        undo.pop_all()
-    (frr_nic,) = built.topology.nics
-    (bird_nic,) = built.topology.behind
-    at_frr, at_bird = (built.netns(FRR), frr_nic.name), (built.netns(BIRD), bird_nic.name)
-    return BgpParts(
-        dut,
-        neighbor,
-        agent,
-        LinkSwitch(*at_frr),
-        LinkSwitch(*at_bird),
-        lambda: StepWatch(UpdateWatch(*at_bird), UpdateWatch(*at_frr), agent.batches),
-    )
 
+    def __init__(self, journal: Callable[[], Journal]) -> None:
+        self._journal = journal
 
-def lacks_daemons() -> str | None:
-    """What this machine lacks for S1, and what to do; None if it has all."""
-    try:
-        for name, directories in (("bgpd", frr_speaker.DIRECTORIES), ("bird", bird_speaker.DIRECTORIES)):
-            executable(name, directories)
-    except TestbedError as error:
-        return error.message
-    return None
+    @staticmethod
+    def lacks() -> str | None:
+        try:
+            for name, directories in (("bgpd", frr_speaker.DIRECTORIES), ("bird", bird_speaker.DIRECTORIES)):
+                executable(name, directories)
+        except TestbedError as error:
+            return error.message
+        return None
+
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
+        """Start FRR, BIRD and the route agent. The bridge then forwards only BGP, and what routes lead to."""
+        journal, ovs = self._journal(), require_ovs(built, "BGP's flows")
+        (frr_nic,) = ovs.topology.nics
+        (bird_nic,) = ovs.topology.behind
+        at_frr, at_bird = (ovs.netns(FRR), frr_nic.name), (ovs.netns(BIRD), bird_nic.name)
+        with ExitStack() as undo:
+            dut = FrrSpeaker(journal, ovs.netns(FRR), plan.frr_config(), role=FRR)
+            undo.callback(dut.close)
+            neighbor = BirdSpeaker(journal, ovs.netns(BIRD), plan.bird_config(), role=BIRD)
+            undo.callback(neighbor.close)
+            ofports = ovs.ofports()
+            control_flows = [
+                f"priority=60000,in_port={ofports[OUTSIDE]},dl_vlan={plan.vlan},actions=NORMAL",
+                f"priority=60000,in_port={ofports[FRR_PORT]},actions=NORMAL",
+                "priority=0,actions=drop",
+            ]
+            ovs.replace_flows(BRIDGE, control_flows)
+            outside = NextHop(ofports[OUTSIDE], ovs.topology.port(OUTSIDE).mac, FRR_MAC)
+            vm = NextHop(ofports[VM], ovs.topology.port(VM).mac, FRR_MAC)
+            hops = KnownHops(gateways={plan.bird_address: outside}, networks={plan.provider: vm})
+            namespace = NETNS_DIRECTORY / ovs.netns(FRR)
+            agent = RouteAgent(journal, namespace, BRIDGE, ovs.management_socket(BRIDGE), hops)
+            undo.callback(agent.close)
+            dut.start()
+            neighbor.start()
+            undo.pop_all()
+        return BgpParts(
+            dut,
+            neighbor,
+            agent,
+            LinkSwitch(*at_frr),
+            LinkSwitch(*at_bird),
+            lambda: StepWatch(UpdateWatch(*at_bird), UpdateWatch(*at_frr), agent.batches),
+        )
+
+    def speaker(self, spec: LabSpeaker) -> BgpSpeaker:
+        return LabBgpSpeaker(self._journal(), spec)

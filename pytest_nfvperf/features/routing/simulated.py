@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pytest_nfvperf.features.routing.daemons import wait_for_session
 from pytest_nfvperf.features.routing.model import (
     BfdStatus,
     BgpPathPlan,
+    Neighbor,
     SessionState,
     SessionStatus,
     SpeakerConfig,
@@ -21,35 +23,24 @@ from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
 
 
-class FakeWire:
-    """Joins fake speakers: they find each other by address, and establish their session at once."""
-
-    def __init__(self) -> None:
-        self.speakers: dict[str, FakeSpeaker] = {}
-
-
 class FakeSpeaker:
-    """Fulfils ports.BgpSpeaker. A session is established while both ends run and agree.
+    """Fulfils ports.BgpSpeaker. A session is established, at once, while both ends run and agree.
 
     Args:
-        wire: where its neighbours are.
+        wire: the running speakers by address; this one adds itself when it starts.
         address: its own.
         config: its sessions and routes.
-        now: seconds, monotonic.
     """
 
     await_session = wait_for_session
 
-    def __init__(
-        self, wire: FakeWire, address: str, config: SpeakerConfig, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, wire: dict[str, FakeSpeaker], address: str, config: SpeakerConfig) -> None:
         self.config = config
         self.running = False
         self._wire = wire
         self._address = address
-        self._now = now
         self._up_since: dict[str, float] = {}
-        self._flaps: dict[str, int] = {}
+        self._flaps: Counter[str] = Counter()
         self._error: dict[str, str] = {}
 
     def info(self) -> SpeakerInfo:
@@ -57,7 +48,7 @@ class FakeSpeaker:
 
     def start(self) -> None:
         self.running = True
-        self._wire.speakers[self._address] = self
+        self._wire[self._address] = self
 
     def restart(self) -> None:
         self.start()
@@ -69,33 +60,31 @@ class FakeSpeaker:
     def session(self, neighbor: str) -> SessionState:
         known = self.config.neighbor(neighbor)
         self.check()
-        other = self._wire.speakers.get(neighbor)
-        problem = self._problem(neighbor)
+        problem = self._problem(known)
         if problem is None:
-            self._up_since.setdefault(neighbor, self._now())
+            self._up_since.setdefault(neighbor, time.monotonic())
         else:
             self._error[neighbor] = problem
             if self._up_since.pop(neighbor, None) is not None:
-                self._flaps[neighbor] = self._flaps.get(neighbor, 0) + 1
-        up = problem is None and other is not None
+                self._flaps[neighbor] += 1
         state = SessionState(
             neighbor,
             known.asn,
-            SessionStatus.ESTABLISHED if up else SessionStatus.ACTIVE,
-            flaps=self._flaps.get(neighbor, 0),
+            SessionStatus.ESTABLISHED if problem is None else SessionStatus.ACTIVE,
+            flaps=self._flaps[neighbor],
             last_error=self._error.get(neighbor, ""),
-            bfd=None if known.bfd is None else BfdStatus.UP if up else BfdStatus.DOWN,
+            bfd=None if known.bfd is None else BfdStatus.UP if problem is None else BfdStatus.DOWN,
         )
-        if problem is not None or other is None:
+        if problem is not None:
             return state
-        uptime_s = self._now() - self._up_since[neighbor]
-        return replace(state, uptime_s=uptime_s, received=len(other.config.announced), sent=len(self.config.announced))
+        uptime_s, received = time.monotonic() - self._up_since[neighbor], len(self._wire[neighbor].config.announced)
+        return replace(state, uptime_s=uptime_s, received=received, sent=len(self.config.announced))
 
-    def _problem(self, neighbor: str) -> str | None:
-        other = self._wire.speakers.get(neighbor)
+    def _problem(self, mine: Neighbor) -> str | None:
+        """Why there is no session with a neighbour, in a daemon's words; None if there is one."""
+        other = self._wire.get(mine.address)
         if other is None or not other.running:
             return "Peer closed the session"
-        mine = self.config.neighbor(neighbor)
         theirs = next((n for n in other.config.neighbors if n.address == self._address), None)
         if theirs is None or theirs.asn != self.config.asn or mine.asn != other.config.asn:
             return "OPEN Message Error/Bad Peer AS"
@@ -121,32 +110,24 @@ class FakeSpeaker:
 
     def close(self) -> None:
         self.kill()
-        self._wire.speakers.pop(self._address, None)
+        self._wire.pop(self._address, None)
 
 
-class SimulatedAgent:
-    """Stands in for the route agent in a plan: every wait succeeds at once."""
+class SimulatedPart:
+    """Fulfils ports.RouteFollower, ports.Link and ports.Steps in a plan: every wait succeeds, and no step is seen."""
 
     def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None: ...
 
     def await_count(self, count: int, deadline_s: float) -> None: ...
 
-    def check(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class SimulatedLink:
     def down(self) -> None: ...
 
     def up(self) -> None: ...
 
-    def close(self) -> None: ...
-
-
-class NoSteps:
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:  # noqa: ARG002 - it sees none
         return {}
+
+    def check(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -158,15 +139,15 @@ class SimulatedBgp:
         return None
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:  # noqa: ARG002 - nothing is deployed
-        wire = FakeWire()
+        wire: dict[str, FakeSpeaker] = {}
         dut = FakeSpeaker(wire, plan.frr_address, plan.frr_config())
         neighbor = FakeSpeaker(wire, plan.bird_address, plan.bird_config())
-        for speaker in (dut, neighbor):
-            speaker.start()
-        return BgpParts(dut, neighbor, SimulatedAgent(), SimulatedLink(), SimulatedLink(), NoSteps)
+        dut.start()
+        neighbor.start()
+        return BgpParts(dut, neighbor, SimulatedPart(), SimulatedPart(), SimulatedPart(), SimulatedPart)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:  # noqa: ARG002 - none is there
         plan = BgpPathPlan()
-        speaker = FakeSpeaker(FakeWire(), plan.frr_address, plan.frr_config())
+        speaker = FakeSpeaker({}, plan.frr_address, plan.frr_config())
         speaker.start()
         return speaker
