@@ -49,7 +49,6 @@ _NOTABLE = 0.1
 """Above this share of an outage, the generator's absence is reported as a part of it."""
 
 _RESIDUAL_S = 0.2
-_NOTHING: Mapping[str, str] = {}
 
 
 @checked(name=NAME, at_s=number(0), act=CALLABLE)
@@ -174,14 +173,14 @@ class Convergence:
         readings: Sequence[ConvergenceReading],
         seconds: Mapping[str, Sequence[float]],
         *,
-        at_least: Mapping[str, str] = _NOTHING,
+        at_least: Mapping[str, str] | None = None,
         loss_of: Sequence[ConvergenceReading] = (),
         **found: Any,
     ) -> Outcome:
         """Make an outcome of measured times, and write it to the evidence.
 
         Args:
-            live: the topology.
+            live: where they were measured.
             traffic: what was sent.
             readings: all readings of the outcome.
             seconds: times by metric.
@@ -189,7 +188,7 @@ class Convergence:
             loss_of: readings whose loss is the outcome's loss curve.
             found: further fields of the outcome.
         """
-        trials = tuple(reading.trial.id for reading in readings)
+        trials, bounds = tuple(reading.trial.id for reading in readings), at_least or {}
         outcome = Outcome(
             labels=tuple(sorted({**self._labels, **measured_labels(live, traffic)}.items())),
             algorithm="convergence",
@@ -197,7 +196,7 @@ class Convergence:
             directions=len(live.topology.directions),
             trials=trials,
             samples=tuple(
-                Samples(metric, "s", tuple(values), trials, at_least.get(metric, ""), _absent(metric, values, readings))
+                Samples(metric, "s", tuple(values), trials, bounds.get(metric, ""), _absent(metric, values, readings))
                 for metric, values in seconds.items()
                 if values
             ),

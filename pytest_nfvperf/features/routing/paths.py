@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
@@ -26,15 +26,19 @@ from pytest_nfvperf.session.run import NfvSession
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.process.journal import Journal
 
-
-# The running path of S1: it waits for its session and flows, and checks its health.
-
 ESTABLISHED_WITHIN_S = 5.0
 _INSTALLED_WITHIN_S = 5.0
 
+BACK_WITHIN_S = 15.0
+"""For a session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
+
+MOST_WAITED = 0.1
+"""Share of the time until the deadline that a daemon may have been ready and without a CPU. BFD ends a session after
+150 ms, BGP retries in seconds: neither survives a wait of a tenth of a deadline of some seconds."""
+
 
 class BgpPath:
-    """The running daemons of S1. ``frr``: the DUT's; ``bird``: its neighbour; ``agent`` turns routes into flows."""
+    """The running daemons of S1, as ports.BgpParts describes them."""
 
     def __init__(self, plan: BgpPathPlan, parts: BgpParts) -> None:
         self.plan = plan
@@ -48,11 +52,8 @@ class BgpPath:
     @contextmanager
     def steps(self) -> Iterator[Steps]:
         """Record, within this context, when each change of a route reached each step."""
-        watch = self._watch_steps()
-        try:
+        with closing(self._watch_steps()) as watch:
             yield watch
-        finally:
-            watch.close()
 
     def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
         """Wait until the session and its BFD session are up; DeadlineError has the last state seen."""
@@ -89,16 +90,11 @@ class BgpPath:
                 stack.callback(part.close)
 
 
-# Whose fault a routing timeout is: the DUT's, unless the machine did not let the daemons run.
-
-MOST_WAITED = 0.1
-"""Share of the time until the deadline that a daemon may have been ready and without a CPU. BFD ends a session after
-150 ms, BGP retries in seconds: neither survives a wait of a tenth of a deadline of some seconds."""
-
-
 @contextmanager
 def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
     """Around a wait for daemons: turns its DeadlineError into a result of the test.
+
+    A timeout is the DUT's fault, unless the machine did not let the daemons run.
 
     Args:
         pids: of the running daemons, by name.
@@ -122,12 +118,6 @@ def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
         raise DutFailure(error.message, evidence=error.evidence) from error
 
 
-# The fixture's side: deploy S1 with its daemons, or skip with the reason.
-
-BACK_WITHIN_S = 15.0
-"""For a session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
-
-
 def _on_machine(journal: Callable[[], Journal], ovs: OvsSpec) -> BgpDaemons:  # noqa: ARG001 - daemons of any OVS
     from pytest_nfvperf.features.routing.path_daemons import LocalBgp  # noqa: PLC0415 - a plan needs none of them
 
@@ -141,12 +131,16 @@ class LiveBgpPath:
     """S1 as it is deployed: measure on ``live``, with ``traffic``; ``path`` has the daemons.
 
     The daemons are started again whenever the topology is built again; ``path`` is then a new one.
-    ``started_s``: when they were started, on the clock of ``now_s``.
+
+    Attributes:
+        started_s: when they were started, on the clock of ``now_s``.
+        name: of the session, for reports (measure.session_watch).
     """
 
     def __init__(self, session: NfvSession, live: LiveTopology, plan: BgpPathPlan) -> None:
         self.live = live
         self.plan = plan
+        self.name = f"BGP session with {plan.bird_address}"
         self.path: BgpPath
         self.started_s: float
         self._session = session
@@ -172,11 +166,6 @@ class LiveBgpPath:
     def sessions(self) -> SessionSampler:
         """For ``soak.run(..., also=[...])``: the session and BFD of the FRR that currently runs."""
         return SessionSampler(lambda: self.path.frr)
-
-    @property
-    def name(self) -> str:
-        """The name of the session, for reports (measure.session_watch)."""
-        return f"BGP session with {self.plan.bird_address}"
 
     def await_ready(self) -> None:
         """Wait until the session and BFD are up, and the routes of both directions are flows; also after an overload.
@@ -243,7 +232,7 @@ class BgpPathDeployer:
         """Deploy S1 and start its daemons; ``path.await_ready()`` waits for the session and the flows.
 
         Args:
-            plan: what differs from S1's own.
+            plan: S1's own when None.
 
         Raises:
             ConfigError: a daemon refused its configuration.
@@ -258,10 +247,10 @@ class BgpPathDeployer:
             if path.plan == plan and path.is_ready:
                 return path
             path.live.stop_services()
-        self._last[:] = []
-        live = self._deploy(plan.topology())
-        self._last[:] = [LiveBgpPath(self._session, live, plan)]
-        return self._last[0]
+        self._last.clear()
+        path = LiveBgpPath(self._session, self._deploy(plan.topology()), plan)
+        self._last.append(path)
+        return path
 
 
 def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
