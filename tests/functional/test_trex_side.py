@@ -72,7 +72,7 @@ def test_a_ceiling_needs_a_generator_that_was_made(journal: Journal) -> None:
 
 
 def test_a_missing_client_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_nfvperf.features.trex.side.candidates", lambda _spec: [])
+    monkeypatch.setattr("pytest_nfvperf.features.trex.side.client_directories", lambda _spec: [])
 
     with pytest.raises(ConfigError, match="no TRex client library was found: write 'client: DIRECTORY'"):
         TrexSide(bed_with(GeneratorSpec("trex", server="127.0.0.1"))).check()

@@ -45,14 +45,17 @@ def spec_of(server: RecordedServer, library: str | None, **changes: Any) -> Gene
 
 @contextmanager
 def engine_at(server: RecordedServer, library: str, **changes: Any) -> Iterator[TrexGenerator]:
-    with run_dir() as directory, closing(TrexGenerator(spec_of(server, library, **changes), directory)) as generator:
+    with (
+        run_dir() as directory,
+        closing(TrexGenerator(spec_of(server, library, **changes), directory, options=ChildOptions())) as generator,
+    ):
         yield generator
 
 
 def refusal(server: RecordedServer, library: str | None) -> NfvperfError:
     """What the user is told when the engine cannot start."""
     with run_dir() as directory, pytest.raises(NfvperfError) as told:
-        TrexGenerator(spec_of(server, library), directory)
+        TrexGenerator(spec_of(server, library), directory, options=ChildOptions())
     return told.value
 
 

@@ -65,7 +65,7 @@ def trex_in(
     start = TrexStart(os.environ[VARIABLE], interfaces, low_end=True, netns=space.name)
     trex = TrexSpec(rx_delay_s=rx_delay_s, start=start)
     spec = GeneratorSpec("trex", server="127.0.0.1", client=os.environ[VARIABLE], ports=(0, 1), trex=trex)
-    server = start_server(trex, start, journal, {})
+    server = start_server(trex, start, journal)
     try:
         yield TrexLab(journal, space, spec, server)
     finally:

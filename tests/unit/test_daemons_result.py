@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.host import cpu_account as cpu_waits
 from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing import paths as subject
-from pytest_nfvperf.features.routing.paths import daemons_result
+from pytest_nfvperf.features.routing.paths import judged_wait
 from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, TestbedError
 
 SPIN = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
@@ -38,7 +38,7 @@ def missed(monkeypatch: pytest.MonkeyPatch):
 
     def miss(waited_s: float) -> None:
         monkeypatch.setattr(Waited, "seconds", waited_s)
-        with daemons_result(lambda: {"bgpd": os.getpid()}):
+        with judged_wait(lambda: {"bgpd": os.getpid()}):
             try:
                 wait_until(lambda: None, "Established", 0.1, last_seen=lambda: "Active")
             except DeadlineError as error:
@@ -62,7 +62,7 @@ def test_daemons_without_a_cpu_say_nothing_about_the_dut(missed) -> None:
 
 
 def test_what_broke_stays_broken() -> None:
-    with pytest.raises(TestbedError, match="bgpd was killed"), daemons_result(dict):
+    with pytest.raises(TestbedError, match="bgpd was killed"), judged_wait(dict):
         raise TestbedError("bgpd was killed")
 
 

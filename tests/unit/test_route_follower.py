@@ -25,7 +25,7 @@ class Table:
     def __init__(self, *batches: list[RouteChange] | Exception) -> None:
         self.batches = list(batches)
         self.asked = 0
-        self.link_went = False
+        self.link_went_down = False
         self.there: set[str] = set()
 
     def ask_all(self) -> None:
@@ -37,7 +37,7 @@ class Table:
     def read(self, deadline_s: float | None) -> list[RouteChange]:
         assert deadline_s is None, "it has nothing else to do"
         batch = self.batches.pop(0)
-        self.link_went = batch == []
+        self.link_went_down = batch == []
         if isinstance(batch, Exception):
             raise batch
         return batch

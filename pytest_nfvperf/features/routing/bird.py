@@ -19,7 +19,7 @@ from pytest_nfvperf.features.routing.daemons import (
     Daemon,
     NewLines,
     RoutingDaemons,
-    checked_configuration,
+    check_configuration,
     executable,
     wait_for_session,
 )
@@ -103,10 +103,7 @@ def _lines(text: str) -> list[tuple[str, str]]:
 def bird_session(run: Callable[[str], list[str]], neighbor: Neighbor, name: str) -> SessionState:
     """Ask BIRD for a session's state, without flaps, which BIRD does not count. Its answers are texts for people.
 
-    Args:
-        run: gives BIRD a command and returns its answer.
-        neighbor: the other end of the session.
-        name: BIRD's name for the session.
+    ``run`` gives BIRD a command and returns its answer; ``name`` is BIRD's name for the session.
     """
     lines = run(f"show protocols all {name}")
     fields = {key.strip(): value.strip() for line in lines for key, colon, value in [line.partition(":")] if colon}
@@ -165,11 +162,11 @@ def configuration(config: SpeakerConfig, directory: Path) -> str:
         intervals = " ".join(f"{which} interval {timers.interval_ms} ms;" for which in ("min rx", "min tx", "idle tx"))
         lines.append(f'protocol bfd {{ interface "*" {{ {intervals} multiplier {timers.multiplier}; }}; }}')
     for number, neighbor in enumerate(config.neighbors):
-        lines += _session(config, neighbor, f"peer{number}")
+        lines += _bgp_protocol(config, neighbor, f"peer{number}")
     return "\n".join(lines) + "\n"
 
 
-def _session(config: SpeakerConfig, neighbor: Neighbor, name: str) -> Iterator[str]:
+def _bgp_protocol(config: SpeakerConfig, neighbor: Neighbor, name: str) -> Iterator[str]:
     timers = neighbor.timers
     yield f"protocol bgp {name} {{"
     yield f"  local as {config.asn};"
@@ -194,7 +191,7 @@ class BirdSpeaker:
     Args:
         journal: of this run.
         namespace: under /run/netns, with the addresses that it speaks from.
-        config: its sessions and routes. All BFD sessions must have the same timers: BIRD sets them by interface.
+        config: all BFD sessions must have the same timers, because BIRD sets them by interface.
         role: names its directory.
     """
 
@@ -224,14 +221,14 @@ class BirdSpeaker:
         directory = self._daemons.directory
         (directory / "bird.conf").write_text(configuration(self.config, directory), encoding="utf-8")
         self._write_routes()
-        checked_configuration("bird", [self._binary, "-p", "-c", str(directory / "bird.conf")])
-        self._daemons.start(self._daemon())
-        self._daemons.await_answer("bird", self._ask_version)
+        check_configuration("bird", [self._binary, "-p", "-c", str(directory / "bird.conf")])
+        self._run_daemon()
 
-    def _daemon(self, *more: str) -> Daemon:
+    def _run_daemon(self, *options: str) -> None:
         directory = self._daemons.directory
-        argv = (self._binary, "-f", "-c", str(directory / "bird.conf"), "-s", str(directory / "bird.ctl"), *more)
-        return Daemon("bird", argv, "bird.ctl")
+        argv = (self._binary, "-f", "-c", str(directory / "bird.conf"), "-s", str(directory / "bird.ctl"), *options)
+        self._daemons.start(Daemon("bird", argv, "bird.ctl"))
+        self._daemons.await_answer("bird", self._ask_version)
 
     def _write_routes(self) -> None:
         for family, name in ROUTES.items():
@@ -277,11 +274,9 @@ class BirdSpeaker:
 
     def restart(self) -> None:
         """Start BIRD again if it ended. With graceful restart it resumes its sessions (bird -R)."""
-        if self.pids():
-            return
-        self._control.close()
-        self._daemons.start(self._daemon(*(["-R"] if self.config.graceful_restart else [])))
-        self._daemons.await_answer("bird", self._ask_version)
+        if not self.pids():
+            self._control.close()
+            self._run_daemon(*(["-R"] if self.config.graceful_restart else []))
 
     def close(self) -> None:
         self._control.close()

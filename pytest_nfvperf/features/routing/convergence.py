@@ -30,22 +30,22 @@ RATE_FPS = 100_000
 """A frame each 10 us: a hundred times finer than convergence times are reported."""
 
 _ANYWHERE_FPS = 500_000
-"""A DUT sustains it wherever the host keeps its CPUs: a tenth of what it forwards while they are far apart."""
+"""A DUT sustains it wherever the host keeps its CPUs: a tenth of what it forwards while its CPUs are far apart."""
 
 REPEATS = 2
 """How often an invalid reading is repeated. A reading takes seconds, and some restart daemons."""
 
-_OF_EVENTS = frozenset({Reason.LINK_DOWN})
+_CAUSED_BY_EVENTS = frozenset({Reason.LINK_DOWN})
 """Reasons that make any other trial invalid, and that a reading causes on purpose: its event pulls the cable."""
 
 _SHORT_GAP_NS = 20_000_000
 """On small machines busy routing daemons take the generator's CPU. If each absence is shorter than this, the figures
 are exact to within it: frames that were not sent are not lost."""
 
-_CLEARLY_MORE = 1.05
+_OVERLOAD_RATIO = 1.05
 """Above this ratio of offered to received load, an intended overload is one."""
 
-_NOTABLE = 0.1
+_REPORTED_ABSENCE_RATIO = 0.1
 """Above this share of an outage, the generator's absence is reported as a part of it."""
 
 _RESIDUAL_S = 0.2
@@ -196,7 +196,14 @@ class Convergence:
             directions=len(live.topology.directions),
             trials=trials,
             samples=tuple(
-                Samples(metric, "s", tuple(values), trials, bounds.get(metric, ""), _absent(metric, values, readings))
+                Samples(
+                    metric,
+                    "s",
+                    tuple(values),
+                    trials,
+                    bounds.get(metric, ""),
+                    _generator_absence(metric, values, readings),
+                )
                 for metric, values in seconds.items()
                 if values
             ),
@@ -210,18 +217,18 @@ class Convergence:
 def _tolerated_reasons(result: TrialResult) -> frozenset[Reason]:
     """Invalidity reasons that do not change the figures of a reading."""
     gap = result.health.longest_gap_ns
-    tolerated = _OF_EVENTS if gap is None or gap > _SHORT_GAP_NS else _OF_EVENTS | {Reason.SKIPPED_FRAMES}
+    tolerated = _CAUSED_BY_EVENTS if gap is None or gap > _SHORT_GAP_NS else _CAUSED_BY_EVENTS | {Reason.SKIPPED_FRAMES}
     # A generator that fell behind still offered clearly more than the DUT forwards.
-    if result.spec.saturating and (result.offered_fps or 0.0) > _CLEARLY_MORE * (result.received_fps or 0.0):
+    if result.spec.saturating and (result.offered_fps or 0.0) > _OVERLOAD_RATIO * (result.received_fps or 0.0):
         tolerated |= {Reason.FELL_BEHIND}
     return tolerated
 
 
-def _absent(metric: str, values: Sequence[float], readings: Sequence[ConvergenceReading]) -> str:
+def _generator_absence(metric: str, values: Sequence[float], readings: Sequence[ConvergenceReading]) -> str:
     """Why an outage is only an upper bound: nothing was sent while the generator was absent."""
     gaps = [gap for reading in readings if (gap := reading.trial.result.health.longest_gap_ns) is not None]
     absent_s = max(gaps, default=0) / 1e9
-    if metric != "outage_time" or absent_s < _NOTABLE * max(values):
+    if metric != "outage_time" or absent_s < _REPORTED_ABSENCE_RATIO * max(values):
         return ""
     return f"the generator was absent for up to {format_seconds(absent_s)} meanwhile"
 

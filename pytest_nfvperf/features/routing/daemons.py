@@ -32,23 +32,18 @@ _INTERVAL_S = 0.02
 def wait_for_session(
     speaker: BgpSpeaker, neighbor: str, condition: SessionCondition, awaited: str, deadline_s: float
 ) -> SessionState:
-    """Wait until a session meets the condition. A dead or stopped daemon ends the wait, a busy one does not.
-
-    Raises:
-        DeadlineError: what was awaited, the session as it was last seen, and the ends of the logs.
-        TestbedError: a daemon is gone or hangs.
-    """
-    seen: SessionState | str = "nothing yet"
+    """A speaker's ``await_session``. A dead or stopped daemon ends the wait, a busy one does not."""
+    last_seen = "nothing yet"
 
     def look() -> SessionState | None:
-        nonlocal seen
+        nonlocal last_seen
         speaker.check()
         try:
             state = speaker.session(neighbor)
         except TestbedError as error:
-            seen = error.message
+            last_seen = error.message
             return None
-        seen = state
+        last_seen = str(state)
         return state if condition(state) else None
 
     try:
@@ -57,7 +52,7 @@ def wait_for_session(
             f"{speaker.info().engine} of AS {speaker.config.asn}: {awaited}",
             deadline_s,
             interval_s=_INTERVAL_S,
-            last_seen=lambda: str(seen),
+            last_seen=lambda: last_seen,
         )
     except DeadlineError as error:
         error.evidence.update(speaker.logs())
@@ -232,23 +227,18 @@ class RoutingDaemons:
 
 
 def is_stopped(pid: int) -> bool:
-    """True for a process stopped by SIGSTOP."""
     return process_state(pid).startswith("T")
 
 
-def checked_configuration(name: str, argv: Sequence[str]) -> str:
-    """Have a daemon check its configuration; returns its output.
-
-    Raises:
-        ConfigError: the daemon refuses it, with its own words.
-    """
+def check_configuration(name: str, argv: Sequence[str]) -> str:
+    """Have a daemon check its configuration; returns its output. ConfigError has the daemon's words."""
     try:
         return run(argv, deadline_s=BULK_DEADLINE_S)
     except TestbedError as error:
-        raise refusal(name, error.evidence.get("stderr", "").strip() or error.message) from error
+        raise configuration_refused(name, error.evidence.get("stderr", "").strip() or error.message) from error
 
 
-def refusal(name: str, words: str) -> ConfigError:
+def configuration_refused(name: str, words: str) -> ConfigError:
     return ConfigError(f"{name} refuses the configuration made for it: {words}")
 
 

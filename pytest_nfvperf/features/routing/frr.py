@@ -21,9 +21,9 @@ from pytest_nfvperf.features.routing.daemons import (
     Daemon,
     NewLines,
     RoutingDaemons,
-    checked_configuration,
+    check_configuration,
+    configuration_refused,
     executable,
-    refusal,
     wait_for_session,
 )
 from pytest_nfvperf.features.routing.model import (
@@ -53,7 +53,7 @@ _BFD_CONTROL = "--bfdctl"
 
 
 class Vty(ControlSocket):
-    """A daemon's vty socket, used directly: starting vtysh takes 10 ms, and ten times that beside a polling PMD.
+    """A daemon's vty socket, used directly: starting vtysh takes 10 ms, and ten times that while a PMD polls.
 
     vtysh(1) sends a command and a zero byte. The answer is text, three zero bytes and a status (FRR developer's guide,
     "VTYSH").
@@ -89,12 +89,7 @@ def _ask(connection: socket.socket, command: str) -> tuple[str, int]:
 
 
 def frr_session(bgpd: Callable[[str], Mapping[str, Any]], neighbor: Neighbor) -> SessionState:
-    """Ask bgpd for a session's state.
-
-    Args:
-        bgpd: gives bgpd a command and returns its answer.
-        neighbor: the other end of the session.
-    """
+    """Ask bgpd for a session's state. ``bgpd`` gives bgpd a command and returns its answer."""
     answer = bgpd(f"show bgp neighbors {neighbor.address} json").get(neighbor.address, {})
     status = _STATUS.get(str(answer.get("bgpState")), SessionStatus.IDLE)  # bgpd's own: Clearing, Deleted
     up = status is SessionStatus.ESTABLISHED
@@ -119,10 +114,9 @@ def _total(families: Any, counter: str) -> int | None:
 
 
 def _last_error(answer: Mapping[str, Any]) -> str:
-    """The notification and its sender, if there is one; otherwise bgpd's own reason."""
     reset = str(answer.get("lastResetDueTo", ""))
     notification = str(answer.get("lastNotificationReason", ""))
-    if notification and "otification" in reset:
+    if notification and "otification" in reset:  # bgpd says whose it was
         return f"{reset}: {notification}"
     return "" if reset in _BEFORE_ANYTHING else reset
 
@@ -163,34 +157,23 @@ def _bgpd(config: SpeakerConfig) -> Iterator[str]:
         yield " bgp graceful-restart preserve-fw-state"
         yield f" bgp graceful-restart restart-time {max(n.timers.restart_s for n in config.neighbors)}"
     for neighbor in config.neighbors:
-        yield from _neighbor(neighbor)
+        name, timers = f" neighbor {neighbor.address}", neighbor.timers
+        yield f"{name} remote-as {neighbor.asn}"
+        yield f"{name} timers {timers.keepalive_s} {timers.hold_s}"
+        yield f"{name} timers connect {timers.connect_retry_s}"
+        yield f"{name} advertisement-interval 0"
+        if neighbor.password is not None:
+            yield f"{name} password {neighbor.password}"
+        if neighbor.bfd is not None:
+            yield f"{name} bfd"
+            yield f"{name} bfd profile {_label(neighbor)}"
     for family in Family:
-        yield from _family(config, family)
-
-
-def _neighbor(neighbor: Neighbor) -> Iterator[str]:
-    name, timers = f" neighbor {neighbor.address}", neighbor.timers
-    yield f"{name} remote-as {neighbor.asn}"
-    yield f"{name} timers {timers.keepalive_s} {timers.hold_s}"
-    yield f"{name} timers connect {timers.connect_retry_s}"
-    yield f"{name} advertisement-interval 0"
-    if neighbor.password is not None:
-        yield f"{name} password {neighbor.password}"
-    if neighbor.bfd is not None:
-        yield f"{name} bfd"
-        yield f"{name} bfd profile {_label(neighbor)}"
-
-
-def _family(config: SpeakerConfig, family: Family) -> Iterator[str]:
-    carrying = [neighbor for neighbor in config.neighbors if neighbor.family is family]
-    announced = [prefix for prefix in config.announced if family_of(prefix) is family]
-    if not carrying and not announced:
-        return
-    yield f" address-family {family} unicast"
-    yield from (f"  network {prefix}" for prefix in announced)
-    for neighbor in carrying:
-        yield f"  neighbor {neighbor.address} activate"
-    yield " exit-address-family"
+        active = [
+            f"  neighbor {neighbor.address} activate" for neighbor in config.neighbors if neighbor.family is family
+        ]
+        networks = [f"  network {prefix}" for prefix in config.announced if family_of(prefix) is family]
+        if active or networks:
+            yield from (f" address-family {family} unicast", *networks, *active, " exit-address-family")
 
 
 def _label(neighbor: Neighbor) -> str:
@@ -209,7 +192,6 @@ class FrrSpeaker:
     Args:
         journal: of this run.
         namespace: under /run/netns, with the addresses that it speaks from.
-        config: its sessions and routes.
         role: names its directory.
     """
 
@@ -221,8 +203,7 @@ class FrrSpeaker:
         self._binaries = {name: executable(name, DIRECTORIES) for name in self._files}
         self._namespace = namespace
         self._daemons = RoutingDaemons(journal, namespace, role)
-        self.directory: Path = self._daemons.directory
-        """Has the vty sockets."""
+        self.directory: Path = self._daemons.directory  # has the vty sockets
         self._log = NewLines(self.directory / "bgpd.log")
         self._down_reason: dict[str, str] = {}  # by the neighbour's address
         self._vtys = {name: Vty(self.directory / f"{name}.vty", name) for name in self._files}
@@ -236,30 +217,26 @@ class FrrSpeaker:
         return SpeakerInfo("FRR", self._version, tuple(self._files))
 
     def start(self) -> None:
-        """Have each daemon check its file, then start them."""
         self._route("replace", self.config.announced)
         for name, text in self._files.items():
             (self.directory / f"{name}.conf").write_text(text, encoding="utf-8")
             # A daemon that skipped a line still exits with 0, and only logs that.
-            output = checked_configuration(name, [self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
+            output = check_configuration(name, [self._binaries[name], "-C", *self._common(name), "--log", "stdout"])
             refused = [line for line in output.splitlines() if _REFUSED in line]
             if refused:
-                raise refusal(name, "; ".join(refused))
+                raise configuration_refused(name, "; ".join(refused))
         for name in self._files:
-            self._daemons.start(self._daemon(name))
+            argv = (self._binaries[name], *self._common(name), "--vty_socket", str(self.directory), "-P", "0")
+            argv += ("-z", str(self.directory / "zserv.api"), "--log", "stdout")
+            argv += ("--log-level", "debug" if name == "bfdd" else "info")
+            if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
+                argv += (_BFD_CONTROL, str(self.directory / "bfdd.sock"))
+            self._daemons.start(Daemon(name, argv, f"{name}.vty"))
             self._await_answer(name)  # the others connect to zebra when they start, and later only after seconds
 
     def _common(self, name: str) -> tuple[str, ...]:
         conf, pid = self.directory / f"{name}.conf", self.directory / f"{name}.pid"
         return ("-f", str(conf), "-i", str(pid), "-u", "root", "-g", "frrvty")
-
-    def _daemon(self, name: str) -> Daemon:
-        argv = (self._binaries[name], *self._common(name), "--vty_socket", str(self.directory), "-P", "0")
-        argv += ("-z", str(self.directory / "zserv.api"), "--log", "stdout")
-        argv += ("--log-level", "debug" if name == "bfdd" else "info")
-        if name == "bfdd" and _BFD_CONTROL in run([self._binaries[name], "--help"]):  # newer ones have none
-            argv += (_BFD_CONTROL, str(self.directory / "bfdd.sock"))
-        return Daemon(name, argv, f"{name}.vty")
 
     def _await_answer(self, name: str) -> None:
         self._daemons.await_answer(name, lambda: self._vtys[name].run("show version"))

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 ESTABLISHED_WITHIN_S = 5.0
 _INSTALLED_WITHIN_S = 5.0
 
-BACK_WITHIN_S = 15.0
+_BACK_WITHIN_S = 15.0
 """For a session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
 
-MOST_WAITED = 0.1
+_MAX_CPU_WAIT_RATIO = 0.1
 """Share of the time until the deadline that a daemon may have been ready and without a CPU. BFD ends a session after
 150 ms, BGP retries in seconds: neither survives a wait of a tenth of a deadline of some seconds."""
 
@@ -91,7 +91,7 @@ class BgpPath:
 
 
 @contextmanager
-def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
+def judged_wait(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
     """Around a wait for daemons: turns its DeadlineError into a result of the test.
 
     A timeout is the DUT's fault, unless the machine did not let the daemons run.
@@ -109,7 +109,7 @@ def daemons_result(pids: Callable[[], Mapping[str, int]]) -> Iterator[None]:
     except DeadlineError as error:
         who, waited_s = waits.longest(pids())
         elapsed_s = time.monotonic() - began
-        if waited_s > MOST_WAITED * elapsed_s:
+        if waited_s > _MAX_CPU_WAIT_RATIO * elapsed_s:
             raise InconclusiveError(
                 f"{error.message}. But {who} was ready and waited {format_seconds(waited_s)} of "
                 f"{format_seconds(elapsed_s)} for a CPU: the machine was too busy for its daemons; leave it alone "
@@ -173,25 +173,25 @@ class LiveBgpPath:
         All ``await_...`` methods raise DutFailure when the deadline passes, InconclusiveError if the daemons got too
         little CPU time, and TestbedError if a daemon is gone.
         """
-        with daemons_result(self._pids):
-            self.path.await_established(BACK_WITHIN_S)
+        with judged_wait(self._pids):
+            self.path.await_established(_BACK_WITHIN_S)
             self.path.await_ready()
 
     def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
-        with daemons_result(self._pids):
+        with judged_wait(self._pids):
             return self.path.await_established(deadline_s)
 
     def await_received(self, prefixes: int, deadline_s: float) -> SessionState:
         neighbor, what = self.plan.bird_address, f"{prefixes} prefixes"
-        with daemons_result(self._pids):
+        with judged_wait(self._pids):
             return self.path.frr.await_session(neighbor, lambda seen: seen.received == prefixes, what, deadline_s)
 
     def await_installed(self, prefix: str, deadline_s: float) -> None:
-        with daemons_result(self._pids):
+        with judged_wait(self._pids):
             self.path.agent.await_installed(prefix, deadline_s)
 
     def await_count(self, prefixes: int, deadline_s: float) -> None:
-        with daemons_result(self._pids):
+        with judged_wait(self._pids):
             self.path.agent.await_count(prefixes, deadline_s)
 
     def _pids(self) -> dict[str, int]:
@@ -205,7 +205,7 @@ class LiveBgpPath:
         """Fields of an Outcome: how often the session went down since ``before``, or why this is unknown."""
         now = self.path.session()
         if now.flaps is None or before.flaps is None:
-            return {"missing": (("session_flaps", f"{self.name}: FRR does not tell how often it went down"),)}
+            return {"missing": (("session_flaps", f"{self.name}: FRR does not report how often it went down"),)}
         down = max(now.flaps - before.flaps, int(not now.established))
         return {"sessions": ObservedSessions(self.name, down, trials)}
 
@@ -254,13 +254,7 @@ class BgpPathDeployer:
 
 
 def open_speakers(session: NfvSession, opened: dict[str, BgpSpeaker]) -> None:
-    """Open the speakers of the testbed file that are not in ``opened`` yet.
-
-    Raises:
-        ConfigError: BIRD lacks a protocol that the file names.
-        TestbedError: nobody listens where the file says.
-        UnavailableError: this testbed's backend has no routing daemons.
-    """
+    """Open the speakers of the testbed file that are not in ``opened`` yet; errors as of ports.BgpDaemons.speaker."""
     for spec in session.backend.testbed.speakers:
         if spec.name not in opened:
             session.take_machine()

@@ -58,17 +58,14 @@ _FIB_RECEIVE_BUFFER = 64 << 20
 _SO_RCVBUFFORCE = 33
 _ASK_ALL = _HEADER.pack(_HEADER.size + _ROUTE.size, _GET, _DUMP, 1, 0) + _ROUTE.pack(*[0] * 9)
 _ANSWER_WITHIN_S = 10.0
-_AT_ONCE = 5000
+_MAX_CHANGES = 5000
 """Most changes that one read returns."""
 
 _MODULE = "pytest_nfvperf.features.routing.route_agent"
 _PIPE_BYTES = 1 << 20
 """Room for batches of thousands of routes: the agent must not wait for pytest, which has a lower priority."""
-_REMEMBERED = 64
+_REMEMBERED_BATCHES = 64
 """Number of last batches that ``batches`` returns."""
-
-# When BGP UPDATE messages passed an interface, by the kernel's time of each packet (packet(7), socket(7)).
-# A packet socket keeps the packets until they are read, so a late reader does not falsify the times.
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +80,12 @@ class Update:
 class UpdateWatch:
     """UPDATE messages that pass an interface, either way, from now until ``close``.
 
+    Their times are the kernel's, of each packet (packet(7), socket(7)). A packet socket keeps the packets until they
+    are read, so a late reader does not falsify the times.
+
     Args:
         namespace: its name under /run/netns.
-        interface: its name in there.
-
-    Raises:
-        TestbedError: there is no such interface.
+        interface: its name in there; TestbedError if there is none.
     """
 
     def __init__(self, namespace: str, interface: str) -> None:
@@ -194,12 +191,6 @@ def _prefixes(data: bytes) -> Iterator[str]:
         data = data[1 + size :]
 
 
-# Changes of the kernel's routing table in a daemon's namespace (rtnetlink(7)).
-#
-# This parses only the needed part of a message: pyroute2 takes 0.1 ms for each of 100,000 messages. The kernel
-# does not report routes that go away with their interface, so the table is read again when a link goes down.
-
-
 @dataclass(frozen=True, slots=True)
 class RouteChange:
     """A route of the main table that a daemon made, changed or removed. ``gateway``: None for a blackhole route."""
@@ -214,13 +205,21 @@ class MissedChangesError(Exception):
 
 
 class Fib:
-    """The routes of one namespace. After ``ask_all`` the first reads return all routes; later ones the changes."""
+    """The routes of one namespace. After ``ask_all`` the first reads return all routes; later ones the changes.
+
+    This parses only the needed part of rtnetlink's messages: pyroute2 takes 0.1 ms for each of 100,000 of them. The
+    kernel does not report routes that go away with their interface; read the table again when a link went down.
+
+    Args:
+        namespace: its file; OSError if it cannot be entered.
+
+    Attributes:
+        link_went_down: an interface was set down during the last ``read``.
+    """
 
     def __init__(self, namespace: Path) -> None:
-        """``namespace``: its file. OSError if it cannot be entered."""
         self._socket, self._asking = inside(namespace, lambda: (_open(_GROUPS), _open(0)))
-        self.link_went = False
-        """An interface was set down during the last ``read``."""
+        self.link_went_down = False
 
     def ask_all(self) -> None:
         """Have the kernel report all routes, as if they were new."""
@@ -240,35 +239,26 @@ class Fib:
     def read(self, deadline_s: float | None) -> list[RouteChange]:
         """The pending changes; waits for the first one, without limit if ``deadline_s`` is None. Empty after that.
 
-        Raises:
-            MissedChangesError: changes were lost.
+        Raises MissedChangesError if changes were lost.
         """
         changes: list[RouteChange] = []
-        self.link_went = False
+        self.link_went_down = False
         self._socket.settimeout(deadline_s)
-        while len(changes) < _AT_ONCE:
-            data = self._receive(socket.MSG_DONTWAIT if changes else 0)
-            if data is None:
+        while len(changes) < _MAX_CHANGES and not self.link_went_down:
+            try:  # when many routes change at once, each call returns a single one
+                data = self._socket.recv(1 << 20, socket.MSG_DONTWAIT if changes else 0)
+            except (TimeoutError, BlockingIOError):
                 break
+            except OSError as error:
+                if error.errno == errno.ENOBUFS:
+                    raise MissedChangesError from error
+                raise
             changes += _changes(data)
-            self.link_went = any(
+            self.link_went_down = any(
                 kind == _NEW_LINK and not _LINK.unpack_from(payload)[3] & _IS_UP
                 for kind, payload in _parts(_HEADER, data)
             )
-            if self.link_went:
-                break
         return changes
-
-    def _receive(self, flags: int) -> bytes | None:
-        """The data of one system call, a single route when many change at once; None if there is none."""
-        try:
-            return self._socket.recv(1 << 20, flags)
-        except (TimeoutError, BlockingIOError):
-            return None
-        except OSError as error:
-            if error.errno == errno.ENOBUFS:
-                raise MissedChangesError from error
-            raise
 
     def close(self) -> None:
         self._socket.close()
@@ -401,14 +391,13 @@ class Follower:
     def follow(self) -> Iterator[RouteBatch]:
         """Batches as they come, for ever; the first ones are the existing routes.
 
-        Raises:
-            TestbedError: the bridge refused a flow, or does not answer.
+        Raises TestbedError if the bridge refuses a flow, or does not answer.
         """
         self._fib.ask_all()
         while True:
             try:
                 changes = self._fib.read(None)
-                if self._fib.link_went:  # the kernel does not report routes that are gone with their interface
+                if self._fib.link_went_down:  # the kernel does not report routes that are gone with their interface
                     there = self._fib.prefixes()
                     changes += [RouteChange(prefix, None, gone=True) for prefix in self._routes if prefix not in there]
                 yield self._apply(changes, time.monotonic_ns())
@@ -485,7 +474,6 @@ class RouteAgent:
     of the DUT, becomes a flow to the port of that address's network. It begins with all existing routes.
 
     Args:
-        journal: of this run.
         namespace: the file of FRR's.
         bridge: its name, for messages.
         management_socket: of the bridge.
@@ -499,7 +487,7 @@ class RouteAgent:
         # The thread changes each of these by single operations, which are atomic in CPython.
         self._routes: dict[str, str | None] = {}  # gateways by prefix; None for blackhole routes
         self._installed: set[str] = set()
-        self._batches: deque[RouteBatch] = deque(maxlen=_REMEMBERED)
+        self._batches: deque[RouteBatch] = deque(maxlen=_REMEMBERED_BATCHES)
         package = Path(pytest_nfvperf.__file__).parents[1]
         self._process = spawn(
             journal,
@@ -529,7 +517,6 @@ class RouteAgent:
             ) from error
 
     def await_installed(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
-        """Wait until a prefix has a flow, or has none any more; DeadlineError says what is there instead."""
         what = "to be gone" if gone else "to be there"
         self._await(
             lambda: (prefix in self._installed) is not gone,

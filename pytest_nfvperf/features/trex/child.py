@@ -36,7 +36,30 @@ taken. The name identifies the process that took them. If that process is gone, 
 _MACHINE_ID = Path("/etc/machine-id")
 _HELLO_DEADLINE_S = 40.0
 """Importing the library takes some seconds, and the child gives up a frozen server after ten."""
+_WRITE_CLIENT = "write 'client: DIRECTORY' of the server's own TRex distribution"
 _WRONG_CLIENT = {"version_mismatch", "no_client"}
+_REFUSALS = {
+    "bad_port": "{server}: {text}; write numbers that it has",
+    "no_client": f"{{text}}; {_WRITE_CLIENT} (the one with t-rex-64), or for servers of 2019: "
+    "pip install 'pytest-nfvperf[trex]'",
+    "version_mismatch": f"{{server}} and the client library do not fit: {{text}}; {_WRITE_CLIENT}",
+    "unreachable": "{server} is not there: {text}; start it (./t-rex-64 -i in its directory), or correct "
+    "generator.server and generator.trex.rpc_port in the testbed file",
+    "port_taken": "{server}: {text}; release it there (trex-console, 'release'), wait for its owner, or write "
+    "'force: true' in the generator section to take it all the same: their traffic is stopped then",
+    "server_lost": "{server} stopped answering: {text}; look whether it still runs, and at its last output. Its ports "
+    "may still be ours there: they are taken back at the next start",
+    "unresolved": "{server}: {text}; nobody answered ARP: look at generator.trex.routes and at the DUT's address on "
+    "that link, or leave the route out and give the traffic's MAC addresses",
+    "refused": "{server} refused (ports {ports}): {text}",
+}
+"""What the child refuses, by its code: the server's words, and what to do."""
+_MISTAKEN_KEYS = {
+    "bad_port": "generator.ports",
+    "no_client": "generator.client",
+    "version_mismatch": "generator.client",
+}
+"""Keys of the testbed file that those refusals are about: the user's mistakes."""
 _USER_MISTAKES = {
     "exceeds port line rate": "lower the load, or write the port's line_rate into the testbed file",
     "Failed allocating statistic counter": "it has no more counters: use fewer directions or a mix of fewer sizes",
@@ -44,7 +67,7 @@ _USER_MISTAKES = {
 }
 
 
-def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
+def client_directories(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Directories to try, best first, then :data:`PYPI` if it is installed; only the file's, if it names one."""
     if spec.client:
         return [spec.client]
@@ -59,12 +82,12 @@ def candidates(spec: GeneratorSpec, environ: Mapping[str, str] = os.environ) -> 
 
 
 def holds_client(path: Path) -> bool:
-    """True for a directory of TRex, and for one of its client alone."""
+    """True for a directory of TRex, and for one that has only its client."""
     places = ("automation/trex_control_plane", "trex/stl", "trex_client", "trex_stl_lib", "interactive/trex")
     return any((path / place).is_dir() for place in places)
 
 
-def _here() -> str:
+def _host_scope() -> str:
     """Where our pids are valid: the host's name, for people, and a digest that no other machine or container has.
 
     Two machines may have the same name, and so may a host and a container. User names must be ASCII.
@@ -77,13 +100,13 @@ def _here() -> str:
 def user_name() -> str:
     """The user name of this process on a TRex server."""
     process = ProcessId.own()
-    return f"nfvperf-{_here()}-{boot_id()[:8]}-{process.pid}-{process.start_ticks}"
+    return f"nfvperf-{_host_scope()}-{boot_id()[:8]}-{process.pid}-{process.start_ticks}"
 
 
 def is_of_dead_run(owner: str) -> bool:
     """True for the name of a process of this machine that has ended."""
     match = _NAME.fullmatch(owner)
-    if match is None or match["host"] != _here():
+    if match is None or match["host"] != _host_scope():
         return False
     if match["boot"] != boot_id()[:8]:
         return True
@@ -91,34 +114,20 @@ def is_of_dead_run(owner: str) -> bool:
 
 
 def no_client_library() -> ConfigError:
-    return ConfigError(
-        "no TRex client library was found: write 'client: DIRECTORY' of the server's own TRex distribution",
-        key="generator.client",
-    )
+    return ConfigError(f"no TRex client library was found: {_WRITE_CLIENT}", key="generator.client")
 
 
 def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec, started: TrexServer | None = None) -> NfvperfError:
-    """The child's refusal as an error of ours: the server's words, and what to do.
+    """The child's refusal as an error of ours.
 
     ``started``: the server, if we started it; its log is evidence when it does not answer any more.
     """
-    answer = error.answer
-    code, text = answer["code"], answer["error"]
+    code, text = error.code, error.answer["error"]
     server = f"TRex server {spec.server}"
-    if code == "bad_port":
-        return ConfigError(f"{server}: {text}; write numbers that it has", key="generator.ports")
-    if code == "no_client":
-        return ConfigError(
-            f"{text}; write 'client: DIRECTORY' of the server's own TRex distribution (the one with t-rex-64), "
-            "or for servers of 2019: pip install 'pytest-nfvperf[trex]'",
-            key="generator.client",
-        )
-    if code == "version_mismatch":
-        return ConfigError(
-            f"{server} and the client library do not fit: {text}; write 'client: DIRECTORY' of the server's own "
-            "TRex distribution",
-            key="generator.client",
-        )
+    template = _REFUSALS.get(code, _REFUSALS["refused"])
+    message = template.format(server=server, text=text, ports=", ".join(map(str, spec.ports)))
+    if code in _MISTAKEN_KEYS:
+        return ConfigError(message, key=_MISTAKEN_KEYS[code])
     for part, advice in _USER_MISTAKES.items():
         if part in text:
             return ConfigError(f"{server} refuses the trial: {text}; {advice}")
@@ -127,27 +136,8 @@ def explain_refusal(error: EngineRefusedError, spec: GeneratorSpec, started: Tre
         return GeneratorError(
             f"{server} stopped answering: {process}; look at its last output", evidence=started.evidence()
         )
-    messages = {
-        "unreachable": (
-            f"{server} is not there: {text}; start it (./t-rex-64 -i in its directory), or correct generator.server "
-            "and generator.trex.rpc_port in the testbed file"
-        ),
-        "port_taken": (
-            f"{server}: {text}; release it there (trex-console, 'release'), wait for its owner, or write "
-            "'force: true' in the generator section to take it all the same: their traffic is stopped then"
-        ),
-        "server_lost": (
-            f"{server} stopped answering: {text}; look whether it still runs, and at its last output. Its ports may "
-            "still be ours there: they are taken back at the next start"
-        ),
-        "unresolved": (
-            f"{server}: {text}; nobody answered ARP: look at generator.trex.routes and at the DUT's address on that "
-            "link, or leave the route out and give the traffic's MAC addresses"
-        ),
-    }
-    unknown = f"{server} refused (ports {', '.join(map(str, spec.ports))}): {text}"
     # Only an unknown refusal needs the trace of the client library.
-    return GeneratorError(messages.get(code, unknown), evidence=error.evidence if code == "refused" else None)
+    return GeneratorError(message, evidence=error.evidence if code == "refused" else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +170,11 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
         GeneratorError: the server cannot be reached, or does not answer.
     """
     tried: list[str] = []
-    libraries = candidates(spec)
+    libraries = client_directories(spec)
     if not libraries:
         raise no_client_library()
     for library in libraries:
-        link = _started(log, options)
+        link = _start_child(log, options)
         try:
             return link, _hello(link, spec, library)
         except EngineRefusedError as error:
@@ -197,7 +187,7 @@ def connect(spec: GeneratorSpec, log: Path, options: ChildOptions) -> tuple[Engi
             raise
     raise ConfigError(
         f"TRex server {spec.server} understands none of the client libraries that were found: {'; '.join(tried)}; "
-        "write 'client: DIRECTORY' of the server's own TRex distribution",
+        f"{_WRITE_CLIENT}",
         key="generator.client",
     )
 
@@ -207,17 +197,16 @@ def stl_version(library: str, log: Path) -> str:
 
     ConfigError if the directory ("" for PyPI's) has no library that can be imported. Its output goes to ``log``.
     """
-    link = _started(log, ChildOptions())
+    link = _start_child(log, ChildOptions())
     try:
-        version: str = link.command("library", _HELLO_DEADLINE_S, path=library)["stl"]
-        return version
+        return str(link.command("library", _HELLO_DEADLINE_S, path=library)["stl"])
     except EngineRefusedError as error:
         raise explain_refusal(error, GeneratorSpec("trex", client=library)) from error
     finally:
         link.close()
 
 
-def _started(log: Path, options: ChildOptions) -> EngineLink:
+def _start_child(log: Path, options: ChildOptions) -> EngineLink:
     inside = ["nsenter", f"--net=/run/netns/{options.netns}"] if options.netns else []
     package = Path(pytest_nfvperf.__file__).parents[1]
     path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))

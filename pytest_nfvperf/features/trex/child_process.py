@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import ipaddress
 import json
 import os
 import queue
@@ -18,7 +17,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -33,25 +31,39 @@ _RPC_TIMEOUT_S = 2
 _MAC_OF_PACKET = 1
 """STLStreamDstMAC_PKT: frames keep their own MAC addresses, whatever the port has learnt."""
 _PORT_COUNTERS = ("opackets", "ipackets", "obytes", "ibytes", "oerrors", "ierrors")
-_PLACES = ("", "automation/trex_control_plane/interactive", "interactive", "trex_client/interactive")
-_OLD_PLACES = ("automation/trex_control_plane/stl", "stl", "trex_client/stl")
+_LIBRARIES = (
+    ("", "trex.stl.api"),
+    ("automation/trex_control_plane/interactive", "trex.stl.api"),
+    ("interactive", "trex.stl.api"),
+    ("trex_client/interactive", "trex.stl.api"),
+    ("automation/trex_control_plane/stl", "trex_stl_lib.api"),
+    ("stl", "trex_stl_lib.api"),
+    ("trex_client/stl", "trex_stl_lib.api"),
+)
+"""Where a distribution may have its client library, and what to import there; those of 2019 last."""
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_CODE_GIVEN_UP = 3
+_GAVE_UP_STATUS = 3
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _TAKEN = re.compile(r"already (?:taken by|owned by another session of) '(?P<owner>[^']*)'")
-_LOST = ("connection to the server had been lost", "Failed to get server response", "Failed to send message")
-_LOST_TOO = ("Not connected to server", "not valid while disconnected", "no data flow from server", "reconnect")
+_LOST = (
+    "connection to the server had been lost",
+    "Failed to get server response",
+    "Failed to send message",
+    "Not connected to server",
+    "not valid while disconnected",
+    "no data flow from server",
+    "reconnect",
+)
 _MISMATCH = ("version mismatch", "configuration mismatch", "Mismatch between client and server versions")
 
 
 class Failure(Exception):  # noqa: N818 - an answer, not an accident
-    """A refused request: a stable ``code`` for the parent's decisions, and a text for people."""
+    """A refused request. ``code`` is stable, for the parent's decisions; ``message`` is for people."""
 
-    def __init__(self, code: str, message: str, **facts: object) -> None:
+    def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.facts = facts
 
 
 class Stopped(BaseException):
@@ -66,23 +78,21 @@ def text_of(error: BaseException) -> str:
     return _COLOURS.sub("", str(message)).strip()
 
 
-def failure_of(error: BaseException) -> Failure:
+def refusal(error: BaseException) -> dict[str, Any]:
+    """The answer to a request that failed: a code for the parent, and the library's words."""
     if isinstance(error, Failure):
-        return error
+        return {"ok": False, "code": error.code, "error": error.message}
     text = text_of(error)
-    taken = _TAKEN.search(text)
-    if taken:
-        return Failure("port_taken", text, owner=taken["owner"])
-    if isinstance(error, KeyboardInterrupt) or any(part in text for part in (*_LOST, *_LOST_TOO)):
-        return Failure("server_lost", text)
-    if any(part.lower() in text.lower() for part in _MISMATCH):
-        return Failure("version_mismatch", text)
-    if "Could not resolve following ports" in text or "dest MAC is invalid" in text:
-        return Failure("unresolved", text)
-    return Failure("refused", text)
-
-
-# Streams from the parent's plan, and plain JSON from the library's statistics (their keys are numbers or texts).
+    answer: dict[str, Any] = {"ok": False, "code": "refused", "error": text}
+    if taken := _TAKEN.search(text):
+        answer |= {"code": "port_taken", "owner": taken["owner"]}
+    elif isinstance(error, KeyboardInterrupt) or any(part in text for part in _LOST):
+        answer["code"] = "server_lost"
+    elif any(part.lower() in text.lower() for part in _MISMATCH):
+        answer["code"] = "version_mismatch"
+    elif "Could not resolve following ports" in text or "dest MAC is invalid" in text:
+        answer["code"] = "unresolved"
+    return answer
 
 
 def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
@@ -107,15 +117,16 @@ def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
 
 
 def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
-    if not fields:
-        return []
+    """How the server changes a stream's template from frame to frame."""
     made: list[Any] = []
-    if (pairs := fields.get("pairs")) is not None:  # the address counts up; when it starts over, the port counts up
+    if "pairs" in fields:
+        # The address counts up; when it starts over, the port counts up.
+        pairs = fields["pairs"]
         made += [
             api.STLVmTupleGen(
                 name="flow",
-                ip_min=str(ipaddress.IPv4Address(pairs["first_address"])),
-                ip_max=str(ipaddress.IPv4Address(pairs["last_address"])),
+                ip_min=pairs["first_address"],
+                ip_max=pairs["last_address"],
                 port_min=pairs["first_port"],
                 port_max=pairs["last_port"],
                 limit_flows=pairs["flows"],
@@ -137,16 +148,27 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
             ),
             api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]),
         ]
-    made += [api.STLVmFixIpv4(offset=offset) for offset in fields["ipv4"]]
-    return made
+    return made + [api.STLVmFixIpv4(offset=offset) for offset in fields.get("ipv4", ())]
 
 
 def stream_counts(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
     """One stream's own counters. ``elsewhere``: frames that arrived at a port they were not sent to."""
-    found = _of(stats.get("flow_stats") or {}, plan["id"])
+    found = _entry(stats.get("flow_stats") or {}, plan["id"])
     if found is None:
         raise ValueError(f"the server has no counters of stream {plan['id']}")
     received = _by_port(found["rx_pkts"])
+    latency = None
+    if plan["latency"]:
+        samples = _entry(stats.get("latency") or {}, plan["id"])
+        if samples is None:
+            raise ValueError(f"the server has no latency of stream {plan['id']}")
+        times = samples["latency"]
+        latency = {
+            "errors": dict(samples["err_cntrs"]),
+            "min_us": times["total_min"],
+            "max_us": times["total_max"],
+            "histogram": {str(bucket): int(count) for bucket, count in times["histogram"].items()},
+        }
     return {
         "id": plan["id"],
         "rx_port": plan["rx_port"],
@@ -155,12 +177,12 @@ def stream_counts(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str
         "received": received.get(plan["rx_port"], 0),
         "received_bytes": _by_port(found["rx_bytes"]).get(plan["rx_port"], 0),
         "elsewhere": {str(port): frames for port, frames in received.items() if frames and port != plan["rx_port"]},
-        "latency": _latency(stats, plan) if plan["latency"] else None,
+        "latency": latency,
     }
 
 
 def port_counts(stats: Mapping[Any, Any], ports: Iterable[int]) -> dict[str, dict[str, int]]:
-    return {str(port): {key: int(_of(stats, port)[key]) for key in _PORT_COUNTERS} for port in ports}
+    return {str(port): {key: int(_entry(stats, port)[key]) for key in _PORT_COUNTERS} for port in ports}
 
 
 def all_received(stats: Mapping[Any, Any], plans: Iterable[Mapping[str, Any]]) -> bool:
@@ -168,20 +190,8 @@ def all_received(stats: Mapping[Any, Any], plans: Iterable[Mapping[str, Any]]) -
     return all(count["received"] >= count["sent"] > 0 for count in (stream_counts(stats, plan) for plan in plans))
 
 
-def _latency(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
-    found = _of(stats.get("latency") or {}, plan["id"])
-    if found is None:
-        raise ValueError(f"the server has no latency of stream {plan['id']}")
-    latency = found["latency"]
-    return {
-        "errors": dict(found["err_cntrs"]),
-        "min_us": latency["total_min"],
-        "max_us": latency["total_max"],
-        "histogram": {str(bucket): int(count) for bucket, count in latency["histogram"].items()},
-    }
-
-
-def _of(stats: Mapping[Any, Any], key: int) -> Any:
+def _entry(stats: Mapping[Any, Any], key: int) -> Any:
+    """An entry of the library's statistics, whose keys are numbers or texts."""
     return stats.get(key, stats.get(str(key)))
 
 
@@ -195,38 +205,27 @@ def _by_port(counter: Mapping[Any, int]) -> dict[int, int]:
 # can hold only one such library, and nothing else that needs those. The parent names the library.
 
 
-@dataclass(frozen=True)
-class Library:
-    api: Any
-    where: str
-
-
-def load(path: str) -> Library:
-    """Import the library under ``path``; "" means PyPI's."""
+def load(path: str) -> tuple[Any, str]:
+    """Import the library under ``path``; "" means PyPI's. Returns it, and where it was found."""
     warnings.simplefilter("ignore")  # they are the library's own, of its age
     module, where = "trex_stl_lib.api", "PyPI trex-stl-lib"
     if path:
-        module, directory = _find_library(Path(path))
-        where = str(directory)
-        sys.path.insert(0, where)
+        for place, module in _LIBRARIES:
+            if Path(path, place, *module.split(".")).with_suffix(".py").is_file():
+                where = str(Path(path, place))
+                sys.path.insert(0, where)
+                break
+        else:
+            raise Failure("no_client", f"there is no TRex client library under {path}")
     try:
-        return Library(importlib.import_module(module), where)
+        return importlib.import_module(module), where
     except ImportError as error:
         raise Failure("no_client", f"{where} cannot be imported: {error}") from error
 
 
-def _find_library(path: Path) -> tuple[str, Path]:
-    """The library's module, and the directory to import it from."""
-    for places, module in ((_PLACES, "trex.stl.api"), (_OLD_PLACES, "trex_stl_lib.api")):
-        for place in places:
-            if (path / place / f"{module.replace('.', '/')}.py").is_file():
-                return module, path / place
-    raise Failure("no_client", f"there is no TRex client library under {path}")
-
-
 class TrexSession:
     def __init__(self) -> None:
-        self._library: Library | None = None
+        self._api: Any = None
         self._client: Any = None
         self._ours: dict[str, int] = {}
         self._made_promiscuous: set[int] = set()
@@ -236,18 +235,18 @@ class TrexSession:
             socket.create_connection((server, rpc_port), _CONNECT_S).close()
         except OSError as error:
             raise Failure("unreachable", f"nothing listens on {server}:{rpc_port}: {error}") from error
-        self._library = load(path)
+        self._api, library = load(path)
         where = {"username": user, "server": server, "sync_port": rpc_port, "async_port": event_port}
         try:
-            self._client = self._library.api.STLClient(**where, sync_timeout=_RPC_TIMEOUT_S)
+            self._client = self._api.STLClient(**where, sync_timeout=_RPC_TIMEOUT_S)
         except TypeError:  # libraries of 2019 have no such setting
-            self._client = self._library.api.STLClient(**where)
+            self._client = self._api.STLClient(**where)
         self._client.connect()
         version = self._client.get_server_version()
         system = self._client.get_server_system_info()
         return {
             "protocol": PROTOCOL,
-            "library": self._library.where,
+            "library": library,
             "server": {"version": version.get("version", "?"), "mode": version.get("mode", "STL")},
             "cores": system.get("dp_core_count", 0),
             "ports": [{"port": info["index"], "driver": info.get("driver", "?")} for info in system.get("ports", ())],
@@ -262,7 +261,7 @@ class TrexSession:
         client.acquire([port], force=force)
         self._ours[name] = port
         try:
-            self._quiet([port])
+            self._stop_traffic([port])
             gateway = self._resolve(port, route) if route else None
             # Last: taking a port again turns promiscuous mode off.
             if client.get_port_attr(port).get("prom") == "off":
@@ -286,7 +285,7 @@ class TrexSession:
         if port is not None:
             client = self._connected()
             if port in client.get_acquired_ports():
-                self._quiet([port])
+                self._stop_traffic([port])
                 self._end_promiscuous(client, [port])
                 client.release([port])
         return {}
@@ -307,12 +306,10 @@ class TrexSession:
             rx_delay_s: how long the last frames may take to arrive.
         """
         client, ports = self._connected(), sorted(self._ours.values())
-        assert self._library is not None
         senders = sorted({plan["port"] for plan in streams})
         client.remove_all_streams(ports)
         for port in senders:
-            made = [stream_of(self._library.api, plan) for plan in streams if plan["port"] == port]
-            client.add_streams(made, ports=[port])
+            client.add_streams([stream_of(self._api, plan) for plan in streams if plan["port"] == port], ports=[port])
         client.clear_stats(ports, clear_xstats=False)
         elapsed = self._send(senders, longest_s)
         until = time.monotonic() + rx_delay_s
@@ -350,7 +347,7 @@ class TrexSession:
             raise Failure("not_connected", "no server: hello comes first")
         return self._client
 
-    def _quiet(self, ports: list[int]) -> None:
+    def _stop_traffic(self, ports: list[int]) -> None:
         client = self._connected()
         if set(client.get_active_ports()) & set(ports):
             client.stop(ports, rx_delay_ms=0)
@@ -392,16 +389,11 @@ class TrexSession:
 
 
 def library_version(*, path: str) -> dict[str, Any]:
-    library = load(path)
-    client = library.api.STLClient()
+    api, where = load(path)
+    client = api.STLClient()
     # Where the protocol's version is since v2.31, and where it was in 2019.
     version = client.ctx.api_ver if hasattr(client, "ctx") else client.conn.api_vers[0]
-    return {"library": library.where, "stl": f"{version['major']}.{version['minor']}"}
-
-
-def refusal(error: BaseException) -> dict[str, Any]:
-    failure = failure_of(error)
-    return {"ok": False, "code": failure.code, "error": failure.message, **failure.facts}
+    return {"library": where, "stl": f"{version['major']}.{version['minor']}"}
 
 
 # The entry point. It releases the ports and ends when the parent is gone.
@@ -410,7 +402,7 @@ def refusal(error: BaseException) -> dict[str, Any]:
 # fault of its subscriber with SIGTERM to its parent's process group, which must not be pytest's.
 
 
-def split() -> None:
+def fork_worker() -> None:
     """Fork: the parent waits for the child, which returns from here as the worker."""
     leader = os.getpid()
     die_with_parent(signal.SIGKILL)
@@ -425,7 +417,7 @@ def split() -> None:
     die_with_parent(signal.SIGTERM)
     signal.signal(signal.SIGTERM, _stop)
     if os.getppid() != leader:  # it ended before prctl took hold
-        os._exit(_CODE_GIVEN_UP)
+        os._exit(_GAVE_UP_STATUS)
 
 
 def die_with_parent(number: signal.Signals) -> None:
@@ -436,7 +428,8 @@ def die_with_parent(number: signal.Signals) -> None:
 
 
 def give_up_later() -> None:
-    timer = threading.Timer(RELEASE_DEADLINE_S, os._exit, (_CODE_GIVEN_UP,))
+    """End by force if the main thread does not release its ports in time."""
+    timer = threading.Timer(RELEASE_DEADLINE_S, os._exit, (_GAVE_UP_STATUS,))
     timer.daemon = True
     timer.start()
 
@@ -448,7 +441,7 @@ def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as si
 
 def main() -> int:
     """Serve until ``quit``, the end of input, or the end of the parent."""
-    split()
+    fork_worker()
     # The library prints to stdout, so that becomes the log; the answers get a descriptor of their own.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -468,7 +461,7 @@ def _requests() -> queue.SimpleQueue[str]:
     def read() -> None:
         for line in sys.stdin:
             lines.put(line)
-        # The parent is gone: interrupt the main thread so that it releases its ports; end by force if it hangs.
+        # Interrupt the main thread, which then releases its ports.
         give_up_later()
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -486,14 +479,15 @@ def _serve(session: TrexSession, requests: queue.SimpleQueue[str], answers: Text
         "learn": session.trial,
         "trial": session.trial,
     }
-    while True:
+    name = ""
+    while name != "quit":
         request = json.loads(requests.get())
         number, name = request.pop("id"), request.pop("cmd")
         if name == "quit":
             _close(session)
-            print(json.dumps({"id": number, "ok": True}), file=answers, flush=True)
-            return
-        print(json.dumps({"id": number, **_result(commands, name, request)}), file=answers, flush=True)
+        result = {"ok": True} if name == "quit" else _result(commands, name, request)
+        answers.write(json.dumps({"id": number, **result}) + "\n")
+        answers.flush()
 
 
 def _result(commands: Mapping[str, Callable[..., dict[str, Any]]], name: str, request: Mapping[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from pytest_nfvperf.adapters.generators.checks import (
 )
 from pytest_nfvperf.adapters.generators.engine import EngineRefusedError
 from pytest_nfvperf.features.trex.child import ChildOptions, connect, explain_refusal, is_of_dead_run
+from pytest_nfvperf.features.trex.server import port_mac
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, port_number, port_of, streams
-from pytest_nfvperf.features.trex.trial_results import TrexPolicy, longest_trial, saturating_policy, trial_result
+from pytest_nfvperf.features.trex.trial_results import longest_trial, trial_result
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
 from pytest_nfvperf.model.topology.ports import PortRole
@@ -35,45 +36,34 @@ _LEARN_S = 0.02
 _LEARN_TIMEOUT_S = 3.0
 _DURATION_S = 0.3
 _START_FPS = 50_000_000
-_ENOUGH = 0.97
+_REACHED_RATIO = 0.97
 _MTU = MAX_FRAME_SIZE - 18
 
 
 class TrexGenerator:
-    """Fulfils ports.generator.Generator; ``run_dir`` is an existing directory for the child's log.
+    """Fulfils ports.generator.Generator.
+
+    Args:
+        spec: server, client library, ports, force, delays.
+        run_dir: existing directory for the child's log.
+        options: rarely changed settings.
 
     Start it from the main thread: the child is killed when the thread that started it ends.
     """
 
-    def __init__(
-        self,
-        spec: GeneratorSpec,
-        run_dir: Path,
-        *,
-        policy: TrexPolicy | None = None,
-        options: ChildOptions | None = None,
-    ) -> None:
+    def __init__(self, spec: GeneratorSpec, run_dir: Path, *, options: ChildOptions) -> None:
+        self.ports: dict[str, TrexPort] = {}
         self._spec = spec
-        self._policy = policy or TrexPolicy()
-        self._ports: dict[str, TrexPort] = {}
         self._closed = False
-        options = options or ChildOptions()
         self._server = options.server
         self._child, self._hello = connect(spec, run_dir / "trex-client.log", options)
 
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    @property
-    def ports(self) -> Mapping[str, TrexPort]:
-        return self._ports
-
     def _attached(self) -> dict[str, GeneratorPort]:
-        return {name: port.port for name, port in self._ports.items()}
+        return {name: port.port for name, port in self.ports.items()}
 
     def info(self) -> GeneratorInfo:
-        ports = sorted(self._hello["ports"], key=lambda port: int(port["port"]))  # servers name them in any order
+        # Servers list them in any order.
+        ports = sorted(self._hello["ports"], key=lambda port: int(port["port"]))
         drivers = ", ".join(f"{port['port']} {port['driver']}" for port in ports)
         detail = f"at {self._spec.server}, ports {drivers}, client {self._hello['library']}"
         return GeneratorInfo(engine="trex", version=self._hello["server"]["version"], detail=detail, cpus=())
@@ -89,7 +79,10 @@ class TrexGenerator:
         taken: list[str] = []
         try:
             for port in ports:
-                self._ports[port.name] = port_of(port, self._take(port))
+                number = port_number(port)
+                route = next((asdict(route) for route in self._spec.trex.routes if route.port == number), None)
+                answer = self._command("attach", force=self._spec.force, name=port.name, port=number, route=route)
+                self.ports[port.name] = port_of(port, answer)
                 taken.append(port.name)
         except NfvperfError:
             self.detach(taken)
@@ -97,14 +90,14 @@ class TrexGenerator:
 
     def detach(self, names: Sequence[str]) -> None:
         for name in names:
-            if name in self._ports:
+            if name in self.ports:
                 self._command("detach", name=name)
-                del self._ports[name]
+                del self.ports[name]
 
     def wait_links_up(self, deadline_s: float) -> None:
         def down() -> list[str]:
             links = self._command("links")["links"]
-            return [f"{name} (TRex port {self._ports[name].number})" for name, up in links.items() if not up]
+            return [f"{name} (TRex port {self.ports[name].number})" for name, up in links.items() if not up]
 
         log = self._child.log_tail
         wait_for_links(down, "link on TRex's ports", deadline_s, interval_s=_LINK_POLL_S, log_tail=log)
@@ -130,10 +123,10 @@ class TrexGenerator:
     def close(self) -> None:
         self._closed = True
         self._child.close()
-        self._ports.clear()
+        self.ports.clear()
 
     def _run(self, spec: TrialSpec, command: str = "trial") -> TrialResult:
-        plan = streams(spec, self._ports)
+        plan = streams(spec, self.ports)
         delay_s = max(spec.residual_s, self._spec.trex.rx_delay_s)
         longest_s = longest_trial(spec.duration_s)
         answer = self._command(
@@ -145,29 +138,19 @@ class TrexGenerator:
             rx_delay_s=delay_s,
         )
         with parsing_answer(f"TRex server {self._spec.server}", answer):
-            return trial_result(spec, answer, plan, self._ports, saturating_policy(self._policy, spec))
-
-    def _take(self, port: GeneratorPort) -> dict[str, Any]:
-        number = port_number(port)
-        route = next((asdict(route) for route in self._spec.trex.routes if route.port == number), None)
-        request: dict[str, Any] = {"name": port.name, "port": number, "route": route}
-        try:
-            return self._command_raw("attach", _COMMAND_DEADLINE_S, force=self._spec.force, **request)
-        except EngineRefusedError as error:
-            if error.code == "port_taken" and is_of_dead_run(error.answer["owner"]):
-                return self._command("attach", force=True, **request)
-            raise explain_refusal(error, self._spec, self._server) from error
+            return trial_result(spec, answer, plan, self.ports)
 
     def _command(self, command: str, /, deadline_s: float = _COMMAND_DEADLINE_S, **arguments: Any) -> dict[str, Any]:
-        try:
-            return self._command_raw(command, deadline_s, **arguments)
-        except EngineRefusedError as error:
-            raise explain_refusal(error, self._spec, self._server) from error
-
-    def _command_raw(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
         if self._closed:
             raise GeneratorError("the generator is closed")
-        return self._child.command(command, deadline_s, **arguments)
+        try:
+            return self._child.command(command, deadline_s, **arguments)
+        except EngineRefusedError as error:
+            # Ports that a dead run of ours still holds are taken by force.
+            may_force = error.code == "port_taken" and arguments.get("force") is False
+            if may_force and is_of_dead_run(error.answer["owner"]):
+                return self._command(command, deadline_s, **{**arguments, "force": True})
+            raise explain_refusal(error, self._spec, self._server) from error
 
 
 def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
@@ -179,10 +162,7 @@ def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: T
         traffic: what is sent.
         directions: how many ports send at once.
     """
-    ports = [
-        GeneratorPort(f"ceiling{number}", str(number), f"02:00:00:00:7e:{number:02x}", mtu=_MTU)
-        for number in numbers[:2]
-    ]
+    ports = [GeneratorPort(f"ceiling{number}", str(number), port_mac(number), mtu=_MTU) for number in numbers[:2]]
     generator.attach(ports)
     try:
         names = [port.name for port in ports]
@@ -192,9 +172,9 @@ def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: T
         while True:
             spec = TrialSpec(traffic, load, _DURATION_S, tuple(both), latency=False, residual_s=0.0, purpose="ceiling")
             reached = generator.run_trial(replace(spec, saturating=True)).offered_fps or 0.0
-            if reached >= load * _ENOUGH:
+            if reached >= load * _REACHED_RATIO:
                 return reached
             # A server under far too high a load is slower than it could be: try again just above what it reached.
-            load = max(1, int(reached / _ENOUGH))
+            load = max(1, int(reached / _REACHED_RATIO))
     finally:
         generator.detach([port.name for port in ports])

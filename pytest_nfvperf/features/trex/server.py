@@ -1,6 +1,6 @@
 """A TRex server that we start on this machine, and what it needs there.
 
-The journal has it like every process of ours, and the state of its interfaces, too, which it leaves promiscuous.
+The journal has it like every process of ours, and also the state of its interfaces, which it leaves promiscuous.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ _DEVARGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingPart:
     """Something that the start needs. ``key``: where the testbed file names it."""
 
     key: str
@@ -60,39 +60,41 @@ def kernel_interfaces(start: TrexStart) -> tuple[str, ...]:
     return tuple(name for name in start.interfaces if name != DUMMY) if start.driver == "af_packet" else ()
 
 
-def missing(start: TrexStart) -> Iterator[Missing]:
+def missing_parts(start: TrexStart) -> Iterator[MissingPart]:
     """What is missing for a start; starts nothing."""
     binary = binary_of(start)
     if not binary.is_file():
-        yield Missing(
+        yield MissingPart(
             "path", f"no TRex is installed there: {binary} is missing", f"name the directory of {binary.name}"
         )
     elif not os.access(binary, os.X_OK):
-        yield Missing("path", f"{binary} cannot be executed", f"chmod +x {binary}")
+        yield MissingPart("path", f"{binary} cannot be executed", f"chmod +x {binary}")
     cpus = len(os.sched_getaffinity(0))
     if cpus < _NORMAL_CPUS and not start.low_end:
-        yield Missing(
+        yield MissingPart(
             "low_end",
             f"TRex needs {_NORMAL_CPUS} CPUs, and this machine has {cpus}",
             "write 'low_end: true', which shares them",
         )
     namespace = _namespace_of(start)
     if not namespace.exists():
-        yield Missing("netns", f"there is no network namespace {start.netns!r}", f"ip netns add {start.netns}")
+        yield MissingPart("netns", f"there is no network namespace {start.netns!r}", f"ip netns add {start.netns}")
         return
     there = inside(namespace, _interfaces)
     where = "this machine" if start.netns is None else f"namespace {start.netns!r}"
     for name in kernel_interfaces(start):
         if name not in there:
             listed = ", ".join(sorted(set(there) - {"lo"})) or "none"
-            yield Missing(
+            yield MissingPart(
                 "interfaces",
                 f"{where} has no interface {name!r} (there are: {listed})",
                 "make it before the run, or correct the name",
             )
         elif not there[name]:
             inside_it = f"-n {start.netns} " if start.netns else ""
-            yield Missing("interfaces", f"interface {name!r} in {where} is down", f"ip {inside_it}link set {name} up")
+            yield MissingPart(
+                "interfaces", f"interface {name!r} in {where} is down", f"ip {inside_it}link set {name} up"
+            )
 
 
 def _interfaces() -> dict[str, bool]:
@@ -105,17 +107,17 @@ def _interfaces() -> dict[str, bool]:
 class TrexServer:
     """A server that we started; its interfaces are restored at its end."""
 
-    def __init__(self, process: ManagedProcess, journal: Journal, settings: Sequence[Entry]) -> None:
+    def __init__(self, process: ManagedProcess, journal: Journal, saved_settings: Sequence[Entry]) -> None:
         self._process = process
         self._journal = journal
-        self._settings = list(settings)
+        self._saved_settings = list(saved_settings)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def running(self) -> bool:
-        """True while it runs, or is stopped by a signal."""
+        """Also true while a signal has stopped it."""
         return self._process.running()
 
     def describe_state(self) -> str:
@@ -129,42 +131,41 @@ class TrexServer:
     def stop(self) -> None:
         """End it and restore its interfaces; TestbedError if one cannot be restored. Can be called twice."""
         self._process.stop()
-        while self._settings:
-            entry = self._settings[-1]
+        while self._saved_settings:
+            entry = self._saved_settings[-1]
             try:
                 restore_settings(entry)
             except OSError as error:
                 raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
-            self._journal.forget(self._settings.pop())
+            self._journal.forget(self._saved_settings.pop())
 
 
-def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mapping[int, str]) -> TrexServer:
+def start_server(spec: TrexSpec, start: TrexStart, journal: Journal) -> TrexServer:
     """Start TRex and wait until it takes requests.
 
     Args:
         spec: its TCP ports.
         start: what to start, on which interfaces.
         journal: notes it before it starts.
-        macs: known source MAC addresses by port number.
 
     Raises:
         ConfigError: it is not installed, the machine has too few CPUs, the namespace or an interface does not exist,
             or an interface is down.
         TestbedError: it ended, or did not begin to listen; with the end of its log.
     """
-    for one in missing(start):
+    for one in missing_parts(start):
         raise ConfigError(f"{one.what}: {one.advice}", key=f"generator.trex.start.{one.key}")
     config = journal.directory / "trex_cfg.yaml"
-    config.write_text(configuration(spec, start, journal.tag, macs), encoding="utf-8")
-    settings = keep(journal, kernel_interfaces(start), _namespace_of(start))
+    config.write_text(_configuration(spec, start, journal.tag), encoding="utf-8")
+    saved_settings = keep(journal, kernel_interfaces(start), _namespace_of(start))
     options = ["-i", "--cfg", str(config), "--no-scapy-server", *([] if start.driver == "pci" else ["--software"])]
-    # Its own libraries, by machine: by itself the program finds them from its own directory only.
+    # By itself the program finds its own libraries, by machine, from its own directory only.
     libraries = Path(start.path) / "so"
-    paths = os.pathsep.join([start.path, str(libraries / os.uname().machine), str(libraries)])
-    program = ["env", f"--chdir={start.path}", f"LD_LIBRARY_PATH={paths}", str(binary_of(start))]
+    search_path = os.pathsep.join([start.path, str(libraries / os.uname().machine), str(libraries)])
+    program = ["env", f"--chdir={start.path}", f"LD_LIBRARY_PATH={search_path}", str(binary_of(start))]
     log = journal.directory / "trex-server.log"
     process = spawn(journal, "TRex", [*program, *options], log=log, netns=start.netns)
-    server = TrexServer(process, journal, settings)
+    server = TrexServer(process, journal, saved_settings)
 
     def listens() -> bool:
         process.check()
@@ -183,7 +184,7 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal, macs: Mappi
     return server
 
 
-def configuration(spec: TrexSpec, start: TrexStart, prefix: str, macs: Mapping[int, str]) -> str:
+def _configuration(spec: TrexSpec, start: TrexStart, prefix: str) -> str:
     """The text of ``trex_cfg.yaml`` (TRex manual, "Configuration YAML")."""
     platform: dict[str, Any] = {
         "version": 2,
@@ -199,13 +200,13 @@ def configuration(spec: TrexSpec, start: TrexStart, prefix: str, macs: Mapping[i
     }
     if start.driver != "pci":
         platform["port_info"] = [
-            {"src_mac": macs.get(number, _mac(number)), "dest_mac": macs.get(number ^ 1, _mac(number ^ 1))}
-            for number in range(len(start.interfaces))
+            {"src_mac": port_mac(number), "dest_mac": port_mac(number ^ 1)} for number in range(len(start.interfaces))
         ]
     if start.low_end:
         platform |= {"low_end": True, "limit_memory": 512}
     return json.dumps([platform], indent=2) + "\n"  # which is YAML, too
 
 
-def _mac(number: int) -> str:
+def port_mac(number: int) -> str:
+    """A MAC address for a TRex port, for frames whose addresses do not matter."""
     return f"02:00:00:00:7e:{number:02x}"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.engine import StartEngine, recording
-from pytest_nfvperf.adapters.machine.check import Check, CheckState, Finding
+from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording
+from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine, digest
@@ -17,14 +16,14 @@ from pytest_nfvperf.features.trex.child import (
     PYPI,
     VARIABLE,
     ChildOptions,
-    candidates,
+    client_directories,
     connect,
     holds_client,
     no_client_library,
     stl_version,
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure_ceiling
-from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing, start_server
+from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing_parts, start_server
 from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
@@ -43,21 +42,26 @@ def trex_checks(testbed: Testbed | None) -> list[Check]:
         return [Check("TRex", CheckState.OK, f"not needed ({seen})")]
     generator = testbed.generator
     start = generator.trex.start
-    if start is None:
-        server = _listens(generator)
-        client = _client_of_a_running(generator, listens=server.state is CheckState.OK)
-        return [Check(_CLIENT, *client, needed=True), server]
-    # A line for each thing that is missing, or one if the server can be started.
+    servers = [_running_server(generator)] if start is None else _startable_server(start)
+    libraries = [path for path in client_directories(generator) if not path or holds_client(Path(path))]
+    if libraries:
+        return [_client(generator, libraries[0], listens=servers[0].state is CheckState.OK), *servers]
+    advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
+    where = generator.client or "the usual places"
+    return [Check(_CLIENT, CheckState.MISSING, f"none in {where}", advice, needed=True), *servers]
+
+
+def _startable_server(start: TrexStart) -> list[Check]:
+    """One line if it can be started; else a line for each thing that is missing."""
     absent = [
         Check(_SERVER, CheckState.MISSING, one.what, f"{one.advice} (generator.trex.start.{one.key})", needed=True)
-        for one in missing(start)
+        for one in missing_parts(start)
     ]
     seen = f"{binary_of(start)} on {', '.join(start.interfaces)}"
-    servers = absent or [Check(_SERVER, CheckState.OK, seen, needed=True)]
-    return [Check(_CLIENT, *_client_for(start, generator), needed=True), *servers]
+    return absent or [Check(_SERVER, CheckState.OK, seen, needed=True)]
 
 
-def _listens(generator: GeneratorSpec) -> Check:
+def _running_server(generator: GeneratorSpec) -> Check:
     server, port = generator.server or "localhost", generator.trex.rpc_port
     try:
         with socket.create_connection((server, port), timeout=_CONNECT_S):
@@ -67,60 +71,36 @@ def _listens(generator: GeneratorSpec) -> Check:
         return Check(_SERVER, CheckState.MISSING, f"{server}:{port}: {error}", advice, needed=True)
 
 
-def _client_of_a_running(generator: GeneratorSpec, *, listens: bool) -> Finding:
-    """Ask the server whether it understands the library."""
-    libraries = _libraries(generator)
-    if not libraries:
-        return _no_library(generator)
-    if not listens:
+def _client(generator: GeneratorSpec, library: str, *, listens: bool) -> Check:
+    """Ask a running server whether it understands the library.
+
+    If the run starts the server, the library must speak the protocol of the server's own distribution.
+    """
+    start, name = generator.trex.start, library if library != PYPI else "PyPI trex-stl-lib (servers of 2019)"
+    if start is None and not listens:
         advice = "start the server and run doctor again: only the server can say whether it understands the library"
-        return CheckState.WARN, f"{_library_name(libraries[0])}, not tried: the server does not answer", advice
-    with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
-        try:
-            link, hello = connect(generator, Path(directory) / "trex-client.log", ChildOptions())
-        except NfvperfError as error:
-            return _refused(error)
-        link.close()
-    return CheckState.OK, f"{hello['library']}, which server {hello['server']['version']} understands", ""
-
-
-def _client_for(start: TrexStart, generator: GeneratorSpec) -> Finding:
-    """Without a running server the library must speak the protocol of the server's own distribution."""
-    libraries = _libraries(generator)
-    if not libraries:
-        return _no_library(generator)
+        seen = f"{name}, not tried: the server does not answer"
+        return Check(_CLIENT, CheckState.WARN, seen, advice, needed=True)
     with tempfile.TemporaryDirectory(prefix="nfv-doctor-") as directory:
         log = Path(directory) / "trex-client.log"
         try:
-            spoken = stl_version(libraries[0], log)
-            own = stl_version(start.path, log) if holds_client(Path(start.path)) else None
+            if start is None:
+                link, hello = connect(generator, log, ChildOptions())
+                link.close()
+                seen = f"{hello['library']}, which server {hello['server']['version']} understands"
+                return Check(_CLIENT, CheckState.OK, seen, needed=True)
+            version = stl_version(library, log)
+            servers_own = stl_version(start.path, log) if holds_client(Path(start.path)) else version
         except NfvperfError as error:
-            return _refused(error)
-    name = _library_name(libraries[0])
-    if own is not None and own != spoken:
+            # The error says what went wrong and what to do, with a semicolon in between.
+            what, _, advice = str(error).partition("; ")
+            key = "generator.client: " if isinstance(error, ConfigError) else ""
+            return Check(_CLIENT, CheckState.MISSING, what.removeprefix(key), advice, needed=True)
+    if servers_own != version:
+        seen = f"{name} speaks STL {version}, the server in {start.path} STL {servers_own}"
         advice = "leave generator.client out, or let it name the server's own distribution"
-        return CheckState.MISSING, f"{name} speaks STL {spoken}, the server in {start.path} STL {own}", advice
-    return CheckState.OK, f"{name}, STL {spoken}", ""
-
-
-def _libraries(generator: GeneratorSpec) -> list[str]:
-    return [path for path in candidates(generator) if not path or holds_client(Path(path))]
-
-
-def _library_name(path: str) -> str:
-    return "PyPI trex-stl-lib (servers of 2019)" if path == PYPI else path
-
-
-def _no_library(generator: GeneratorSpec) -> Finding:
-    advice = f"unpack TRex and name its directory by generator.client in the testbed file, or by {VARIABLE}"
-    return CheckState.MISSING, f"none in {generator.client or 'the usual places'}", advice
-
-
-def _refused(error: NfvperfError) -> Finding:
-    """The error says what went wrong and what to do, with a semicolon in between."""
-    what, _, advice = str(error).partition("; ")
-    key = "generator.client: " if isinstance(error, ConfigError) else ""
-    return CheckState.MISSING, what.removeprefix(key), advice
+        return Check(_CLIENT, CheckState.MISSING, seen, advice, needed=True)
+    return Check(_CLIENT, CheckState.OK, f"{name}, STL {version}", needed=True)
 
 
 class TrexSide:
@@ -132,7 +112,7 @@ class TrexSide:
         self._trex: TrexGenerator | None = None
 
     def check(self) -> None:
-        if not candidates(self._spec):
+        if not client_directories(self._spec):
             raise no_client_library()
 
     def describe(self) -> str:
@@ -155,7 +135,7 @@ class TrexSide:
 
         def meter(traffic: Traffic, directions: int) -> Ceiling:
             if self._trex is None:
-                raise TestbedError("TRex's ceiling was asked for before TRex was connected")
+                raise TestbedError("TRex's ceiling was requested before TRex was connected")
             return Ceiling(measure_ceiling(self._trex, spec.ports, traffic, directions))
 
         facts = digest({"server": spec.server, "ports": spec.ports, "run": journal.tag})
@@ -169,16 +149,18 @@ class TrexSide:
         journal, start = machine.journal, self._spec.trex.start
         if start is not None and not (self._server is not None and self._server.running()):
             self.close()  # a server that died: restore its interfaces before the next one checks them
-            self._server = start_server(self._spec.trex, start, journal, {})
+            self._server = start_server(self._spec.trex, start, journal)
         entry = journal.note(Kind.PROCESS, "TRex client", gentle=True)
+        start_child: StartEngine = Engine
+        if machine.recording is not None:
+            start_child = recording(Engine, "trex", machine.recording)
         options = ChildOptions(
             env={TAG_VARIABLE: journal.tag},
             netns=start.netns if start else None,
+            start=start_child,
             on_spawn=lambda pid: note_process(journal, entry, pid),
             server=self._server,
         )
-        if machine.recording is not None:
-            options = replace(options, start=recording(options.start, "trex", machine.recording))
         self._trex = TrexGenerator(self._spec, journal.directory, options=options)
         return self._trex
 

@@ -55,7 +55,6 @@ class TrexPort:
 
     Attributes:
         number: TRex's.
-        port: as attached.
         speed_bps: layer-1 bit rate; that of a virtual port is a fiction.
         virtual: af_packet, memif, virtio and the like.
         counters: flow statistics ids that it can count; None if the server does not say.
@@ -71,7 +70,6 @@ class TrexPort:
 
 
 def port_of(port: GeneratorPort, answer: Mapping[str, Any]) -> TrexPort:
-    """``answer``: the child's, to ``attach``."""
     speed = answer.get("speed_gbps")
     return TrexPort(
         number=port_number(port),
@@ -84,7 +82,6 @@ def port_of(port: GeneratorPort, answer: Mapping[str, Any]) -> TrexPort:
 
 
 def port_number(port: GeneratorPort) -> int:
-    """ConfigError for a device that is no port number."""
     if not port.device.isdecimal():
         raise ConfigError(
             f"port {port.name!r} is reached by {port.device!r}, but TRex knows its ports by number: cable it in the "
@@ -144,7 +141,7 @@ def streams(spec: TrialSpec, ports: Mapping[str, TrexPort]) -> list[dict[str, An
     frames = frames_of(spec)
     made: list[dict[str, Any]] = []
     for index, (direction, reverse) in enumerate(zip(spec.directions, reversals(spec.directions), strict=True)):
-        for stream in _of_direction(spec, direction, ports, frames, reverse=reverse):
+        for stream in _direction_streams(spec, direction, ports, frames, reverse=reverse):
             number = len(made) + 1 + (_LATENCY_IDS if stream["latency"] else 0)
             made.append({**stream, "direction": index, "id": number})
     check_streams(made, ports.values())
@@ -168,7 +165,7 @@ def shares(frames: int, weights: Sequence[int]) -> list[int]:
     return dealt
 
 
-def _of_direction(
+def _direction_streams(
     spec: TrialSpec, direction: Direction, ports: Mapping[str, TrexPort], frames: int, *, reverse: bool
 ) -> list[dict[str, Any]]:
     sampled = latency_frames(spec.load_fps, frames) if spec.latency else 0

@@ -7,7 +7,6 @@ server counted as sent and did not put on the wire, or dropped on arrival withou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import link_reasons
@@ -32,6 +31,15 @@ SIGNIFICANT_DIGITS = 1
 _STRETCH = 1.25
 _STRETCH_S = 1.0
 _STREAM = ("sent", "received", "sent_bytes", "received_bytes")
+_MAX_UNSENT_RATIO = 0.005
+"""Share of a direction's frames that may be missing from the load."""
+_MAX_UNSENT_RATIO_SATURATING = 0.05
+"""The same for a trial whose load only has to exceed what the DUT takes."""
+_MAX_STRETCH_RATIO = 0.01
+"""How much longer than requested a trial may take. An overloaded server sends all frames, but slower: its loss says
+nothing about the requested load."""
+_END_NOTICE_S = 0.03
+"""How late the client may learn that the last frame was sent."""
 
 
 def bucket_ends_ns(bucket: int) -> tuple[int, int]:
@@ -79,73 +87,51 @@ def _histogram(latency: Mapping[str, Any]) -> Histogram:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TrexPolicy:
-    """How much the rig may fail before a trial is invalid.
-
-    Attributes:
-        max_unsent_ratio: share of a direction's frames that may be missing from the load.
-        max_stretch_ratio: how much longer than requested a trial may take. An overloaded server sends all frames, but
-            slower: its loss says nothing about the requested load.
-        end_notice_s: how late the client may learn that the last frame was sent.
-    """
-
-    max_unsent_ratio: float = 0.005
-    max_stretch_ratio: float = 0.01
-    end_notice_s: float = 0.03
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """One direction's counts, and those of its ports. ``fell``: counters that fell during the trial."""
-
-    counts: DirectionCounts
-    tx_drops: int
-    rx_drops: int
-    arrived: int
-    fell: tuple[str, ...] = ()
-
-
 def trial_result(
     spec: TrialSpec,
     answer: Mapping[str, Any],
     plan: Sequence[Mapping[str, Any]],
     ports: Mapping[str, TrexPort],
-    policy: TrexPolicy,
 ) -> TrialResult:
-    """The child's answer to ``trial`` as a result, judged by the policy. ``plan``: streams in the answer's order."""
-    elapsed_s = sending_time(spec.duration_s, answer["elapsed"], policy.end_notice_s)
-    judged = [
+    """The child's answer to ``trial`` as a result, with the reasons against it.
+
+    ``plan``: the streams in the answer's order.
+    """
+    elapsed_s = sending_time(spec.duration_s, answer["elapsed"])
+    directions = [
         _direction(spec, direction, index, answer, plan, ports, elapsed_s)
         for index, direction in enumerate(spec.directions)
     ]
-    counts = tuple(one.counts for one in judged)
     reasons = link_reasons([name for name, up in answer["links"].items() if not up])
-    if not answer["complete"] or elapsed_s > spec.duration_s * (1 + policy.max_stretch_ratio):
+    if not answer["complete"] or elapsed_s > spec.duration_s * (1 + _MAX_STRETCH_RATIO):
         detail = (
             f"a trial of {spec.duration_s:g} s {_how_long(spec.duration_s, elapsed_s, answer)}: the TRex server (CPU "
             f"{answer['cpu_percent']:.0f} %) cannot send that fast"
         )
         reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
-    for one in judged:
-        reasons += _reasons(one, policy)
-    health = RigHealth(busy_ratio=answer["cpu_percent"] / 100)
-    return TrialResult(spec=spec, counts=counts, health=health, invalid=tuple(reasons))
+    for _, against in directions:
+        reasons += against
+    return TrialResult(
+        spec=spec,
+        counts=tuple(counts for counts, _ in directions),
+        health=RigHealth(busy_ratio=answer["cpu_percent"] / 100),
+        invalid=tuple(reasons),
+    )
 
 
 def longest_trial(duration_s: float) -> float:
-    """After how many seconds a trial that still runs is stopped: its result cannot count."""
+    """Seconds after which a trial that still runs is stopped: its result cannot count."""
     return duration_s * _STRETCH + _STRETCH_S
 
 
-def sending_time(requested_s: float, measured: Mapping[str, float], end_notice_s: float) -> float:
+def sending_time(requested_s: float, measured: Mapping[str, float]) -> float:
     """How long frames were sent, in seconds: as requested, or longer.
 
     A trial is a number of frames at a rate, so it cannot end sooner; the server's own clock paces it more exactly than
     our polling could measure. A longer trial shows by the wall clock: the server was observed sending, less the time by
     which the notice of its end may have been late.
     """
-    return max(requested_s, measured["shortest_s"] - end_notice_s)
+    return max(requested_s, measured["shortest_s"] - _END_NOTICE_S)
 
 
 def _direction(
@@ -156,27 +142,27 @@ def _direction(
     plan: Sequence[Mapping[str, Any]],
     ports: Mapping[str, TrexPort],
     elapsed_s: float,
-) -> _Judged:
+) -> tuple[DirectionCounts, Iterator[InvalidReason]]:
+    """One direction's counts, and the reasons against them."""
     pairs = zip(plan, answer["streams"], strict=True)
     streams = [(wanted, seen) for wanted, seen in pairs if wanted["direction"] == index]
     for wanted, seen in streams:
         if (seen["id"], seen["rx_port"]) != (wanted["id"], wanted["rx_port"]):
             requested = f"stream {wanted['id']} to port {wanted['rx_port']}"
             raise ValueError(f"asked for {requested}, it counted stream {seen['id']!r} to port {seen['rx_port']!r}")
-    tx = answer["ports"][str(ports[direction.tx].number)]
-    rx = answer["ports"][str(ports[direction.rx].number)]
+    tx_port, rx_port = ports[direction.tx].number, ports[direction.rx].number
+    tx, rx = answer["ports"][str(tx_port)], answer["ports"][str(rx_port)]
+    # Frames that no stream claims are foreign: the DUT's own, such as LLDP, or another trial's.
+    claimed = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == rx_port)
+    claimed += sum(seen["elsewhere"].get(str(rx_port), 0) for seen in answer["streams"])
     written = sum(seen["sent"] for _, seen in streams)
     received = sum(seen["received"] for _, seen in streams)
     intended = intended_frames(spec.load_fps, spec.duration_s)
-    dropped = max(0, written - tx["opackets"])
+    dropped = max(0, written - tx["opackets"])  # the streams count them as sent, and the port never sent them
     errors = [seen["latency"]["errors"] for _, seen in streams if seen["latency"]]
     sampled = [complete_latency(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
     latency = merge_latencies(sampled) if spec.latency else None
     sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
-    # What no stream claims is foreign: the DUT's own frames, such as LLDP, or another trial's.
-    rx_port = ports[direction.rx].number
-    claimed = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == rx_port)
-    claimed += sum(seen["elsewhere"].get(str(rx_port), 0) for seen in answer["streams"])
     counts = DirectionCounts(
         direction=direction,
         intended=intended,
@@ -198,52 +184,52 @@ def _direction(
         latency=latency,
         latency_raw=latency,
     )
-    counted_by = [(f"port {ports[name].number}", port) for name, port in ((direction.tx, tx), (direction.rx, rx))]
+    counted_by = [(f"port {tx_port}", tx), (f"port {rx_port}", rx)]
     counted_by += [(f"stream {seen['id']}", {key: seen[key] for key in _STREAM}) for _, seen in streams]
     fell = tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
-    return _Judged(counts, dropped, rx["ierrors"], rx["ipackets"], fell)
+    max_unsent_ratio = _MAX_UNSENT_RATIO_SATURATING if spec.saturating else _MAX_UNSENT_RATIO
+    return counts, _reasons(counts, max_unsent_ratio, dropped, rx, fell)
 
 
 def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) -> str:
-    """How long an overlong trial took. A server that starts late is not observed sending."""
     measured = answer["elapsed"]
     if answer["complete"]:
         return f"took {elapsed_s:.3g} s"
     if measured["shortest_s"] > longest_trial(duration_s):
         return f"was stopped after {measured['shortest_s']:.3g} s"
+    # A server that started late was not observed sending.
     return f"was over {measured['longest_s']:.3g} s after the server was told to start"
 
 
-def _reasons(one: _Judged, policy: TrexPolicy) -> Iterator[InvalidReason]:
-    counts = one.counts
-    if counts.skipped > policy.max_unsent_ratio * counts.intended:
-        why = f", {one.tx_drops} of them dropped by the server on transmit" if one.tx_drops else ""
+def _reasons(
+    counts: DirectionCounts, max_unsent_ratio: float, dropped: int, rx: Mapping[str, int], fell: Sequence[str]
+) -> Iterator[InvalidReason]:
+    """``dropped``: by the server on transmit. ``rx``: counters of the receiving port. ``fell``: counters below 0."""
+    if counts.skipped > max_unsent_ratio * counts.intended:
+        why = f", {dropped} of them dropped by the server on transmit" if dropped else ""
         yield InvalidReason(
             Reason.UNSENT,
             f"{counts.direction}: {counts.skipped} of {counts.intended} frames "
-            f"({counts.skipped / counts.intended:.2%}) were not sent{why}, limit {policy.max_unsent_ratio:.2%}",
+            f"({counts.skipped / counts.intended:.2%}) were not sent{why}, limit {max_unsent_ratio:.2%}",
         )
-    if one.rx_drops and counts.lost > 0:
+    if rx["ierrors"] and counts.lost > 0:
         yield InvalidReason(
             Reason.TESTER_DROPS,
-            f"{counts.direction}: TRex dropped {one.rx_drops} frames that had arrived (ierrors), "
+            f"{counts.direction}: TRex dropped {rx['ierrors']} frames that had arrived (ierrors), "
             f"{counts.lost} are missing",
         )
     if counts.received > counts.sent:
         yield InvalidReason(
             Reason.MORE_RECEIVED_THAN_SENT, f"{counts.direction}: sent {counts.sent}, received {counts.received}"
         )
-    if one.fell or min(counts.sent, counts.received) < 0:
-        detail = f"{counts.direction}: a counter of the TRex server fell: {', '.join(one.fell) or 'sent or received'}"
+    arrived = rx["ipackets"]
+    if fell or min(counts.sent, counts.received) < 0:
+        detail = f"{counts.direction}: a counter of the TRex server fell: {', '.join(fell) or 'sent or received'}"
         yield InvalidReason(Reason.COUNTER_WENT_BACK, detail)
-    elif (counts.received == 0) != (one.arrived == 0) and max(counts.received, one.arrived) * 2 >= counts.sent > 0:
+    # One of the two counters stands at 0, and a few frames of somebody else's cannot be the reason.
+    elif (counts.received == 0) != (arrived == 0) and max(counts.received, arrived) * 2 >= counts.sent > 0:
         detail = (
-            f"{counts.direction}: the streams' counters say {counts.received} received, the port's own {one.arrived}: "
+            f"{counts.direction}: the streams' counters say {counts.received} received, the port's own {arrived}: "
             "flow statistics do not count here (see `nfvperf doctor`)"
         )
         yield InvalidReason(Reason.IMPOSSIBLE_COUNTS, detail)
-
-
-def saturating_policy(policy: TrexPolicy, spec: TrialSpec) -> TrexPolicy:
-    """The policy for a trial whose load only has to exceed what the DUT takes."""
-    return replace(policy, max_unsent_ratio=max(policy.max_unsent_ratio, 0.05)) if spec.saturating else policy
