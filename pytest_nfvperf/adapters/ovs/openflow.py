@@ -274,18 +274,22 @@ class NextHop:
     source: str
 
 
-def change_route_flows(management_socket: Path, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
-    """Add or replace flows for routes, and remove others. The changes are active on return.
+class RouteFlows:
+    """Flows for routes on one bridge: frames to a prefix get new MAC addresses and one TTL less, and leave by a port.
 
-    Frames to a prefix get new MAC addresses and one TTL less, and leave by a port. Errors are those of
-    ``add_crossings``.
+    Each change has a new connection, because vswitchd closes one that is long silent.
     """
-    bodies = [_route_flow(prefix, DELETE_STRICT, b"") for prefix in removed]
-    bodies += [_route_flow(prefix, ADD, _instructions(hop)) for prefix, hop in added]
-    # A new connection each time: vswitchd closes one that is long silent.
-    with connected(management_socket, "answers about routes' flows", _DEADLINE_S) as bridge:
-        for start in range(0, len(bodies), _AT_ONCE):
-            _modify_flows(bridge, bodies[start : start + _AT_ONCE], "a route's flow")
+
+    def __init__(self, management_socket: Path) -> None:
+        self._socket = management_socket
+
+    def change(self, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
+        """Add or replace flows, and remove others. The changes are active on return; errors as of ``add_crossings``."""
+        bodies = [_route_flow(prefix, DELETE_STRICT, b"") for prefix in removed]
+        bodies += [_route_flow(prefix, ADD, _instructions(hop)) for prefix, hop in added]
+        with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:
+            for start in range(0, len(bodies), _AT_ONCE):
+                _modify_flows(bridge, bodies[start : start + _AT_ONCE], "a route's flow")
 
 
 def _route_flow(prefix: str, command: int, instructions: bytes) -> bytes:

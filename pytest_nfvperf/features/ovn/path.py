@@ -19,7 +19,7 @@ from pytest_nfvperf.features.ovn.ports import AgentPath, LogicalNetwork, OvnDaem
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
-from pytest_nfvperf.features.routing.path_daemons import LocalBgp, require_ovs
+from pytest_nfvperf.features.routing.path_daemons import lacks_daemons, require_ovs
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, OvsSpec
@@ -60,7 +60,7 @@ class LocalOvn:
         return ovn
 
     def lacks_agent(self) -> str | None:
-        return self._lacks_private_ovs() or lacks_agent() or LocalBgp.lacks()
+        return self._lacks_private_ovs() or lacks_agent() or lacks_daemons()
 
     def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
         return start_ovn_path(self._journal(), require_ovs(built, "ovn-bgp-agent"), locate(self._ovs.prefix), plan)

@@ -69,6 +69,16 @@ class LinkSwitch:
             ) from error
 
 
+def lacks_daemons() -> str | None:
+    """What this machine lacks for FRR and BIRD, and what to do; None if it has both."""
+    try:
+        for name, directories in (("bgpd", frr_speaker.DIRECTORIES), ("bird", bird_speaker.DIRECTORIES)):
+            executable(name, directories)
+    except TestbedError as error:
+        return error.message
+    return None
+
+
 def require_ovs(built: BuiltTopology, who: str) -> BuiltOvsTopology:
     """ConfigError for a topology on another datapath. ``who``: what needs Open vSwitch, for the message."""
     if not isinstance(built, BuiltOvsTopology):
@@ -88,14 +98,8 @@ class LocalBgp:
     def __init__(self, journal: Callable[[], Journal]) -> None:
         self._journal = journal
 
-    @staticmethod
-    def lacks() -> str | None:
-        try:
-            for name, directories in (("bgpd", frr_speaker.DIRECTORIES), ("bird", bird_speaker.DIRECTORIES)):
-                executable(name, directories)
-        except TestbedError as error:
-            return error.message
-        return None
+    def lacks(self) -> str | None:
+        return lacks_daemons()
 
     def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
         """Start FRR, BIRD and the route agent. The bridge then forwards only BGP, and what routes lead to."""
