@@ -497,9 +497,10 @@ class RouteAgent:
             pipes=True,
             nice=NICE,
         )
-        if self._process.stdout is None:
+        stdout = self._process.popen.stdout
+        if stdout is None:
             raise AssertionError("spawned with pipes")
-        fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._thread = threading.Thread(target=self._listen, name="route-agent", daemon=True)
         self._thread.start()
 
@@ -551,7 +552,7 @@ class RouteAgent:
         return f"the route {where}, which leads to no port of {self._bridge}"
 
     def _listen(self) -> None:
-        for line in self._process.stdout or ():
+        for line in self._process.popen.stdout or ():
             batch = RouteBatch(**json.loads(line))
             if batch.reset:
                 self._routes, self._installed = {}, set()
