@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_nfvperf.adapters.process.journal import Journal, Kind
@@ -138,10 +139,7 @@ class RoutingDaemons:
     ) -> None:
         self.directory = journal.directory / role
         self._journal = journal
-        self._namespace = namespace
-        self._cpus = cpus
-        self._nice = nice
-        self._env = env
+        self._spawn = partial(spawn, journal, netns=namespace, cpus=cpus, nice=nice, env=env)
         self._wanted: dict[str, Daemon] = {}
         self._running: dict[str, ManagedProcess] = {}
         self._entry = journal.note(Kind.DIRECTORY, str(self.directory))
@@ -152,16 +150,8 @@ class RoutingDaemons:
         self._wanted[daemon.name] = daemon
         if daemon.socket is not None:
             (self.directory / daemon.socket).unlink(missing_ok=True)  # left by a killed daemon: nobody listens there
-        process = self._running[daemon.name] = spawn(
-            self._journal,
-            daemon.name,
-            daemon.argv,
-            log=self.directory / f"{daemon.name}.log",
-            netns=self._namespace,
-            cpus=self._cpus,
-            nice=self._nice,
-            env=self._env,
-        )
+        log = self.directory / f"{daemon.name}.log"
+        process = self._running[daemon.name] = self._spawn(daemon.name, daemon.argv, log=log)
         return process
 
     def await_answer(self, name: str, ask: Callable[[], object]) -> None:
