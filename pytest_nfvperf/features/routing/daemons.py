@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -234,11 +235,10 @@ def configuration_refused(name: str, words: str) -> ConfigError:
 
 def executable(name: str, directories: Sequence[str]) -> str:
     """The path of a daemon; if it is not installed, a TestbedError names its package."""
-    for directory in directories:
-        path = Path(directory) / name
-        if os.access(path, os.X_OK):
-            return str(path)
-    raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): {install_hint(name)}")
+    found = shutil.which(name, path=os.pathsep.join(directories))
+    if found is None:
+        raise TestbedError(f"{name} is not installed (looked in {', '.join(directories)}): {install_hint(name)}")
+    return found
 
 
 class NewLines:
