@@ -33,7 +33,7 @@ from .adapters.ovs.nics import NIC_MAKERS as NIC_MAKERS
 
 # Routing daemons
 from .features.routing.ports import BgpSpeaker as BgpSpeaker
-from .features.routing.ports import BgpParts as BgpParts
+from .features.routing.ports import BgpPath as BgpPath
 from .features.routing.model import SpeakerConfig as SpeakerConfig
 from .features.routing.model import SpeakerInfo as SpeakerInfo
 from .features.routing.model import SessionState as SessionState

@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.process.journal import processes_tagged
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.features.routing.path_daemons import LocalBgp
-from pytest_nfvperf.features.routing.paths import BgpPath
+from pytest_nfvperf.features.routing.ports import BgpPath
 from pytest_nfvperf.model.errors import DeadlineError
 from pytest_nfvperf.model.traffic.trial import Direction
 from tests.functional.bgp_support import needs_daemons
@@ -40,7 +40,7 @@ def rig() -> Iterator[LossRig]:
 
 
 def path_on(live: LiveLoss, plan: BgpPathPlan) -> BgpPath:
-    return BgpPath(plan, LocalBgp(lambda: live.rig.ovs._journal).start(live.built, plan))
+    return LocalBgp(lambda: live.rig.ovs._journal).start(live.built, plan)
 
 
 def test_data_goes_where_bgp_says_and_stops_when_it_is_withdrawn(rig: LossRig) -> None:

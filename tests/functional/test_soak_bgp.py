@@ -14,7 +14,6 @@ from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.features.routing.daemons import SessionSampler
 from pytest_nfvperf.features.routing.model import BgpPathPlan
 from pytest_nfvperf.features.routing.paths import BGP as DAEMONS
-from pytest_nfvperf.features.routing.paths import BgpPath
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.verdict import Judgement
@@ -39,7 +38,7 @@ def test_a_session_that_goes_fails_the_soak(victim: str, number: signal.Signals,
     plan = BgpPathPlan()
     with soaking_on(plan.topology(), tmp_path, sample_s=0.5) as soaking:  # shared machines pause for 0.2 s
         built = soaking.live.deployment.built
-        path = BgpPath(plan, soaking.backend.daemons(DAEMONS).start(built, plan))
+        path = soaking.backend.daemons(DAEMONS).start(built, plan)
         try:
             path.await_ready()
             pids = {**path.frr.pids(), **path.bird.pids()}

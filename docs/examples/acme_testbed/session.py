@@ -63,7 +63,7 @@ class Session:
 
 
 class Cable:
-    """A BgpParts.frr_link or bird_link: one of the two cables that the session crosses."""
+    """A BgpPath.frr_link or bird_link: one of the two cables that the session crosses."""
 
     def __init__(self, name: str, session: Session) -> None:
         self._name = name

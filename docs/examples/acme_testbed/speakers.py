@@ -107,7 +107,7 @@ class AcmeSpeaker:
 
 
 class AcmeAgent:
-    """A BgpParts.agent: the switch's table is what the speakers announced."""
+    """A BgpPath.agent: the switch's table is what the speakers announced."""
 
     def __init__(self, routes: Routes) -> None:
         self._routes = routes
@@ -134,7 +134,7 @@ class AcmeAgent:
 
 
 class NoSteps:
-    """What BgpParts.watch_steps returns: the switch does not tell when it did what."""
+    """What BgpPath.watch_steps returns: the switch does not tell when it did what."""
 
     def since(self, began_ns: int, prefix: str, *, gone: bool) -> Mapping[str, float]:
         """None was seen."""
@@ -154,7 +154,7 @@ class AcmeBgp:
         """Nothing: all is simulated."""
         return None
 
-    def start(self, built: extend.BuiltTopology, plan: nfv.BgpPathPlan) -> extend.BgpParts:
+    def start(self, built: extend.BuiltTopology, plan: nfv.BgpPathPlan) -> extend.BgpPath:
         """Both speakers, with the switch's table empty before."""
         self._routes.follows = True
         session = Session(self._routes, obstacles=("dut", "neighbour"))
@@ -163,7 +163,7 @@ class AcmeBgp:
         dut.start()
         neighbor.start()
         cables = Cable("the DUT's cable", session), Cable("the neighbour's cable", session)
-        return extend.BgpParts(dut, neighbor, AcmeAgent(self._routes), *cables, NoSteps)
+        return extend.BgpPath(plan, dut, neighbor, AcmeAgent(self._routes), *cables, NoSteps)
 
     def speaker(self, spec: Any) -> extend.BgpSpeaker:
         """ConfigError: a testbed of Acme's has none."""

@@ -20,7 +20,7 @@ from pytest_nfvperf.features.routing.daemons import executable
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.features.routing.lab_speakers import LabBgpSpeaker
 from pytest_nfvperf.features.routing.model import BIRD, BRIDGE, FRR, FRR_MAC, FRR_PORT, OUTSIDE, VM, BgpPathPlan
-from pytest_nfvperf.features.routing.ports import BgpParts, BgpSpeaker
+from pytest_nfvperf.features.routing.ports import BgpPath, BgpSpeaker
 from pytest_nfvperf.features.routing.route_agent import KnownHops, RouteAgent, StepWatch, UpdateWatch
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
@@ -101,7 +101,7 @@ class LocalBgp:
     def lacks(self) -> str | None:
         return lacks_daemons()
 
-    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpPath:
         """Start FRR, BIRD and the route agent. The bridge then forwards only BGP, and what routes lead to."""
         journal, ovs = self._journal(), require_ovs(built, "BGP's flows")
         (frr_nic,) = ovs.topology.nics
@@ -128,7 +128,8 @@ class LocalBgp:
             dut.start()
             neighbor.start()
             undo.pop_all()
-        return BgpParts(
+        return BgpPath(
+            plan,
             dut,
             neighbor,
             agent,

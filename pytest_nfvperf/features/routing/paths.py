@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf.adapters.host.cpu_account import CpuWaits
 from pytest_nfvperf.backends.base import Daemons, StartsDaemons
 from pytest_nfvperf.features.routing.daemons import SessionSampler
-from pytest_nfvperf.features.routing.model import BfdStatus, BgpPathPlan, SessionState
-from pytest_nfvperf.features.routing.ports import BgpDaemons, BgpParts, BgpSpeaker, RunsBgp, Steps
+from pytest_nfvperf.features.routing.model import BgpPathPlan, SessionState
+from pytest_nfvperf.features.routing.ports import ESTABLISHED_WITHIN_S, BgpDaemons, BgpPath, BgpSpeaker, RunsBgp
 from pytest_nfvperf.features.routing.simulated import SimulatedBgp
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.display import format_seconds
-from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import DeadlineError, DutFailure, InconclusiveError, UnavailableError
 from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.outcome import ObservedSessions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
@@ -26,68 +26,12 @@ from pytest_nfvperf.session.run import NfvSession
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.process.journal import Journal
 
-ESTABLISHED_WITHIN_S = 5.0
-_INSTALLED_WITHIN_S = 5.0
-
 _BACK_WITHIN_S = 15.0
 """For a session that an overload took down: BGP's and BFD's own timers, and a retry or two."""
 
 _MAX_CPU_WAIT_RATIO = 0.1
 """Share of the time until the deadline that a daemon may have been ready and without a CPU. BFD ends a session after
 150 ms, BGP retries in seconds: neither survives a wait of a tenth of a deadline of some seconds."""
-
-
-class BgpPath:
-    """The running daemons of S1, as ports.BgpParts describes them."""
-
-    def __init__(self, plan: BgpPathPlan, parts: BgpParts) -> None:
-        self.plan = plan
-        self.frr = parts.frr
-        self.bird = parts.bird
-        self.agent = parts.agent
-        self.frr_link = parts.frr_link
-        self.bird_link = parts.bird_link
-        self._watch_steps = parts.watch_steps
-
-    @contextmanager
-    def steps(self) -> Iterator[Steps]:
-        """Record, within this context, when each change of a route reached each step."""
-        with closing(self._watch_steps()) as watch:
-            yield watch
-
-    def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
-        """Wait until the session and its BFD session are up; DeadlineError has the last state seen."""
-        up = (None, BfdStatus.UP)
-        return self.frr.await_session(
-            self.plan.bird_address, lambda seen: seen.established and seen.bfd in up, "Established, BFD up", deadline_s
-        )
-
-    def await_ready(self) -> SessionState:
-        """Wait until the session is established, and the routes of both directions (VM, clients) are flows."""
-        state = self.await_established()
-        for prefix in (self.plan.provider, self.plan.clients):
-            self.agent.await_installed(prefix, _INSTALLED_WITHIN_S)
-        return state
-
-    def session(self) -> SessionState:
-        return self.frr.session(self.plan.bird_address)
-
-    def healthy(self) -> bool:
-        """True while everything runs, and the session is up with exactly the announcements of the plan."""
-        with suppress(TestbedError):
-            self.check()
-            as_planned = self.bird.config.announced == (self.plan.clients,)
-            return as_planned and self.session().established
-        return False
-
-    def check(self) -> None:
-        for part in (self.frr, self.bird, self.agent):
-            part.check()
-
-    def close(self) -> None:
-        with ExitStack() as stack:
-            for part in (self.frr_link, self.bird_link, self.agent, self.frr, self.bird):
-                stack.callback(part.close)
 
 
 @contextmanager
@@ -149,7 +93,7 @@ class LiveBgpPath:
     def _start(self, live: LiveTopology) -> BgpPath:
         rebuilt = hasattr(self, "path")
         self.started_s = self.now_s()
-        self.path = BgpPath(self.plan, bgp_daemons(self._session).start(live.deployment.built, self.plan))
+        self.path = bgp_daemons(self._session).start(live.deployment.built, self.plan)
         if rebuilt:
             self.path.await_ready()  # a measurement follows at once
         return self.path

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.features.routing.model import (
+    BfdStatus,
     BgpPathPlan,
     SessionCondition,
     SessionState,
     SpeakerConfig,
     SpeakerInfo,
 )
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
+
+ESTABLISHED_WITHIN_S = 5.0
+_INSTALLED_WITHIN_S = 5.0
 
 
 class BgpSpeaker(Protocol):
@@ -105,8 +111,8 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BgpParts:
-    """The parts of S1's running path. The caller closes each.
+class BgpPath:
+    """The running daemons of S1.
 
     Attributes:
         frr: the DUT's speaker.
@@ -114,15 +120,56 @@ class BgpParts:
         agent: turns the routes that the DUT's speaker learns into flows.
         frr_link: the VLAN port into FRR's namespace.
         bird_link: between BIRD and the DUT's port.
-        watch_steps: begins to record the steps of changes; the caller closes it.
+        watch_steps: begins to record the steps of changes.
     """
 
+    plan: BgpPathPlan
     frr: BgpSpeaker
     bird: BgpSpeaker
     agent: RouteFollower
     frr_link: Link
     bird_link: Link
     watch_steps: Callable[[], Steps]
+
+    @contextmanager
+    def steps(self) -> Iterator[Steps]:
+        """Record, within this context, when each change of a route reached each step."""
+        with closing(self.watch_steps()) as watch:
+            yield watch
+
+    def await_established(self, deadline_s: float = ESTABLISHED_WITHIN_S) -> SessionState:
+        """Wait until the session and its BFD session are up; DeadlineError has the last state seen."""
+        up = (None, BfdStatus.UP)
+        return self.frr.await_session(
+            self.plan.bird_address, lambda seen: seen.established and seen.bfd in up, "Established, BFD up", deadline_s
+        )
+
+    def await_ready(self) -> SessionState:
+        """Wait until the session is established, and the routes of both directions (VM, clients) are flows."""
+        state = self.await_established()
+        for prefix in (self.plan.provider, self.plan.clients):
+            self.agent.await_installed(prefix, _INSTALLED_WITHIN_S)
+        return state
+
+    def session(self) -> SessionState:
+        return self.frr.session(self.plan.bird_address)
+
+    def healthy(self) -> bool:
+        """True while everything runs, and the session is up with exactly the announcements of the plan."""
+        with suppress(TestbedError):
+            self.check()
+            as_planned = self.bird.config.announced == (self.plan.clients,)
+            return as_planned and self.session().established
+        return False
+
+    def check(self) -> None:
+        for part in (self.frr, self.bird, self.agent):
+            part.check()
+
+    def close(self) -> None:
+        with ExitStack() as stack:
+            for part in (self.frr_link, self.bird_link, self.agent, self.frr, self.bird):
+                stack.callback(part.close)
 
 
 class BgpDaemons(Protocol):
@@ -131,7 +178,7 @@ class BgpDaemons(Protocol):
     def lacks(self) -> str | None:
         """What this machine lacks for S1, as text for a person, and what to do; None if it has all."""
 
-    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpPath:
         """Start the speakers and the agent on a live topology of the plan. Sessions come up later.
 
         Raises:

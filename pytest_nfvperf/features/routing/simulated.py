@@ -17,7 +17,7 @@ from pytest_nfvperf.features.routing.model import (
     SpeakerConfig,
     SpeakerInfo,
 )
-from pytest_nfvperf.features.routing.ports import BgpParts, BgpSpeaker
+from pytest_nfvperf.features.routing.ports import BgpPath, BgpSpeaker
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker
 from pytest_nfvperf.ports.datapath import BuiltTopology
@@ -138,13 +138,13 @@ class SimulatedBgp:
     def lacks(self) -> str | None:
         return None
 
-    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpParts:  # noqa: ARG002 - nothing is deployed
+    def start(self, built: BuiltTopology, plan: BgpPathPlan) -> BgpPath:  # noqa: ARG002 - nothing is deployed
         wire: dict[str, FakeSpeaker] = {}
         dut = FakeSpeaker(wire, plan.frr_address, plan.frr_config())
         neighbor = FakeSpeaker(wire, plan.bird_address, plan.bird_config())
         dut.start()
         neighbor.start()
-        return BgpParts(dut, neighbor, SimulatedPart(), SimulatedPart(), SimulatedPart(), SimulatedPart)
+        return BgpPath(plan, dut, neighbor, SimulatedPart(), SimulatedPart(), SimulatedPart(), SimulatedPart)
 
     def speaker(self, spec: LabSpeaker) -> BgpSpeaker:  # noqa: ARG002 - none is there
         plan = BgpPathPlan()
