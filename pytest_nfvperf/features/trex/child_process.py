@@ -428,7 +428,6 @@ def die_with_parent(number: signal.Signals) -> None:
 
 
 def give_up_later() -> None:
-    """End by force if the main thread does not release its ports in time."""
     timer = threading.Timer(RELEASE_DEADLINE_S, os._exit, (_GAVE_UP_STATUS,))
     timer.daemon = True
     timer.start()
@@ -461,7 +460,7 @@ def _requests() -> queue.SimpleQueue[str]:
     def read() -> None:
         for line in sys.stdin:
             lines.put(line)
-        # Interrupt the main thread, which then releases its ports.
+        # The parent is gone: interrupt the main thread so that it releases its ports; end by force if it hangs.
         give_up_later()
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -486,8 +485,7 @@ def _serve(session: TrexSession, requests: queue.SimpleQueue[str], answers: Text
         if name == "quit":
             _close(session)
         result = {"ok": True} if name == "quit" else _result(commands, name, request)
-        answers.write(json.dumps({"id": number, **result}) + "\n")
-        answers.flush()
+        print(json.dumps({"id": number, **result}), file=answers, flush=True)
 
 
 def _result(commands: Mapping[str, Callable[..., dict[str, Any]]], name: str, request: Mapping[str, Any]) -> Any:
