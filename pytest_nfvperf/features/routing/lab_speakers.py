@@ -134,9 +134,6 @@ class LabFrr:
 
     It announces a prefix by a ``network`` statement and a blackhole route: bgpd announces only what is in its table
     (``bgp network import-check``). The route goes to staticd, or to mgmtd where that runs (FRR 9 and newer).
-
-    Raises:
-        TestbedError: bgpd does not listen there, or has no instance.
     """
 
     name = "FRR"
@@ -148,12 +145,10 @@ class LabFrr:
         self.process = LabProcess("bgpd", self._directory / "bgpd.vty", advice)
         self._routes = "mgmtd" if (self._directory / "mgmtd.vty").exists() else "staticd"
         self._vtys = {name: Vty(self._directory / f"{name}.vty", name) for name in ("bgpd", self._routes)}
-        with ExitStack() as undo:
-            undo.callback(self.close)
-            self.config = self._discover()
-            undo.pop_all()
+        self.config: SpeakerConfig
 
-    def _discover(self) -> SpeakerConfig:
+    def discover(self) -> None:
+        """Read ``config`` from the daemon."""
         summary = self._ask("show bgp summary json")
         families = [family for family in summary.values() if isinstance(family, dict) and family.get("as")]
         if not families:
@@ -163,7 +158,7 @@ class LabFrr:
             for address, peer in self._ask("show bgp neighbors json").items()
             if isinstance(peer, dict) and peer.get("remoteAs")
         )
-        return SpeakerConfig(families[0]["as"], families[0]["routerId"], neighbors)
+        self.config = SpeakerConfig(families[0]["as"], families[0]["routerId"], neighbors)
 
     def version(self) -> str:
         return self._vtys["bgpd"].run("show version").split()[1]
@@ -212,10 +207,6 @@ class LabBird:
 
     BIRD accepts no routes at run time, but it can enable and disable protocols. So it can announce only the prefixes of
     static protocols in its own configuration, which the testbed file names (``announces``).
-
-    Raises:
-        ConfigError: it lacks a protocol that the testbed file names.
-        TestbedError: it does not listen there, or has no BGP protocol.
     """
 
     name = "BIRD"
@@ -229,20 +220,10 @@ class LabBird:
         self.close = self._control.close
         self._static_protocols = dict(spec.announces)  # by prefix
         self._protocols: dict[str, str] = {}  # by address of the neighbour
-        with ExitStack() as undo:
-            undo.callback(self.close)
-            self.config = self._discover()
-            there = set(self._names("Static"))
-            for prefix, protocol in self._static_protocols.items():
-                if protocol not in there:
-                    raise ConfigError(
-                        f"BIRD of speaker {self._speaker!r} has no static protocol {protocol!r} with {prefix}; it has: "
-                        f"{', '.join(sorted(there)) or 'none'}",
-                        key="speakers",
-                    )
-            undo.pop_all()
+        self.config: SpeakerConfig
 
-    def _discover(self) -> SpeakerConfig:
+    def discover(self) -> None:
+        """Read ``config`` from the daemon, and check that it has the protocols of the testbed file."""
         asn, neighbors = 0, []
         for name in self._names("BGP"):
             lines = self._run(f"show protocols all {name}")
@@ -257,7 +238,15 @@ class LabBird:
         if not neighbors:
             raise TestbedError(f"BIRD of speaker {self._speaker!r} has no BGP protocol: there is no session to watch")
         (router_id,) = (line.split()[-1] for line in self._run("show status") if line.startswith("Router ID"))
-        return SpeakerConfig(asn, router_id, tuple(neighbors))
+        self.config = SpeakerConfig(asn, router_id, tuple(neighbors))
+        there = set(self._names("Static"))
+        for prefix, protocol in self._static_protocols.items():
+            if protocol not in there:
+                raise ConfigError(
+                    f"BIRD of speaker {self._speaker!r} has no static protocol {protocol!r} with {prefix}; it has: "
+                    f"{', '.join(sorted(there)) or 'none'}",
+                    key="speakers",
+                )
 
     def _names(self, kind: str) -> Iterator[str]:
         for line in self._run("show protocols"):
@@ -315,6 +304,10 @@ class LabBgpSpeaker:
         self._journal = journal
         self._entries: dict[str, list[Entry]] = {}  # of each prefix that this run announces
         self._engine = LabFrr(spec) if spec.engine == "frr" else LabBird(spec)
+        with ExitStack() as undo:
+            undo.callback(self._engine.close)
+            self._engine.discover()
+            undo.pop_all()
         self.config = self._engine.config
         self.session = self._engine.session
         self.check = self.start = self._engine.process.check
