@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.ovn import bgp_agent as agent_venv
-from pytest_nfvperf.features.ovn.bgp_agent import AgentConfig, OvnBgpAgent, find_agent, lacks_agent, lacks_devices
+from pytest_nfvperf.features.ovn.bgp_agent import OvnBgpAgent, find_agent, lacks_agent, lacks_devices
 from pytest_nfvperf.features.ovn.model import OvnPathPlan
-from pytest_nfvperf.features.ovn.path import OvnPath, start_ovn_path
+from pytest_nfvperf.features.ovn.path import LocalOvn, OvnPath
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed.testbed import OvsSpec
 from tests.functional.bgp_support import needs_daemons
 from tests.functional.ovn_support import needs_ovn, ovn_over
 from tests.functional.ovs_support import needs_root, send_tcp, started
@@ -39,7 +39,7 @@ def path(journal: Journal, ovs: OvsDatapath) -> Iterator[tuple[BuiltOvsTopology,
         pytest.skip(lacking)
     built = ovs.build(PLAN.topology())
     built.wait_ready(10)
-    made = start_ovn_path(journal, built, locate(), PLAN)
+    made = LocalOvn(lambda: journal, OvsSpec()).start_agent(built, PLAN)
     yield built, made
     made.close()
     built.close()
@@ -69,9 +69,8 @@ def test_a_kernel_without_vrf_is_named_by_the_agent_and_by_us(journal: Journal, 
         frr = FrrSpeaker(journal, built.instance.home.name, PLAN.frr_config())
         try:
             frr.start()
-            config = AgentConfig(PLAN.bgp.frr_asn, PLAN.bgp.frr_address, ovn.northbound, frr.directory)
             with pytest.raises(TestbedError) as caught:
-                OvnBgpAgent(journal, built.instance, config)
+                OvnBgpAgent(journal, built.instance, ovn.northbound, frr)
             why = "InterfaceOperationNotSupported: Operation not supported on interface bgp-vrf"
             assert why in caught.value.evidence["ovn-bgp-agent.log"]
         finally:

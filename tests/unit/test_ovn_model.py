@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.features.ovn.bgp_agent import AgentConfig
+from pytest_nfvperf.features.ovn.bgp_agent import agent_config
 from pytest_nfvperf.features.ovn.model import Localnet, LogicalPort, LogicalSwitch, OvnPathPlan
 from pytest_nfvperf.features.ovn.private_ovn import add_switch
 
@@ -44,7 +44,7 @@ def test_the_agent_finds_what_neutron_would_have_noted() -> None:
 
 
 def test_the_agents_configuration_names_the_private_sockets() -> None:
-    text = AgentConfig(64999, "12.12.12.1", "unix:/run/x/nb.sock", Path("/run/x/frr")).text(Path("/run/x/db.sock"))
+    text = agent_config(64999, "12.12.12.1", "unix:/run/x/nb.sock", Path("/run/x/db.sock"))
     assert "driver = nb_ovn_bgp_driver\nexposing_method = underlay\nbgp_AS = 64999\n" in text
     assert "ovsdb_connection = unix:/run/x/db.sock\n" in text
     assert text.endswith("[ovn]\novn_nb_connection = unix:/run/x/nb.sock\n")

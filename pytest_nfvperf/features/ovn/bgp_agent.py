@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process import private_mounts
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import run, wait_until
-from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn, locate_ovn
-from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
+from pytest_nfvperf.features.ovn.private_ovn import lacks_ovn, locate_ovn, ovs_clients
+from pytest_nfvperf.features.routing.daemons import Daemon
+from pytest_nfvperf.features.routing.frr import FrrSpeaker
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 
@@ -33,6 +33,7 @@ _MAIN = Path(__file__).with_name("agent_main.py")
 _RUN = Path("/run")
 _ROUTING_TABLES = Path("/etc/iproute2/rt_tables")
 _VRF, _NIC = "bgp-vrf", "bgp-nic"
+_RECONCILE_S = 300  # between the agent's own full reconciliations
 _STARTED = "Running reconciliation loop to ensure frr configuration is in place"
 _START_DEADLINE_S = 120.0  # it imports a thousand modules: 2 s, and 20 to 50 s in a guest without KVM
 _KERNEL_NEEDS = {"vrf": ("type", "vrf", "table", "10"), "dummy": ("type", "dummy")}
@@ -54,41 +55,29 @@ def find_agent() -> Path:
     return directory
 
 
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
-    """The configuration of the agent.
+def agent_config(asn: int, router_id: str, northbound: str, database: Path) -> str:
+    """The agent's configuration file.
 
-    Attributes:
+    Args:
         asn: of FRR's router.
         router_id: of FRR's router in the VRF.
         northbound: connection to OVN's northbound database (ovsdb(7)).
-        frr: the directory of FRR's vty sockets.
-        exposing_method: of nb_ovn_bgp_driver; only "underlay" needs neither a second OVN nor EVPN.
-        reconcile_s: seconds between the agent's own full reconciliations.
+        database: OVS's socket.
     """
-
-    asn: int
-    router_id: str
-    northbound: str
-    frr: Path
-    exposing_method: str = "underlay"
-    reconcile_s: int = 300
-
-    def text(self, database: Path) -> str:
-        """The agent's configuration file. ``database``: OVS's socket."""
-        return f"""[DEFAULT]
+    # Only exposing_method "underlay" needs neither a second OVN nor EVPN.
+    return f"""[DEFAULT]
 debug = True
 driver = nb_ovn_bgp_driver
-exposing_method = {self.exposing_method}
-bgp_AS = {self.asn}
-bgp_router_id = {self.router_id}
+exposing_method = underlay
+bgp_AS = {asn}
+bgp_router_id = {router_id}
 bgp_vrf = {_VRF}
 bgp_nic = {_NIC}
 ovsdb_connection = unix:{database}
-reconcile_interval = {self.reconcile_s}
-frr_reconcile_interval = {self.reconcile_s}
+reconcile_interval = {_RECONCILE_S}
+frr_reconcile_interval = {_RECONCILE_S}
 [ovn]
-ovn_nb_connection = {self.northbound}
+ovn_nb_connection = {northbound}
 """
 
 
@@ -135,8 +124,17 @@ class OvnBgpAgent:
     (vtysh) and /etc/iproute2/rt_tables (its tables). So it gets private copies of both, and no other /run.
     """
 
-    def __init__(self, journal: Journal, instance: RunningOvs, config: AgentConfig, role: str = "agent") -> None:
+    def __init__(
+        self, journal: Journal, instance: RunningOvs, northbound: str, frr: FrrSpeaker, role: str = "agent"
+    ) -> None:
         """Start it and wait until it has reconciled everything once.
+
+        Args:
+            journal: of this run.
+            instance: the private OVS.
+            northbound: connection to OVN's northbound database (ovsdb(7)).
+            frr: the speaker that the agent configures.
+            role: names its directory.
 
         Raises:
             TestbedError: it is not installed, the kernel lacks what it needs, or it ended, with its log.
@@ -144,39 +142,29 @@ class OvnBgpAgent:
         """
         environment = find_agent()
         self._instance = instance
-        self._daemons = RoutingDaemons(
-            journal,
-            instance.home.name,
-            role,
-            cpus=instance.options.housekeeping_cpus,
-            nice=None,
-            env={"OVS_RUNDIR": str(instance.sockets)},  # of ovs-vsctl(8) and ovs-ofctl(8), which the agent runs
-        )
+        self._daemons = ovs_clients(journal, instance, role)  # it runs ovs-vsctl(8) and ovs-ofctl(8)
         self.check, self.logs = self._daemons.check, self._daemons.logs
         directory = self._daemons.directory
-        file = directory / "agent.conf"
+        file, log = directory / "agent.conf", directory / "ovn-bgp-agent.log"
         argv = (str(environment / "bin/python"), str(_MAIN), "--config-file", str(file))
         # The agent expects IPv6 and a router; a private OVS's namespace has both off.
         settings = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.default.disable_ipv6=0")
-        try:
-            run(["nsenter", f"--net={instance.home.path}", "sysctl", "-q", "-w", *settings])
-            file.write_text(config.text(instance.database), encoding="utf-8")
-            binds = _binds(directory, journal.directory, config.frr)
-            self._daemons.start(Daemon("ovn-bgp-agent", private_mounts.with_binds(binds, argv)))
-            self._await_started()
-        except BaseException:
-            self.close()
-            raise
-
-    def _await_started(self) -> None:
-        log = self._daemons.directory / "ovn-bgp-agent.log"
 
         def started() -> bool:
             self.check()
             return _STARTED in log.read_text(encoding="utf-8", errors="replace")
 
-        with self._daemons.explaining():
-            wait_until(started, "ovn-bgp-agent to have started", _START_DEADLINE_S, interval_s=0.1)
+        try:
+            run(["nsenter", f"--net={instance.home.path}", "sysctl", "-q", "-w", *settings])
+            text = agent_config(frr.config.asn, frr.config.router_id, northbound, instance.database)
+            file.write_text(text, encoding="utf-8")
+            binds = _binds(directory, journal.directory, frr.directory)
+            self._daemons.start(Daemon("ovn-bgp-agent", private_mounts.with_binds(binds, argv)))
+            with self._daemons.explaining():
+                wait_until(started, "ovn-bgp-agent to have started", _START_DEADLINE_S, interval_s=0.1)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._daemons.close()
@@ -211,15 +199,10 @@ def ovn_checks(testbed: Testbed | None = None) -> list[Check]:  # noqa: ARG001 -
     except TestbedError as error:
         hint = f"{error.message} (for the fixture ovn_bgp_agent)"
         return [ovn, Check(name, CheckState.MISSING, "not installed", hint)]
-    installed = f"{agent_version(directory)} ({directory})"
+    infos = directory.glob("lib/python3*/site-packages/ovn_bgp_agent-*.dist-info")  # pip's record of the version
+    versions = [info.name.removeprefix("ovn_bgp_agent-").removesuffix(".dist-info") for info in infos]
+    installed = f"{versions[0] if versions else 'unknown'} ({directory})"
     lacking = lacks_devices()
     if lacking is not None:
         return [ovn, Check(name, CheckState.WARN, f"{installed}, cannot run here", lacking)]
     return [ovn, Check(name, CheckState.OK, installed)]
-
-
-def agent_version(directory: Path) -> str:
-    """The installed version, as pip recorded it."""
-    for info in directory.glob("lib/python3*/site-packages/ovn_bgp_agent-*.dist-info"):
-        return info.name.removeprefix("ovn_bgp_agent-").removesuffix(".dist-info")
-    return "unknown"

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.adapters.net.ends import End, configure
-from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.installation import OvsBinaries, locate
+from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.backends.base import Daemons, StartsDaemons
-from pytest_nfvperf.features.ovn.bgp_agent import AgentConfig, OvnBgpAgent, lacks_agent
+from pytest_nfvperf.features.ovn.bgp_agent import OvnBgpAgent, lacks_agent
 from pytest_nfvperf.features.ovn.model import BIRD, PROVIDER, UPLINK, VM_PORT, LogicalSwitch, OvnPathPlan
 from pytest_nfvperf.features.ovn.ports import AgentPath, LogicalNetwork, OvnDaemons, RunsOvn
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
@@ -29,8 +28,50 @@ from pytest_nfvperf.session.deploying import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
 _ESTABLISHED_WITHIN_S = 10.0
-_LOOK_S = 0.02
+_POLL_S = 0.02
 _NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
+
+
+@dataclass(frozen=True, slots=True)
+class OvnPath:
+    """Fulfils ports.AgentPath."""
+
+    plan: OvnPathPlan
+    ovn: PrivateOvn
+    frr: FrrSpeaker
+    bird: BirdSpeaker
+    agent: OvnBgpAgent
+
+    def connect_vm(self) -> None:
+        self.ovn.add(self.plan.switch(self.ovn.chassis))
+
+    def disconnect_vm(self) -> None:
+        self.ovn.remove_port(VM_PORT)
+
+    def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        announced: list[str] = []
+
+        def is_as_awaited() -> bool:
+            self.agent.check()
+            announced[:] = self.frr.announced_to(self.plan.bgp.bird_address)
+            return (prefix in announced) is not gone
+
+        try:
+            wait_until(
+                is_as_awaited,
+                f"FRR to announce {prefix}{' no longer' if gone else ''}",
+                deadline_s,
+                interval_s=_POLL_S,
+                last_seen=lambda: ", ".join(announced) or "none",
+            )
+        except DeadlineError as error:
+            error.evidence.update({**self.agent.logs(), **self.frr.logs()})
+            raise
+
+    def close(self) -> None:
+        with ExitStack() as stack:
+            for part in (self.ovn, self.frr, self.bird, self.agent):
+                stack.callback(part.close)
 
 
 class LocalOvn:
@@ -62,78 +103,31 @@ class LocalOvn:
     def lacks_agent(self) -> str | None:
         return self._lacks_private_ovs() or lacks_agent() or lacks_daemons()
 
-    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:
-        return start_ovn_path(self._journal(), require_ovs(built, "ovn-bgp-agent"), locate(self._ovs.prefix), plan)
+    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> OvnPath:
+        over, journal = require_ovs(built, "ovn-bgp-agent"), self._journal()
+        home = over.instance.home
+        # The agent makes the kernel route by br-ex; only newer agents set that up themselves.
+        configure([End(UPLINK, home.path, addresses=(plan.bgp.frr,)), End(PROVIDER, home.path)])
+        with ExitStack() as undo:
+            ovn = PrivateOvn(journal, over, locate(self._ovs.prefix), mappings=plan.mappings)
+            undo.callback(ovn.close)
+            frr = FrrSpeaker(journal, home.name, plan.frr_config())
+            undo.callback(frr.close)
+            bird = BirdSpeaker(journal, over.netns(BIRD), plan.bgp.bird_config())
+            undo.callback(bird.close)
+            frr.start()
+            bird.start()
+            frr.await_session(
+                plan.bgp.bird_address, lambda seen: seen.established, "Established with BIRD", _ESTABLISHED_WITHIN_S
+            )
+            agent = OvnBgpAgent(journal, over.instance, ovn.northbound, frr)
+            undo.pop_all()
+        return OvnPath(plan, ovn, frr, bird, agent)
 
     def _lacks_private_ovs(self) -> str | None:
         if self._ovs.instance == "private":
             return None
         return "OVN runs on a private OVS only: it writes into OVS's own database"
-
-
-@dataclass(frozen=True, slots=True)
-class OvnPath:
-    """Fulfils ports.AgentPath."""
-
-    plan: OvnPathPlan
-    ovn: PrivateOvn
-    frr: FrrSpeaker
-    bird: BirdSpeaker
-    agent: OvnBgpAgent
-
-    def connect_vm(self) -> None:
-        self.ovn.add(self.plan.switch(self.ovn.chassis.name))
-
-    def disconnect_vm(self) -> None:
-        self.ovn.remove_port(VM_PORT)
-
-    def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
-        announced: list[str] = []
-
-        def looks() -> bool:
-            self.agent.check()
-            announced[:] = self.frr.announced_to(self.plan.bgp.bird_address)
-            return (prefix in announced) is not gone
-
-        awaited = f"FRR to announce {prefix}{' no longer' if gone else ''}"
-        try:
-            wait_until(looks, awaited, deadline_s, interval_s=_LOOK_S, last_seen=lambda: ", ".join(announced) or "none")
-        except DeadlineError as error:
-            error.evidence.update({**self.agent.logs(), **self.frr.logs()})
-            raise
-
-    def close(self) -> None:
-        with ExitStack() as stack:
-            for part in (self.ovn, self.frr, self.bird, self.agent):
-                stack.callback(part.close)
-
-
-def start_ovn_path(journal: Journal, built: BuiltOvsTopology, binaries: OvsBinaries, plan: OvnPathPlan) -> OvnPath:
-    """Start everything. The session is Established when this returns; the VM's port does not exist yet.
-
-    Raises:
-        ConfigError: a daemon refused its configuration.
-        TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
-    """
-    home = built.instance.home
-    # The agent makes the kernel route by br-ex; only newer agents set that up themselves.
-    configure([End(UPLINK, home.path, addresses=(plan.bgp.frr,)), End(PROVIDER, home.path)])
-    with ExitStack() as undo:
-        ovn = PrivateOvn(journal, built, binaries, mappings=plan.mappings)
-        undo.callback(ovn.close)
-        frr = FrrSpeaker(journal, home.name, plan.frr_config())
-        undo.callback(frr.close)
-        bird = BirdSpeaker(journal, built.netns(BIRD), plan.bgp.bird_config())
-        undo.callback(bird.close)
-        frr.start()
-        bird.start()
-        frr.await_session(
-            plan.bgp.bird_address, lambda seen: seen.established, "Established with BIRD", _ESTABLISHED_WITHIN_S
-        )
-        config = AgentConfig(plan.bgp.frr_asn, plan.bgp.frr_address, ovn.northbound, frr.directory)
-        agent = OvnBgpAgent(journal, built.instance, config)
-        undo.pop_all()
-    return OvnPath(plan, ovn, frr, bird, agent)
 
 
 class SimulatedNetwork:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from pytest_nfvperf.features.ovn.model import LogicalSwitch, OvnPathPlan
@@ -16,8 +16,7 @@ class LogicalNetwork(Protocol):
     def add(self, switch: LogicalSwitch) -> None:
         """Create a logical switch and wait until br-int forwards for it."""
 
-    def remove_port(self, name: str) -> None:
-        """Remove a logical port and its flows."""
+    def remove_port(self, name: str) -> None: ...
 
     def flows(self) -> str:
         """The flows of br-int as text."""
@@ -25,22 +24,11 @@ class LogicalNetwork(Protocol):
     def close(self) -> None: ...
 
 
-class Agent(Protocol):
-    """ovn-bgp-agent."""
-
-    def check(self) -> None:
-        """Raise TestbedError if it ended."""
-
-    def logs(self) -> Mapping[str, str]:
-        """The ends of its logs by name, for errors."""
-
-
 class AgentPath(Protocol):
     """OVN, speakers and ovn-bgp-agent. The VM's logical port exists from ``connect_vm`` to ``disconnect_vm``."""
 
     @property
-    def ovn(self) -> LogicalNetwork:
-        """The agent watches its northbound database."""
+    def ovn(self) -> LogicalNetwork: ...
 
     @property
     def frr(self) -> BgpSpeaker:
@@ -48,9 +36,6 @@ class AgentPath(Protocol):
 
     @property
     def bird(self) -> BgpSpeaker: ...
-
-    @property
-    def agent(self) -> Agent: ...
 
     def connect_vm(self) -> None:
         """Create the VM's logical port; returns when it is up. The agent then sees it."""

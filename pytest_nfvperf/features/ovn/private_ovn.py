@@ -24,19 +24,16 @@ from pytest_nfvperf.features.ovn.model import INTEGRATION_BRIDGE, LogicalPort, L
 from pytest_nfvperf.features.routing.daemons import Daemon, RoutingDaemons
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
-Command = Sequence[str]
-
 _PROGRAMS = ("ovn-northd", "ovn-controller")
 _SHARES = (Path("/usr/share/ovn"), Path("/usr/local/share/ovn"))
 _VERSION = re.compile(r"ovn-northd (\S+)")
 _PROTOCOL = "OpenFlow15"  # what ovn-controller speaks
 _IFACE_ID = "iface-id"
-_LOCALNET = "ovn-localnet-port"
-"""In external_ids of the patch ports that ovn-controller makes."""
+_LOCALNET = "ovn-localnet-port"  # in external_ids of the patch ports that ovn-controller makes
 _DEADLINE_S = 10.0
 _COMMAND_S = 10
 _UP_DEADLINE_S = 20.0
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +55,31 @@ def locate_ovn() -> OvnBinaries:
     Raises:
         TestbedError: OVN is not installed: what is missing, and the packages to install.
     """
-    northd = _program("ovn-northd")
+
+    def missing(name: str, where: str) -> TestbedError:
+        return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
+
+    def program(name: str) -> Path:
+        path = shutil.which(name)
+        if path is None:
+            raise missing(name, "on PATH")
+        return Path(path)
+
+    def schema(name: str) -> Path:
+        for share in _SHARES:
+            if (share / name).is_file():
+                return share / name
+        raise missing(name, f"in {', '.join(map(str, _SHARES))}")
+
+    northd = program("ovn-northd")
     version = _VERSION.search(run([northd, "--version"]))
     return OvnBinaries(
         northd=northd,
-        controller=_program("ovn-controller"),
-        nbctl=_program("ovn-nbctl"),
-        sbctl=_program("ovn-sbctl"),
-        nb_schema=_schema("ovn-nb.ovsschema"),
-        sb_schema=_schema("ovn-sb.ovsschema"),
+        controller=program("ovn-controller"),
+        nbctl=program("ovn-nbctl"),
+        sbctl=program("ovn-sbctl"),
+        nb_schema=schema("ovn-nb.ovsschema"),
+        sb_schema=schema("ovn-sb.ovsschema"),
         version=version.group(1) if version else "unknown",
     )
 
@@ -80,27 +93,9 @@ def lacks_ovn() -> str | None:
     return None
 
 
-def _program(name: str) -> Path:
-    found = shutil.which(name)
-    if found is None:
-        raise _missing(name, "on PATH")
-    return Path(found)
-
-
-def _schema(name: str) -> Path:
-    for share in _SHARES:
-        if (share / name).is_file():
-            return share / name
-    raise _missing(name, f"in {', '.join(map(str, _SHARES))}")
-
-
-def _missing(name: str, where: str) -> TestbedError:
-    return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
-
-
 def add_switch(switch: LogicalSwitch) -> list[str]:
     """Arguments of ovn-nbctl(8) that add a switch with its ports in one transaction."""
-    commands: list[Command] = [("ls-add", switch.name)]
+    commands: list[Sequence[str]] = [("ls-add", switch.name)]
     if (localnet := switch.localnet) is not None:
         commands += [
             ("lsp-add", switch.name, localnet.name),
@@ -119,31 +114,107 @@ def add_switch(switch: LogicalSwitch) -> list[str]:
     return [word for number, command in enumerate(commands) for word in (("--",) if number else ()) + tuple(command)]
 
 
-class Chassis:
-    """The topology's OVS as the one chassis of OVN: what ovn-controller(8) reads from and writes into OVS's database.
+def ovs_clients(
+    journal: Journal, instance: RunningOvs, role: str, env: Mapping[str, str] | None = None
+) -> RoutingDaemons:
+    """For daemons in the namespace of a private OVS, on its housekeeping CPUs, that find its management sockets."""
+    return RoutingDaemons(
+        journal,
+        instance.home.name,
+        role,
+        cpus=instance.options.housekeeping_cpus,
+        nice=None,
+        env={"OVS_RUNDIR": str(instance.sockets), **(env or {})},
+    )
+
+
+class PrivateOvn:
+    """OVN for one topology: two databases, northd, and a controller. ``close`` ends it and removes its data from OVS.
+
+    The topology's OVS is OVN's one chassis. Logical ports are bound to ports of the topology's integration bridge; from
+    then on OVN owns its flows. With the userspace datapath OVN needs no kernel module.
+
+    Args:
+        journal: of this run.
+        built: the topology.
+        binaries: its ovsdb-server serves the two databases.
+        mappings: bridges of the topology by physical network.
+        role: names its directory, and the chassis.
 
     Raises:
         ConfigError: the topology has no integration bridge, or lacks a bridge of a physical network.
+        TestbedError: OVN is not installed, or a daemon ended, with the end of its log.
     """
 
-    def __init__(self, built: BuiltOvsTopology, name: str, mappings: Mapping[str, str]) -> None:
-        self.name = name
+    def __init__(
+        self,
+        journal: Journal,
+        built: BuiltOvsTopology,
+        binaries: OvsBinaries,
+        *,
+        mappings: Mapping[str, str] | None = None,
+        role: str = "ovn",
+    ) -> None:
+        self.chassis = role
+        self._binaries = locate_ovn()
         self._built = built
         self._db = built.instance.db
-        self._mappings = mappings
-        for bridge in (INTEGRATION_BRIDGE, *mappings.values()):
+        self._mappings = mappings or {}
+        for bridge in (INTEGRATION_BRIDGE, *self._mappings.values()):
             if bridge not in built.topology.bridges:
                 raise ConfigError(
                     f"topology {built.topology.name!r} has no bridge {bridge!r}, which OVN needs; "
                     f"it has {', '.join(built.topology.bridges)}: add one by bridge({bridge!r})"
                 )
+        directories = dict.fromkeys(("OVN_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR"), str(journal.directory / role))
+        self._daemons = ovs_clients(journal, built.instance, role, directories)
+        self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
+        self._directory = self._daemons.directory
+        self.northbound = f"unix:{self._directory / 'nb.sock'}"
+        self._southbound = f"unix:{self._directory / 'sb.sock'}"
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            self._start(binaries)
+            undo.pop_all()
 
-    def register(self, southbound: str) -> None:
-        """Configure ovn-controller by Open_vSwitch's external_ids: its name, and the southbound database."""
+    def _start(self, binaries: OvsBinaries) -> None:
+        directory = self._directory
+        for name, schema in (("nb", self._binaries.nb_schema), ("sb", self._binaries.sb_schema)):
+            start = self._starter(f"ovsdb-server-{name}", f"{name}.sock")
+            database, socket, control = (directory / f"{name}.{suffix}" for suffix in ("db", "sock", "ctl"))
+            serve_database(binaries, schema, database, socket, control, start)
+        self._nbctl("init")
+        self._run_ctl(self._binaries.sbctl, self._southbound, "init")
+        databases = [f"--ovnnb-db={self.northbound}", f"--ovnsb-db={self._southbound}"]
+        start = self._starter("ovn-northd", "northd.ctl")
+        start([self._binaries.northd, *databases, f"--unixctl={directory / 'northd.ctl'}"])
+        self._register_chassis()
+        # Before OVN 24 it has no --unixctl: its control socket is named by its process id.
+        self._starter("ovn-controller")([self._binaries.controller, f"unix:{self._built.instance.database}"])
+
+    def _starter(self, name: str, socket: str | None = None) -> Starter:
+        log = self._directory / f"{name}.log"
+
+        def start(argv: list[str | Path]) -> ManagedProcess:
+            words = (*map(str, argv), f"--log-file={log}", "-vconsole:off")
+            return self._daemons.start(Daemon(name, words, socket))
+
+        return start
+
+    def _run_ctl(self, program: Path, database: str, *arguments: str) -> str:
+        with self._daemons.explaining():
+            return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
+
+    def _nbctl(self, *arguments: str) -> str:
+        """Run ovn-nbctl(8) on the northbound database; returns its output."""
+        return self._run_ctl(self._binaries.nbctl, self.northbound, *arguments)
+
+    def _register_chassis(self) -> None:
+        """Configure ovn-controller(8) by Open_vSwitch's external_ids: its name, and the southbound database."""
         ids = {
-            "system-id": self.name,
-            "hostname": self.name,
-            "ovn-remote": southbound,
+            "system-id": self.chassis,
+            "hostname": self.chassis,
+            "ovn-remote": self._southbound,
             "ovn-encap-type": "geneve",
             "ovn-encap-ip": "127.0.0.1",  # of tunnels to other chassis; there are none
             "ovn-bridge": INTEGRATION_BRIDGE,
@@ -156,14 +227,37 @@ class Chassis:
             bridge = self._db.rows("Bridge")[INTEGRATION_BRIDGE]
             bridge.protocols = sorted({*bridge.protocols, _PROTOCOL})
 
-        self._db.transact(change, f"chassis {self.name}", _DEADLINE_S)
+        self._db.transact(change, f"chassis {self.chassis}", _DEADLINE_S)
 
-    def bind(self, ports: Sequence[LogicalPort]) -> None:
-        """Assign each logical port to its interface.
+    def add(self, switch: LogicalSwitch, deadline_s: float = _UP_DEADLINE_S) -> None:
+        """Make a switch, bind its ports, and wait until br-int has flows for them.
 
         Raises:
-            ConfigError: no such port on br-int.
+            ConfigError: br-int does not have the port that a logical port is bound to.
+            DeadlineError: names the ports that are not up, and shows OVN's logs.
         """
+        self._bind(switch.ports)
+        self._nbctl(*add_switch(switch))
+        ports = [port.name for port in switch.ports]
+        states: dict[str, str] = {}
+
+        def all_up() -> bool:
+            self.check()
+            states.update({port: self._nbctl("lsp-get-up", port).strip() for port in ports})
+            return set(states.values()) <= {"up"}
+
+        with self._daemons.explaining():
+            wait_until(
+                all_up,
+                f"logical ports {', '.join(ports)} to be up",
+                deadline_s,
+                interval_s=_POLL_S,
+                last_seen=lambda: ", ".join(f"{port} {state}" for port, state in states.items() if state != "up"),
+            )
+        self._nbctl("--wait=hv", "sync")
+
+    def _bind(self, ports: Sequence[LogicalPort]) -> None:
+        """Assign each logical port to its interface."""
         on_bridge = set(self._built.topology.bridge_ports(INTEGRATION_BRIDGE))
         interfaces = {name: row for row, name in self._built.interface_names().items() if name in on_bridge}
         for port in ports:
@@ -181,152 +275,31 @@ class Chassis:
 
         self._db.transact(change, "bindings of logical ports", _DEADLINE_S)
 
-    def flows(self, bridge: str) -> str:
-        instance = self._built.instance
-        return OpenFlow(instance.ofctl, instance.sockets).dump_flows(bridge)
-
-    def unregister(self) -> None:
-        """Remove what OVS's database has for OVN. Does nothing if the topology, or OVS, is gone."""
-        if self._built.closed or not self._built.instance.running():
-            return
-
-        def change(_: ovs.db.idl.Transaction) -> None:
-            root = self._db.root
-            ours = {"system-id", "hostname"}
-            root.external_ids = {
-                key: value for key, value in root.external_ids.items() if not key.startswith("ovn-") and key not in ours
-            }
-            for row in self._db.rows("Interface").values():
-                if _IFACE_ID in row.external_ids:
-                    row.external_ids = {key: value for key, value in row.external_ids.items() if key != _IFACE_ID}
-            for name in self._built.topology.bridges:
-                bridge = self._db.rows("Bridge").get(name)
-                if bridge is not None:
-                    bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
-
-        self._db.refresh()
-        self._db.transact(change, "removal of OVN", _DEADLINE_S)
-
-
-class PrivateOvn:
-    """OVN for one topology: two databases, northd, and a controller. ``close`` ends it and removes its data from OVS.
-
-    Logical ports are bound to ports of the topology's integration bridge; from then on OVN owns its flows. With the
-    userspace datapath OVN needs no kernel module.
-
-    Args:
-        journal: of this run.
-        built: the topology.
-        binaries: its ovsdb-server serves the two databases.
-        mappings: bridges of the topology by physical network.
-        role: names its directory, and the chassis.
-
-    Raises:
-        ConfigError: the topology has no integration bridge.
-        TestbedError: OVN is not installed, or a daemon ended, with the end of its log.
-    """
-
-    def __init__(
-        self,
-        journal: Journal,
-        built: BuiltOvsTopology,
-        binaries: OvsBinaries,
-        *,
-        mappings: Mapping[str, str] | None = None,
-        role: str = "ovn",
-    ) -> None:
-        self.binaries: OvnBinaries = locate_ovn()
-        self.chassis = Chassis(built, role, mappings or {})
-        instance = built.instance
-        directories = dict.fromkeys(("OVN_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR"), str(journal.directory / role))
-        self._daemons = RoutingDaemons(
-            journal,
-            instance.home.name,
-            role,
-            cpus=instance.options.housekeeping_cpus,
-            nice=None,
-            env=directories | {"OVS_RUNDIR": str(instance.sockets)},  # where br-int's management socket is
-        )
-        self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
-        self.directory: Path = self._daemons.directory
-        self.northbound = f"unix:{self.directory / 'nb.sock'}"
-        self.southbound = f"unix:{self.directory / 'sb.sock'}"
-        with ExitStack() as undo:
-            undo.callback(self.close)
-            self._start(binaries, instance)
-            undo.pop_all()
-
-    def _start(self, binaries: OvsBinaries, instance: RunningOvs) -> None:
-        for name, schema in (("nb", self.binaries.nb_schema), ("sb", self.binaries.sb_schema)):
-            socket = self.directory / f"{name}.sock"
-            serve_database(
-                binaries,
-                schema,
-                self.directory / f"{name}.db",
-                socket,
-                self.directory / f"{name}.ctl",
-                self._starter(f"ovsdb-server-{name}", socket.name),
-            )
-        self.nbctl("init")
-        self._ctl(self.binaries.sbctl, self.southbound, ["init"])
-        databases = [f"--ovnnb-db={self.northbound}", f"--ovnsb-db={self.southbound}"]
-        start = self._starter("ovn-northd", "northd.ctl")
-        start([self.binaries.northd, *databases, f"--unixctl={self.directory / 'northd.ctl'}"])
-        self.chassis.register(self.southbound)
-        # Before OVN 24 it has no --unixctl: its control socket is named by its process id.
-        self._starter("ovn-controller")([self.binaries.controller, f"unix:{instance.database}"])
-
-    def _starter(self, name: str, socket: str | None = None) -> Starter:
-        log = self.directory / f"{name}.log"
-
-        def start(argv: list[str | Path]) -> ManagedProcess:
-            words = (*map(str, argv), f"--log-file={log}", "-vconsole:off")
-            return self._daemons.start(Daemon(name, words, socket))
-
-        return start
-
-    def nbctl(self, *arguments: str) -> str:
-        """Run ovn-nbctl(8) on the northbound database; returns its output."""
-        return self._ctl(self.binaries.nbctl, self.northbound, arguments)
-
-    def _ctl(self, program: Path, database: str, arguments: Sequence[str]) -> str:
-        with self._daemons.explaining():
-            return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
-
-    def add(self, switch: LogicalSwitch, deadline_s: float = _UP_DEADLINE_S) -> None:
-        """Make a switch, bind its ports, and wait until br-int has flows for them.
-
-        Raises:
-            ConfigError: br-int does not have the port that a logical port is bound to.
-            DeadlineError: names the ports that are not up, and shows OVN's logs.
-        """
-        self.chassis.bind(switch.ports)
-        self.nbctl(*add_switch(switch))
-        ports = [port.name for port in switch.ports]
-        states: dict[str, str] = {}
-
-        def all_up() -> bool:
-            self.check()
-            states.update({port: self.nbctl("lsp-get-up", port).strip() for port in ports})
-            return set(states.values()) <= {"up"}
-
-        with self._daemons.explaining():
-            wait_until(
-                all_up,
-                f"logical ports {', '.join(ports)} to be up",
-                deadline_s,
-                interval_s=_LOOK_S,
-                last_seen=lambda: ", ".join(f"{port} {state}" for port, state in states.items() if state != "up"),
-            )
-        self.nbctl("--wait=hv", "sync")
-
     def remove_port(self, name: str) -> None:
-        self.nbctl("--wait=hv", "lsp-del", name)
+        self._nbctl("--wait=hv", "lsp-del", name)
 
     def flows(self) -> str:
-        return self.chassis.flows(INTEGRATION_BRIDGE)
+        instance = self._built.instance
+        return OpenFlow(instance.ofctl, instance.sockets).dump_flows(INTEGRATION_BRIDGE)
 
     def close(self) -> None:
         """End the daemons; br-int keeps their flows. Can be called twice."""
         self._daemons.close()
-        self.chassis.unregister()
+        if not self._built.closed and self._built.instance.running():
+            self._db.refresh()
+            self._db.transact(self._unregister_chassis, "removal of OVN", _DEADLINE_S)
+
+    def _unregister_chassis(self, _: ovs.db.idl.Transaction) -> None:
+        """Remove what OVS's database has for OVN."""
+        root = self._db.root
+        ours = {"system-id", "hostname"}
+        root.external_ids = {
+            key: value for key, value in root.external_ids.items() if not key.startswith("ovn-") and key not in ours
+        }
+        for row in self._db.rows("Interface").values():
+            if _IFACE_ID in row.external_ids:
+                row.external_ids = {key: value for key, value in row.external_ids.items() if key != _IFACE_ID}
+        for name in self._built.topology.bridges:
+            bridge = self._db.rows("Bridge").get(name)
+            if bridge is not None:
+                bridge.ports = [port for port in bridge.ports if _LOCALNET not in port.external_ids]
