@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched, SharedCpuSche
 from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
 from pytest_nfvperf.features.far import serving
 from pytest_nfvperf.features.far.line import Answer
-from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_unlike
+from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_different_versions
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -73,10 +75,10 @@ def test_cables_are_checked_on_a_bridge_of_each_node():
 
 
 def test_versions_that_differ_unsaid_are_refused():
-    refuse_unlike({"node1": "3.1.0", "node2": "3.1.0"})
-    refuse_unlike({})
+    refuse_different_versions({"node1": "3.1.0", "node2": "3.1.0"})
+    refuse_different_versions({})
     with pytest.raises(ConfigError, match=r"Open vSwitch is 2\.15\.0 on node2, and 3\.1\.0 on node1: install"):
-        refuse_unlike({"node1": "3.1.0", "node2": "2.15.0"})
+        refuse_different_versions({"node1": "3.1.0", "node2": "2.15.0"})
 
 
 def test_what_cables_cannot_join_is_skipped_with_the_reason():
@@ -179,3 +181,12 @@ def test_the_far_end_answers_until_nobody_is_heard_and_then_closes(monkeypatch, 
     assert two == (2, "error", "TestbedError", "broke", {"log": "text"}, None)
     assert (three, kind, said) == (3, "TestbedError", "is_wrong failed there, and should not")
     assert "ZeroDivisionError" in evidence["traceback"]
+
+
+def test_only_nodes_on_other_machines_need_execnet(monkeypatch):
+    without = "import sys; sys.modules['execnet'] = None; import pytest_nfvperf.features.far.node"
+    subprocess.run([sys.executable, "-c", without], check=True)
+    monkeypatch.setitem(sys.modules, "execnet", None)
+    FarNodes(replace(BED, nodes=())).check()
+    with pytest.raises(ConfigError, match=r"nodes on other machines need execnet: pip install 'pytest-nfvperf\[ssh\]'"):
+        FarNodes(BED).check()

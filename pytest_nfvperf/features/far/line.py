@@ -11,23 +11,24 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import execnet
+from typing import TYPE_CHECKING, Any
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.features.far.serving import ALIVE, LEASE_S
-from pytest_nfvperf.model import errors
-from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.lab_cables import node_testbed
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, FarHost, NodeSpec, Testbed, dut_of_node
+
+if TYPE_CHECKING:
+    import execnet
 
 ANSWER_S = 60.0
 """Longer than any request takes, DPDK's start included."""
@@ -39,9 +40,9 @@ _OPTIONS = ("-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5",
 
 _SERVE = "from pytest_nfvperf.features.far.serving import serve\nserve(channel)\n"
 _PROBE = "from pytest_nfvperf import __version__; print(__version__)"
-_WORDLESS = "without a word of ssh's: the far end's Python was ended (by the kernel, out of memory?), or ssh was"
+_NO_WORDS = "without a word of ssh's: the far end's Python was ended (by the kernel, out of memory?), or ssh was"
 _SSH_FAILED = 255
-_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+_TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class NodeLine:
         self._host = host
         self._group = group
         self._log = log
-        self._lost: TestbedError | None = None
+        self._error: TestbedError | None = None
         self._requesting = threading.Lock()
         self._sending = threading.Lock()
         self._requests = 0
@@ -123,7 +124,7 @@ class NodeLine:
     @property
     def lost(self) -> bool:
         """True once the line has ended by itself."""
-        return self._lost is not None
+        return self._error is not None
 
     def ask(self, method: str, *arguments: object, deadline_s: float = ANSWER_S) -> Answer:
         """Call a method of ``FarNode``, and wait for its answer.
@@ -133,13 +134,13 @@ class NodeLine:
             TestbedError: the line ended, with ssh's words; or there was no answer within ``deadline_s``.
         """
         with self._requesting:
-            if self._lost is not None:
-                raise self._lost
+            if self._error is not None:
+                raise self._error
             began = time.monotonic_ns()
             answer = self._exchange(method, arguments, deadline_s)
         now = time.monotonic_ns()
         if answer[0] != "ok":
-            raise _as_raised(*answer[1:])
+            raise _raised_there(*answer[1:])
         _, value, took_ns = answer
         return Answer(value, now - max(0, now - began - took_ns) // 2)
 
@@ -162,7 +163,7 @@ class NodeLine:
             raise self._connection_lost() from error
 
     def close(self) -> None:
-        """End the line, and wait until the far end has ended. Can be called twice."""
+        """End the line, and wait until the far end has ended."""
         self._ended.set()
         self._group.terminate(timeout=_END_S)
 
@@ -173,17 +174,17 @@ class NodeLine:
 
     def _connection_lost(self) -> TestbedError:
         self._group.terminate(timeout=_END_S)  # ssh's log is complete once ssh has ended
-        why = (tail(self._log).splitlines() or [_WORDLESS])[-1]
+        why = (tail(self._log).splitlines() or [_NO_WORDS])[-1]
         return self._end(f"the connection to {self._host} ended: {why}")
 
     def _end(self, why: str) -> TestbedError:
         self._ended.set()
         words = tail(self._log)
-        self._lost = TestbedError(
+        self._error = TestbedError(
             f"{why}; the far end removes by itself what it made (if it was killed, `nfvperf clean` there does)",
             evidence={"ssh": words} if words else {},
         )
-        return self._lost
+        return self._error
 
 
 def open_line(host: FarHost, log: Path, started: Callable[[int], None] = lambda _: None) -> NodeLine:
@@ -197,37 +198,31 @@ def open_line(host: FarHost, log: Path, started: Callable[[int], None] = lambda 
     Raises:
         TestbedError: ssh ended, with its words.
     """
+    import execnet  # noqa: PLC0415 - of the extra "ssh", which only nodes on other machines need
+
     log.touch()
     group = execnet.Group()
     config = f"//ssh_config={host.ssh_config}" if host.ssh_config else ""
     options = " ".join((*_OPTIONS, "-oLogLevel=INFO", f"-E{log}"))
+    # A child that starts while these are blocked ignores them: Ctrl-C is for pytest, which ends ssh in order.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
     try:
-        with _terminal_signals_blocked():
-            gateway = group.makegateway(f"ssh={options} {host.ssh}{config}//python={host.python}")
+        gateway = group.makegateway(f"ssh={options} {host.ssh}{config}//python={host.python}")
     except (execnet.HostNotFound, EOFError, OSError) as error:
         raise TestbedError(f"cannot connect to {host}: {tail(log) or error}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     log.write_text("", encoding="utf-8")  # the greeting explains no later error; ssh appends
     started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet has no public way to it
     return NodeLine(host, group, gateway, log)
 
 
-@contextmanager
-def _terminal_signals_blocked() -> Iterator[None]:
-    """Children started here ignore the terminal's signals: Ctrl-C is for pytest, which ends them in order."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _FROM_TERMINAL)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _as_raised(kind: str, message: str, evidence: dict[str, str], key: str | None) -> NfvperfError:
-    """The error that the far end raised."""
+def _raised_there(kind: str, message: str, evidence: dict[str, str], key: str | None) -> NfvperfError:
     if kind == "ConfigError":
         return ConfigError(message, key=key)
     if kind == "UnavailableError":
-        return errors.UnavailableError(message)
-    made: type[TestbedError] = {"DeadlineError": errors.DeadlineError}.get(kind, TestbedError)
+        return UnavailableError(message)
+    made = DeadlineError if kind == "DeadlineError" else TestbedError
     return made(message, evidence=evidence)
 
 
@@ -236,15 +231,18 @@ def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
 
     Raises:
         ConfigError: it cannot be reached, has another version of this package, or lacks OVS or an interface.
+        UnavailableError: execnet is missing here.
     """
+    if find_spec("execnet") is None:
+        raise UnavailableError("nodes on other machines need execnet: pip install 'pytest-nfvperf[ssh]'")
     check_version(node.name, host)
     dut = dut_of_node(testbed, TESTBED_DUT, node.name)
     with TemporaryDirectory(prefix="nfvperf-") as folder:
         try:
             with closing(open_line(host, Path(folder) / "ssh.log")) as line:
-                found: dict[str, Any] = line.ask("look", node_testbed(testbed, node.name), dut).value
+                facts: dict[str, Any] = line.ask("look", node_testbed(testbed, node.name), dut).value
         except ConfigError as error:
             raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error
         except TestbedError as error:
             raise ConfigError(f"on {host}: {error}", key=f"nodes.{node.name}") from error
-    return found
+    return facts

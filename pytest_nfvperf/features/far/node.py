@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
-from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, open_line
+from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at, open_line
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -55,8 +55,8 @@ def _snapshot_of(answer: Answer) -> CounterSnapshot:
     return CounterSnapshot(source, answer.sent_ns - age_ns, tuple((name, value) for name, value in counters))
 
 
-class _There:
-    """A method that the part of this name executes on the other machine; for objects with a ``_line``."""
+class _RemoteMethod:
+    """A method that a part on the other machine executes; for objects with a ``_line``. ``part``: of ``FarNode``."""
 
     def __init__(self, part: str) -> None:
         self._part = part
@@ -71,13 +71,13 @@ class _There:
 class FarBuilt:
     """A topology built on a node of another machine. Owns its teardown."""
 
-    firewall = _There("built")
-    not_offloaded = _There("built")
-    configuration = _There("built")
-    learned = _There("built")
-    mac_of = _There("built")
-    set_neighbour = _There("built")
-    replace_flows = _There("built")
+    firewall = _RemoteMethod("built")
+    not_offloaded = _RemoteMethod("built")
+    configuration = _RemoteMethod("built")
+    learned = _RemoteMethod("built")
+    mac_of = _RemoteMethod("built")
+    set_neighbour = _RemoteMethod("built")
+    replace_flows = _RemoteMethod("built")
 
     def __init__(self, line: NodeLine, host: FarHost, topology: Topology, uplinks: Uplinks) -> None:
         self.topology = topology
@@ -90,7 +90,6 @@ class FarBuilt:
         return tuple(Attachment(port, device) for port, device in self._ports)
 
     def interface_names(self) -> Mapping[str, str]:
-        """Names of the topology's ports by the names of OVS's interfaces."""
         return dict(self._interfaces)
 
     def netns(self, namespace: str) -> str:
@@ -103,8 +102,7 @@ class FarBuilt:
         self._line.ask("of", "built", "wait_ready", deadline_s, deadline_s=deadline_s + ANSWER_S)
 
     def close(self) -> None:
-        """Remove it; if the line has ended, the far end removes it. Can be called twice."""
-        if not self._closed and not self._line.lost:
+        if not self._closed and not self._line.lost:  # a far end whose line has ended removes everything by itself
             self._closed = True
             self._line.ask("remove")
 
@@ -112,9 +110,9 @@ class FarBuilt:
 class FarOvs:
     """The OVS of a node on another machine. Use ``start``."""
 
-    check_alive = _There("ovs")
-    freeze = _There("ovs")
-    thaw = _There("ovs")
+    check_alive = _RemoteMethod("ovs")
+    freeze = _RemoteMethod("ovs")
+    thaw = _RemoteMethod("ovs")
 
     def __init__(
         self,
@@ -182,7 +180,6 @@ class FarOvs:
         return self._collectors
 
     def logs(self) -> Mapping[str, str]:
-        """The ends of the daemons' logs; if the connection has ended, why."""
         try:
             return dict(self._line.ask("of", "ovs", "logs").value)
         except TestbedError as error:
@@ -198,7 +195,7 @@ class FarOvs:
 
 
 class FarNodes:
-    """Fulfils NodeHosts: a testbed's nodes on other machines. It may have none."""
+    """Fulfils NodeHosts: a testbed's nodes on other machines."""
 
     def __init__(self, testbed: Testbed) -> None:
         self._testbed = testbed
@@ -209,14 +206,7 @@ class FarNodes:
         return {node.name: self.look_at(node) for node in self._nodes}
 
     def look_at(self, node: NodeSpec) -> dict[str, Any]:
-        """The fingerprint of one node's host. UnavailableError if execnet is missing."""
         assert node.host is not None
-        try:
-            from pytest_nfvperf.features.far.line import look_at  # noqa: PLC0415 - needs execnet
-        except ModuleNotFoundError as error:
-            raise UnavailableError(
-                f"nodes on other machines need {error.name}: pip install 'pytest-nfvperf[ssh]'"
-            ) from error
         return look_at(self._testbed, node, node.host)
 
     def check(self) -> None:
@@ -235,24 +225,23 @@ class FarNodes:
         here = [node.name for node in self._testbed.nodes if node.host is None and node.version is None]
         versions = {name: locate(self._testbed.ovs.prefix).version for name in here[:1]}
         there = {node.name: str(facts[node.name]["ovs"]) for node in self._nodes if node.version is None}
-        refuse_unlike(versions | there)
+        refuse_different_versions(versions | there)
 
     def lacks(self, topology: Topology) -> str | None:
         hosts = {node.name: node.host for node in self._nodes}
         for node in topology.nodes:
             if node.name not in hosts:
                 continue
-            part = node_topology(topology, node.name)
-            parts = [f"namespace {spec.name!r}" for spec in part.namespaces]
-            parts += [
+            impossible = [f"namespace {spec.name!r}" for spec in node_topology(topology, node.name).namespaces]
+            impossible += [
                 f"port {port.name!r} of {port.owner}"
                 for port in topology.ports
                 if port.bridge in node.bridges and (port.owner != GENERATOR or port.kind is not PortKind.TESTBED)
             ]
-            if parts:
+            if impossible:
                 return (
-                    f"{parts[0]} of {topology.name!r} would be on {hosts[node.name]}: on another machine there can be "
-                    "cabled ports of the generator only"
+                    f"{impossible[0]} of {topology.name!r} would be on {hosts[node.name]}: on another machine there "
+                    "can be cabled ports of the generator only"
                 )
         return None
 
@@ -260,7 +249,7 @@ class FarNodes:
         return partial(FarOvs.start, journal)
 
 
-def refuse_unlike(versions: dict[str, str]) -> None:
+def refuse_different_versions(versions: dict[str, str]) -> None:
     """Raise ConfigError if Open vSwitch differs between nodes whose version the file does not give."""
     first = next(iter(versions), "")
     other = next((node for node, version in versions.items() if version != versions[first]), None)

@@ -12,7 +12,7 @@ import signal
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
@@ -23,7 +23,6 @@ from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -37,7 +36,7 @@ LEASE_S = 60.0
 ALIVE = b""
 """The other end's keep-alive message."""
 
-_TURN_S = 20.0
+_LOCK_WAIT_S = 20.0
 """How long to wait for the CPUs' lock: a run whose channel has just closed still removes what it made."""
 
 
@@ -48,53 +47,19 @@ class Channel(Protocol):
 
     def send(self, item: object) -> None:
         """Raises OSError if it is closed."""
-        ...
 
     def receive(self, timeout: float | None = None) -> Any:
         """Raises EOFError if it is closed, TimeoutError after ``timeout`` seconds."""
-        ...
-
-
-class LockedMachine:
-    """This machine, used by a node: its CPUs are locked, and what dead runs left is removed.
-
-    Raises:
-        TestbedError: another run measures on these CPUs.
-    """
-
-    def __init__(self, testbed: Testbed) -> None:
-        plan = planned(replace(testbed, cpus=CpuPlan((), testbed.cpus.pmd, ())))
-        self.testbed = replace(plan, cpus=replace(plan.cpus, generator=(), vnf=()))
-        self._affinity = os.sched_getaffinity(0)
-        self.journal: Journal = open_journal()
-        self._lock: MeasurementLock | None = None
-        try:
-            self._lock = MeasurementLock(self.testbed.cpus.pmd, self.journal.tag, wait_s=_TURN_S)
-            reap()
-            os.sched_setaffinity(0, self.testbed.cpus.housekeeping)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Remove what is left of the run, and unlock the CPUs. Can be called twice."""
-        with suppress(OSError):  # a container manager may have taken CPUs away meanwhile
-            os.sched_setaffinity(0, self._affinity)
-        try:
-            self.journal.close()
-        finally:
-            if self._lock is not None:
-                self._lock.close()
 
 
 class FarNode:
-    """One node's OVS and topology.
+    """One node's OVS and topology, on this machine.
 
     Its parts are ``ovs``, ``built`` and ``source0``, ``source1`` ...; ``of`` calls any method of a part.
     """
 
     def __init__(self) -> None:
-        self._machine: LockedMachine | None = None
+        self._undo = ExitStack()
         self._parts: dict[str, Any] = {}
 
     def look(self, testbed: Testbed, dut: Dut) -> dict[str, Any]:
@@ -118,14 +83,27 @@ class FarNode:
         return {**fingerprint(testbed), "ovs": binaries.version, "dpdk": binaries.dpdk_version, "datapath": kind}
 
     def start(self, testbed: Testbed, dut: Dut, name: str) -> tuple[dict[str, Any], list[tuple[bool, bool]]]:
-        """Lock the machine and start its OVS.
+        """Lock this machine's CPUs, remove what dead runs left, and start OVS.
 
         Returns:
             Its DatapathInfo; and for each source of counters whether some settle late, and whether it knows the polling
             threads.
+
+        Raises:
+            TestbedError: another run measures on these CPUs, or OVS did not start.
         """
-        self._machine = LockedMachine(testbed)
-        ovs = OvsDatapath.start(self._machine.testbed, self._machine.journal, dut, name=name)
+        plan = planned(replace(testbed, cpus=CpuPlan((), testbed.cpus.pmd, ())))
+        here = replace(plan, cpus=replace(plan.cpus, generator=(), vnf=()))
+        journal = open_journal()
+        try:
+            self._undo.callback(MeasurementLock(here.cpus.pmd, journal.tag, wait_s=_LOCK_WAIT_S).close)
+        finally:
+            self._undo.callback(journal.close)  # what is left of the run is removed before the CPUs are unlocked
+        self._undo.callback(_set_affinity, os.sched_getaffinity(0))
+        reap()
+        os.sched_setaffinity(0, here.cpus.housekeeping)
+        ovs = OvsDatapath.start(here, journal, dut, name=name)
+        self._undo.callback(ovs.close)
         self._parts["ovs"] = ovs
         sources = ovs.collectors()
         self._parts |= {f"source{number}": source for number, source in enumerate(sources)}
@@ -147,20 +125,19 @@ class FarNode:
             built.close()
 
     def close(self) -> None:
-        """Stop OVS, remove everything, unlock the machine. Can be called twice."""
-        ovs, machine, self._machine = self._parts.get("ovs"), self._machine, None
+        """Stop OVS, remove everything, unlock the machine."""
         self._parts.clear()
-        try:
-            if ovs is not None:
-                ovs.close()
-        finally:
-            if machine is not None:
-                machine.close()
+        self._undo.close()
 
     def _part(self, name: str) -> Any:
         if name not in self._parts:
             raise TestbedError("nothing stands on it" if name == "built" else "its OVS was not started")
         return self._parts[name]
+
+
+def _set_affinity(cpus: set[int]) -> None:
+    with suppress(OSError):  # a container manager may have taken CPUs away meanwhile
+        os.sched_setaffinity(0, cpus)
 
 
 def _builtin(value: object) -> object:
