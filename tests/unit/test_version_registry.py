@@ -19,7 +19,13 @@ from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.features.versions import git_build
 from pytest_nfvperf.features.versions.adding import VersionRequest, add, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.git_build import find_revision
-from pytest_nfvperf.features.versions.registry import VERSION_FILE, Registry, checksum, resolve_version, with_versions
+from pytest_nfvperf.features.versions.registry import (
+    VERSION_FILE,
+    Registry,
+    checksum,
+    resolve_version,
+    resolve_versions,
+)
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs, parse_version_options
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_for_dut
@@ -264,15 +270,15 @@ def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registr
 def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, tmp_path: Path) -> None:
     kept = add(VersionRequest(str(prefix(tmp_path / "ovs"))), registry).version
     file = OvsSpec(prefix="/file", versions=(NamedOvs("old", "/file/old"), NamedOvs("other", "/file/other")))
-    told = with_versions(file, ["ovs", "old=/given"])
+    told = resolve_versions(file, ["ovs", "old=/given"], None)
     assert told.prefix == kept.place
     assert [(each.name, each.prefix) for each in told.versions] == [
         ("old", "/given"),
         ("other", "/file/other"),
         ("ovs", kept.place),
     ]
-    assert with_versions(file).prefix == "/file"
-    assert with_versions(file, ["installed"]).prefix is None
+    assert resolve_versions(file, (), None).prefix == "/file"
+    assert resolve_versions(file, ["installed"], None).prefix is None
 
 
 def test_a_dut_names_a_version_of_the_testbed() -> None:

@@ -23,18 +23,17 @@ _MODULE = "pytest_nfvperf.features.labgrid.place"
 _TOKEN = re.compile(r"LG_TOKEN=(\w+)")
 _CALL_S, _RELEASE_S = 30.0, 60.0
 
-# The process that holds a place of a labgrid coordinator until its parent ends, also by kill -9.
-#
-# ``python -m pytest_nfvperf.features.labgrid.place CLIENT KEY=VALUE...`` reserves a place with these tags, waits for
-# its turn, acquires it, and writes its name as a line of JSON. At the end of its standard input it releases the place.
-# It calls labgrid's client; labgrid's own pytest plugin is never loaded.
-
 
 class _RefusedError(Exception):
     """labgrid's client refused; the text says why."""
 
 
 def main(client: str, filters: Sequence[str]) -> None:
+    """Hold a place of a labgrid coordinator until the parent process ends, also by kill -9.
+
+    Reserve a place with these tags, wait for its turn, acquire it, and write its name as a line of JSON. Release it at
+    the end of standard input. This calls labgrid's client; labgrid's own pytest plugin is never loaded.
+    """
     token = place = ""
     try:
         found = _TOKEN.search(_call(client, "reserve", "--shell", *filters))
@@ -44,10 +43,10 @@ def main(client: str, filters: Sequence[str]) -> None:
         if not _wait(client, token):
             return
         place = _call(client, "-p", f"+{token}", "acquire").split()[-1]
-        _say(PLACE, place)
-        _input_ends(None)
+        _report(PLACE, place)
+        _input_ended(None)
     except (_RefusedError, subprocess.TimeoutExpired, OSError) as error:
-        _say(REFUSED, str(error))
+        _report(REFUSED, str(error))
     finally:
         if place:
             _call(client, "-p", place, "release")
@@ -60,19 +59,19 @@ def _wait(client: str, token: str) -> bool:
     with subprocess.Popen([client, "wait", token], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as waiting:
         reported = False
         while waiting.poll() is None:
-            if _input_ends(1.0):
+            if _input_ended(1.0):
                 waiting.kill()
                 return False
             if not reported and waiting.poll() is None:
                 reported = True
-                _say(WAITING, token)
+                _report(WAITING, token)
         if waiting.returncode != 0:
             stderr = waiting.stderr.read().decode(errors="replace") if waiting.stderr else ""
             raise _RefusedError(stderr.strip())
     return True
 
 
-def _input_ends(timeout_s: float | None) -> bool:
+def _input_ended(timeout_s: float | None) -> bool:
     ready, _, _ = select.select([sys.stdin], [], [], timeout_s)  # the parent writes nothing
     return bool(ready)
 
@@ -92,9 +91,9 @@ def _call(client: str, *words: str) -> str:
     return done.stdout.strip()
 
 
-def _say(word: str, what: str) -> None:
+def _report(word: str, text: str) -> None:
     try:
-        print(json.dumps({word: what}), flush=True)
+        print(json.dumps({word: text}), flush=True)
     except BrokenPipeError:
         return  # the parent is gone: its input has ended, too
 

@@ -59,7 +59,7 @@ def locate_ovn() -> OvnBinaries:
     def missing(name: str, where: str) -> TestbedError:
         return TestbedError(f"OVN is not installed: no {name} {where}: {install_hint(*_PROGRAMS)}")
 
-    def program(name: str) -> Path:
+    def need(name: str) -> Path:
         path = shutil.which(name)
         if path is None:
             raise missing(name, "on PATH")
@@ -71,13 +71,13 @@ def locate_ovn() -> OvnBinaries:
                 return share / name
         raise missing(name, f"in {', '.join(map(str, _SHARES))}")
 
-    northd = program("ovn-northd")
+    northd = need("ovn-northd")
     version = _VERSION.search(run([northd, "--version"]))
     return OvnBinaries(
         northd=northd,
-        controller=program("ovn-controller"),
-        nbctl=program("ovn-nbctl"),
-        sbctl=program("ovn-sbctl"),
+        controller=need("ovn-controller"),
+        nbctl=need("ovn-nbctl"),
+        sbctl=need("ovn-sbctl"),
         nb_schema=schema("ovn-nb.ovsschema"),
         sb_schema=schema("ovn-sb.ovsschema"),
         version=version.group(1) if version else "unknown",

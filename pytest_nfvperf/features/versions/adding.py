@@ -23,7 +23,7 @@ from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, can_name, c
 
 DEBIAN, GIT = "debian:", "git:"
 _PREFIX = "prefix"
-_GOING = ".going-"
+_DOOMED = ".going-"  # prefix of a directory that is being removed
 
 PACKAGES = (
     *("openvswitch-switch-dpdk", "openvswitch-switch", "openvswitch-common"),
@@ -62,9 +62,10 @@ class VersionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Added:
+    """``new``: False where the version was there already."""
+
     version: CachedVersion
     new: bool
-    """False where the version was there already."""
 
 
 def add(request: VersionRequest, registry: Registry) -> Added:
@@ -111,11 +112,11 @@ def add(request: VersionRequest, registry: Registry) -> Added:
     return Added(version, new=True)
 
 
-# A root from a Debian release: the packages and their dependencies, unpacked. No maintainer script runs.
-
-
 def _unpack_release(request: VersionRequest, destination: Path) -> tuple[Path, Build]:
-    """Fetch the packages and unpack them; returns the root, and the packages' versions."""
+    """Make a root of a Debian release's packages and their dependencies. No maintainer script runs.
+
+    Returns the root, and the packages' versions.
+    """
     archive = Archive(request.mirror) if request.mirror else debian_archive()
     scratch, root = destination / "apt", destination / "root"
     scratch.mkdir()
@@ -154,16 +155,13 @@ def _unpack(package: Path, directory: Path) -> None:
             check=False,
             timeout=_UNPACK_DEADLINE_S,
         )
-    failed = ("tar", done.returncode) if done.returncode else ("dpkg-deb", reader.returncode)
-    if failed[1] != 0:
+    program, status = ("tar", done.returncode) if done.returncode else ("dpkg-deb", reader.returncode)
+    if status != 0:
         stderr = " ".join(done.stderr.strip().splitlines()[-2:])
         raise TestbedError(
-            f"{package.name} cannot be unpacked into {directory}: {failed[0]} {describe_exit(failed[1])}: {stderr}",
+            f"{package.name} cannot be unpacked into {directory}: {program} {describe_exit(status)}: {stderr}",
             evidence={"stderr": done.stderr},
         )
-
-
-# Cleaning: a workshop whose git tree is gone can build nothing more, and takes hundreds of megabytes.
 
 
 def workshops_of(registry: Registry) -> Path:
@@ -173,6 +171,8 @@ def workshops_of(registry: Registry) -> Path:
 
 def remove_orphaned_workshops(registry: Registry | None = None) -> list[str]:
     """Remove each workshop whose tree no longer exists; none while a version is being built or added.
+
+    Such a workshop can build nothing more, and takes hundreds of megabytes.
 
     Returns:
         What was removed, or why nothing was, a line each.
@@ -189,12 +189,12 @@ def remove_orphaned_workshops(registry: Registry | None = None) -> list[str]:
         if not free:
             return [f"left the workshop of {tree}, which is gone: a version is being added" for _, tree in orphaned]
         try:
-            for left in place.glob(f"{_GOING}*"):
+            for left in place.glob(f"{_DOOMED}*"):
                 shutil.rmtree(left)
             for workshop, _ in orphaned:
-                going = workshop.with_name(f"{_GOING}{workshop.name}")
-                workshop.rename(going)  # so that nobody finds a half-removed one, even after a kill
-                shutil.rmtree(going)
+                doomed = workshop.with_name(f"{_DOOMED}{workshop.name}")
+                workshop.rename(doomed)  # so that nobody finds a half-removed one, even after a kill
+                shutil.rmtree(doomed)
         except OSError as error:
             raise TestbedError(f"a workshop cannot be removed: {error.strerror}: {error.filename}") from error
         return [f"removed the workshop {workshop} of {tree}, which is gone" for workshop, tree in orphaned]

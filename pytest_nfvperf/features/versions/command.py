@@ -29,13 +29,9 @@ from pytest_nfvperf.model.traffic.trial import TrialSpec
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
 
-
 _DATAPATHS = ("dpdk", "netdev")
 _SETTINGS = (Tuning(smc=True), Tuning(auto_lb=True), Tuning(rxq_assign="group"), Tuning(pmd_sleep_max_us=1))
 _LOAD_FPS, _DURATION_S = 1000, 0.5
-
-
-# ``nfvperf ovs verify``: start a version privately, send frames through it, and report what it lacks.
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +51,41 @@ class DatapathResult:
     problem: str = ""
     failed: bool = False
 
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.datapath}: {'FAILED' if self.failed else 'not possible here'}: {self.problem}"
+        return f"{self.datapath}: {self.received} of {self.sent} frames came through"
+
 
 @dataclass(frozen=True, slots=True)
 class VerifiedVersion:
     """The result of a verification.
 
     Attributes:
-        version: verified.
         passed: one result for each datapath.
         lacks: features of newer or other builds that this one does not have.
         problems: what makes it unusable, or differs from the version that was added.
     """
 
-    version: CachedVersion
     passed: tuple[DatapathResult, ...]
     lacks: tuple[str, ...]
     problems: tuple[str, ...]
 
     @property
     def good(self) -> bool:
-        passed = any(not each.problem for each in self.passed)
-        return passed and not self.problems and not any(each.failed for each in self.passed)
+        return not self.problems and not any(each.failed for each in self.passed)
 
 
 def verify(version: CachedVersion) -> VerifiedVersion:
-    """Start a version and send frames through its datapaths.
+    """Start a version privately, send frames through its datapaths, and find what it lacks.
 
     Raises:
         ConfigError: its files or a library are gone.
         TestbedError: another run measures on this machine.
     """
     binaries = locate(version.place)
-    found = discover_testbed()
-    testbed = replace(found, ovs=replace(found.ovs, prefix=version.place))
+    discovered = discover_testbed()
+    testbed = replace(discovered, ovs=replace(discovered.ovs, prefix=version.place))
     backend = LocalBackend(testbed, EmbeddedSide(testbed))
     try:
         rig = Rig(backend.parts(), Context(Recorder("verify", [], backend.clock), SilentProgress(), backend.clock))
@@ -100,7 +98,9 @@ def verify(version: CachedVersion) -> VerifiedVersion:
         problems.append(f"its files in {version.place} are not those that were added: remove it, and add it again")
     if binaries.version != version.version:
         problems.append(f"it says it is OVS {binaries.version}, and was added as {version.version}")
-    return VerifiedVersion(version, passed, _lacks(binaries), tuple(problems))
+    if all(each.problem for each in passed):
+        problems.append("frames pass on none of its datapaths")
+    return VerifiedVersion(passed, _lacks(binaries), tuple(problems))
 
 
 def _pass_frames(backend: LocalBackend, rig: Rig, datapath: str) -> DatapathResult:
@@ -139,9 +139,6 @@ def _lacks(binaries: OvsBinaries) -> tuple[str, ...]:
 
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
-
-
-# The command.
 
 
 def _add_parser(commands: Commands) -> None:
@@ -199,12 +196,9 @@ def _verify(arguments: argparse.Namespace) -> int:
             print(f"{_described(version)}\n  NOT usable: {error}", file=sys.stderr)
             good = False
             continue
-        lines = [_described(version)]
-        lines += [f"  {_passed_text(each)}" for each in found.passed]
+        lines = [_described(version), *(f"  {each}" for each in found.passed)]
         lines += [f"  lacks {what}" for what in found.lacks]
         lines += [f"  NOT usable: {problem}" for problem in found.problems]
-        if all(each.problem for each in found.passed):
-            lines.append("  NOT usable: frames pass on none of its datapaths")
         print("\n".join(lines))
         good = good and found.good
     return 0 if good else 1
@@ -224,9 +218,3 @@ def _described(version: CachedVersion) -> str:
         f"{version.name}: OVS {version.version}, {dpdk}, from {version.origin}, in {version.place}, "
         f"sha256 {version.checksum[:12]}, added {version.added}"
     )
-
-
-def _passed_text(passed: DatapathResult) -> str:
-    if passed.problem:
-        return f"{passed.datapath}: {'FAILED' if passed.failed else 'not possible here'}: {passed.problem}"
-    return f"{passed.datapath}: {passed.received} of {passed.sent} frames came through"

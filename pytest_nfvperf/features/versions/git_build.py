@@ -22,8 +22,8 @@ TOOLS = ("git", "autoreconf", "automake", "libtoolize", "cc", "make", "pkg-confi
 _PREFIX = "/nfvperf-ovs"
 """Compiled into the programs, but unused: a private instance gets its directories as arguments."""
 _GIT_DEADLINE_S, _BOOT_DEADLINE_S, _CONFIGURE_DEADLINE_S, _MAKE_DEADLINE_S = 120.0, 180.0, 300.0, 1800.0
-_MARKS = ("boot.sh", "vswitchd/ovs-vswitchd.c")
-_SAID_LINES = 15
+_SOURCES = ("boot.sh", "vswitchd/ovs-vswitchd.c")
+_QUOTED_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def find_revision(source: Path, revision: str) -> Revision:
         raise ConfigError(
             f"the tree {top} has no revision {revision!r}: git fetch it, or write a tag, branch or commit that it has"
         ) from error
-    missing = [mark for mark in _MARKS if not _git(top, "ls-tree", "--name-only", commit, mark)]
+    missing = [file for file in _SOURCES if not _git(top, "ls-tree", "--name-only", commit, file)]
     if missing:
         raise ConfigError(
             f"{revision!r} of {top} is no tree of Open vSwitch: it has no {' and no '.join(missing)}; name one by "
@@ -72,7 +72,7 @@ def _top(source: Path) -> tuple[Path, bool]:
         return Path(_git(source, "rev-parse", "--show-toplevel")), False
     except TestbedError as error:
         raise ConfigError(
-            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_last_words(error)})"
+            f"{source} is in no git tree: name one of Open vSwitch's sources by --source ({_last_lines(error)})"
         ) from error
 
 
@@ -104,8 +104,8 @@ def build(
     _configure(workshop, options)
     jobs = str(len(os.sched_getaffinity(0)))
     make = ["make", "-C", str(workshop / "build")]
-    _checked([*make, "-j", jobs], "make", _MAKE_DEADLINE_S)
-    _checked([*make, "install", f"DESTDIR={destination}"], "make install", _MAKE_DEADLINE_S)
+    _run_step([*make, "-j", jobs], "make", _MAKE_DEADLINE_S)
+    _run_step([*make, "install", f"DESTDIR={destination}"], "make install", _MAKE_DEADLINE_S)
     prefix = destination / "prefix"
     (destination / _PREFIX.lstrip("/")).rename(prefix)
     compiled_by = run(["cc", "--version"]).partition("\n")[0]
@@ -133,26 +133,27 @@ def _configure(workshop: Path, options: Sequence[str]) -> None:
     done = workshop / "configured"
     if done.is_file():
         return
-    tree, made = workshop / "tree", workshop / "build"
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir()
-    _checked(["env", "-C", str(tree), "./boot.sh"], "boot.sh", _BOOT_DEADLINE_S)
-    _checked(["env", "-C", str(made), str(tree / "configure"), *options], "configure", _CONFIGURE_DEADLINE_S)
+    tree, build_directory = workshop / "tree", workshop / "build"
+    shutil.rmtree(build_directory, ignore_errors=True)
+    build_directory.mkdir()
+    _run_step(["env", "-C", str(tree), "./boot.sh"], "boot.sh", _BOOT_DEADLINE_S)
+    configure = ["env", "-C", str(build_directory), str(tree / "configure"), *options]
+    _run_step(configure, "configure", _CONFIGURE_DEADLINE_S)
     done.write_text("\n".join(options) + "\n", encoding="utf-8")
 
 
-def _checked(argv: Sequence[str], what: str, deadline_s: float) -> None:
+def _run_step(argv: Sequence[str], what: str, deadline_s: float) -> None:
     try:
         run(argv, deadline_s=deadline_s)
     except TestbedError as error:
         raise TestbedError(
-            f"{what} of Open vSwitch failed; it says: {_last_words(error)}", evidence=error.evidence
+            f"{what} of Open vSwitch failed; it says: {_last_lines(error)}", evidence=error.evidence
         ) from error
 
 
-def _last_words(error: TestbedError) -> str:
+def _last_lines(error: TestbedError) -> str:
     lines = error.evidence.get("stderr", "").strip().splitlines()
-    return "\n".join(lines[-_SAID_LINES:]) or error.message
+    return "\n".join(lines[-_QUOTED_LINES:]) or error.message
 
 
 def _git(tree: Path, *arguments: str) -> str:

@@ -28,7 +28,7 @@ from pytest_nfvperf.model.testbed.ovs_settings import (
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
 VERSION_FILE = "version.json"
-_PARTIAL, _GOING = ".partial-", ".going-"
+_PARTIAL, _DOOMED = ".partial-", ".going-"  # prefixes of directories that are being made, and removed
 _LIBRARIES = ("libopenvswitch", "libofproto", "libovsdb", "libsflow", "libvtep")
 
 
@@ -70,23 +70,19 @@ class Registry:
         self.directory = directory or default_cache_dir() / "ovs"
 
     def all(self) -> list[CachedVersion]:
-        """All versions, in order of their names.
+        """In order of their names.
 
         Raises:
             TestbedError: a description cannot be read; says which file, and what to do.
         """
-        found: list[CachedVersion] = []
+        versions: list[CachedVersion] = []
         for path in sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}")):
             with suppress(FileNotFoundError):  # another process removes it
-                found.append(_read(path))
-        return found
+                versions.append(_read(path))
+        return versions
 
     def find(self, name: str) -> CachedVersion:
-        """The version of this name.
-
-        Raises:
-            ConfigError: there is none; lists the existing ones, and says how to add one.
-        """
+        """ConfigError if there is none of this name: lists the existing ones, and says how to add one."""
         with suppress(FileNotFoundError):
             return _read(self.place(name) / VERSION_FILE)
         known = ", ".join(each.name for each in self.all()) or "none"
@@ -125,8 +121,7 @@ class Registry:
 
     def keep(self, partial: Path, version: CachedVersion) -> None:
         """Turn the complete ``partial`` directory into the version."""
-        text = json.dumps(asdict(version), indent=2) + "\n"
-        (partial / VERSION_FILE).write_text(text, encoding="utf-8")
+        (partial / VERSION_FILE).write_text(json.dumps(asdict(version), indent=2) + "\n", encoding="utf-8")
         partial.rename(self.place(version.name))
 
     def hold(self, name: str) -> Lease | None:
@@ -164,9 +159,9 @@ class Registry:
             if lease is None:
                 raise ConfigError(f"{name!r} is in use ({holder_text(place)}): remove it when that has ended")
             try:
-                going = self.directory / f"{_GOING}{name}"
-                place.rename(going)  # from now on nobody finds it, even after a kill
-                shutil.rmtree(going)
+                doomed = self.directory / f"{_DOOMED}{name}"
+                place.rename(doomed)  # from now on nobody finds it, even after a kill
+                shutil.rmtree(doomed)
             finally:
                 lease.close()
 
@@ -195,7 +190,7 @@ class Registry:
     def _only_one(self) -> Iterator[None]:
         with self._lock() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for pattern in (f"{_PARTIAL}*", f"{_GOING}*"):
+            for pattern in (f"{_PARTIAL}*", f"{_DOOMED}*"):
                 for left in self.directory.glob(pattern):
                     shutil.rmtree(left)
             yield
@@ -213,39 +208,37 @@ def _read(path: Path) -> CachedVersion:
         ) from error
 
 
-def with_versions(ovs: OvsSpec, options: Sequence[str] = ()) -> OvsSpec:
-    """Resolve a testbed's own version of OVS and the named ones.
+def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
+    """Resolve a testbed's own version of OVS, the named ones, and those that a run compares.
 
     Args:
         ovs: as the testbed file has it.
         options: ``--nfv-ovs`` of the command line; these override the file.
+        sides: of a comparison; None for a run that compares none.
 
     Raises:
-        ConfigError: options contradict each other, or name neither a kept version nor a path.
+        ConfigError: options contradict each other, or name neither a kept version nor a path; or as of ``with_sides``.
     """
     registry = Registry()
     own, named = parse_version_options(options)
-    versions = {version.name: version for version in (*ovs.versions, *named)}
+    by_name = {version.name: version for version in (*ovs.versions, *named)}
+    versions = [resolve_version(version, registry) for version in by_name.values()]
     place = own or ovs.prefix
-    found = [resolve_version(version, registry) for version in versions.values()]
     if place is None:
-        return replace(ovs, versions=tuple(found))
-    this = resolve_version(NamedOvs(place, place), registry)
-    kept = [this] if this.checksum and place not in versions else []  # its origin and build go into the evidence
-    return replace(ovs, prefix=this.prefix, versions=(*found, *kept))
-
-
-def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
-    """``with_versions``, and then ``with_sides`` for a run that compares some."""
-    ovs = with_versions(ovs, options)
-    return ovs if sides is None else with_sides(ovs, sides)
+        resolved = replace(ovs, versions=tuple(versions))
+    else:
+        this = resolve_version(NamedOvs(place, place), registry)
+        if this.checksum and place not in by_name:
+            versions.append(this)  # its origin and build go into the evidence
+        resolved = replace(ovs, prefix=this.prefix, versions=tuple(versions))
+    return resolved if sides is None else with_sides(resolved, sides)
 
 
 def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
     """Add a version for each side of a comparison, with the side's name, to a testbed's OVS.
 
     Args:
-        ovs: from ``with_versions``. Sides may name its versions.
+        ovs: with resolved versions, which sides may name.
         sides: of the comparison.
 
     Raises:
