@@ -11,7 +11,7 @@ from user_project import CONFTEST, records
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.features.versions.adding import VersionRequest, add
+from pytest_nfvperf.features.versions.adding import add
 from pytest_nfvperf.features.versions.command import verify
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
@@ -63,7 +63,7 @@ def test_a_root_is_recognised(root: Path) -> None:
 
 def test_frames_pass_and_nothing_is_written_into_it_or_stays_mounted(root: Path, own_cache: Path) -> None:
     before, mounts = listing(root), lasting_mounts()
-    version = add(VersionRequest(str(root), name="there"), Registry()).version
+    version = add(str(root), Registry(), name="there").version
     found = verify(version)
     assert (found.problems, found.good) == ((), True)
     assert [(each.datapath, each.problem) for each in found.passed] == [("dpdk", ""), ("netdev", "")]

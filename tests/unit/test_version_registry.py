@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.ovs.installation import is_root, locate
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
 from pytest_nfvperf.features.versions import git_build
-from pytest_nfvperf.features.versions.adding import VersionRequest, add, remove_orphaned_workshops
+from pytest_nfvperf.features.versions.adding import add, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.git_build import find_revision
 from pytest_nfvperf.features.versions.registry import (
     VERSION_FILE,
@@ -39,18 +39,18 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 def test_a_prefix_is_kept_with_version_origin_and_checksum(registry: Registry, tmp_path: Path) -> None:
     place = prefix(tmp_path / "ovs-3.3.4")
-    added = add(VersionRequest(str(place)), registry)
+    added = add(str(place), registry)
     kept = registry.find("ovs-3.3.4")
     assert added.new
     assert kept == added.version
     assert (kept.origin, kept.place, kept.version, kept.dpdk_version) == ("prefix", str(place), "3.3.4", "23.11.1")
     assert len(kept.checksum) == 64
-    assert not add(VersionRequest(str(place)), registry).new
+    assert not add(str(place), registry).new
 
 
 def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Path) -> None:
     place = prefix(tmp_path / "mine")
-    add(VersionRequest(str(place)), registry)
+    add(str(place), registry)
     registry.remove("mine")
     assert (place / "sbin/ovs-vswitchd").is_file()
     assert registry.all() == []
@@ -58,11 +58,11 @@ def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Pat
 
 
 def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path: Path) -> None:
-    add(VersionRequest(str(prefix(tmp_path / "a" / "ovs"))), registry)
+    add(str(prefix(tmp_path / "a" / "ovs")), registry)
     other = str(prefix(tmp_path / "b" / "ovs", "3.4.0"))
     with pytest.raises(ConfigError, match=r"'ovs' is the name of another version, prefix in .*/a/ovs: .*--name"):
-        add(VersionRequest(other), registry)
-    add(VersionRequest(other, name="newer"), registry)
+        add(other, registry)
+    add(other, registry, name="newer")
     assert [(each.name, each.version) for each in registry.all()] == [("newer", "3.4.0"), ("ovs", "3.3.4")]
 
 
@@ -73,13 +73,13 @@ def test_what_cannot_be_a_name(registry: Registry, tmp_path: Path, name: str) ->
         registry.find(name)
     if name:
         with pytest.raises(ConfigError, match="cannot name a version"):
-            add(VersionRequest(str(place), name=name), registry)
+            add(str(place), registry, name=name)
 
 
 def test_an_unknown_name_lists_the_known_ones(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'x' \(kept: none\): `nfvperf ovs"):
         registry.remove("x")
-    add(VersionRequest(str(prefix(tmp_path / "ovs"))), registry)
+    add(str(prefix(tmp_path / "ovs")), registry)
     with pytest.raises(ConfigError, match=r"kept as 'x' \(kept: ovs\)"):
         registry.find("x")
 
@@ -87,18 +87,18 @@ def test_an_unknown_name_lists_the_known_ones(registry: Registry, tmp_path: Path
 def test_what_a_killed_add_or_remove_left_is_removed_by_the_next(registry: Registry, tmp_path: Path) -> None:
     for name in (".partial-old", ".going-older"):
         (registry.directory / name / "root").mkdir(parents=True)
-    add(VersionRequest(str(prefix(tmp_path / "ovs"))), registry)
+    add(str(prefix(tmp_path / "ovs")), registry)
     assert sorted(path.name for path in registry.directory.iterdir()) == ["lock", "ovs"]
 
 
 def test_a_failed_add_leaves_nothing(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="holds no Open vSwitch"):
-        add(VersionRequest(str(tmp_path / "empty")), registry)
+        add(str(tmp_path / "empty"), registry)
     with pytest.raises(ConfigError, match=r"'/nowhere' is no directory: write debian:bookworm, git:v3\.3\.0, or"):
-        add(VersionRequest("/nowhere"), registry)
+        add("/nowhere", registry)
     with pytest.raises(ConfigError, match=r"'Bookworm!' is no codename of a Debian release"):
-        add(VersionRequest("debian:Bookworm!", name="x", mirror="file:///nowhere"), registry)
+        add("debian:Bookworm!", registry, name="x", mirror="file:///nowhere")
     assert registry.all() == []
     assert [path.name for path in registry.directory.iterdir()] == ["lock"]
 
@@ -106,14 +106,14 @@ def test_a_failed_add_leaves_nothing(registry: Registry, tmp_path: Path) -> None
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     """Steps: add to a cache on a disk that is full. Verify: one message; no half version."""
-    disk, asked = tmp_path / "disk", VersionRequest(str(prefix(tmp_path / "ovs")))
+    disk, place = tmp_path / "disk", prefix(tmp_path / "ovs")
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], check=True)
     try:
         (disk / "filler").write_bytes(b"x" * 16384)
         registry = Registry(disk / "versions")
         with pytest.raises(TestbedError, match=r"'ovs' cannot be kept in .*/disk/versions: No space left on device"):
-            add(asked, registry)
+            add(str(place), registry)
         assert [path.name for path in registry.directory.iterdir()] == ["lock"]
         assert registry.all() == []
     finally:
@@ -121,14 +121,13 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_release_that_the_archive_does_not_have(registry: Registry, tmp_path: Path) -> None:
-    asked = VersionRequest("debian:warty", mirror=f"file://{tmp_path}/archive")
     with pytest.raises(ConfigError, match=r"lists of Debian 'warty' cannot be fetched from file://.*apt-get says: E: "):
-        add(asked, registry)
+        add("debian:warty", registry, mirror=f"file://{tmp_path}/archive")
     assert not list(registry.directory.glob(".partial-*"))
 
 
 def test_a_damaged_description_says_which_file_and_what_to_do(registry: Registry, tmp_path: Path) -> None:
-    add(VersionRequest(str(prefix(tmp_path / "ovs"))), registry)
+    add(str(prefix(tmp_path / "ovs")), registry)
     (registry.place("ovs") / VERSION_FILE).write_text('{"name": "ovs"')
     with pytest.raises(TestbedError, match=r"ovs/version.json cannot be read .*: remove .*/ovs, and add the version"):
         registry.all()
@@ -232,13 +231,12 @@ def test_a_missing_compiler_and_a_build_that_fails(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = repository(tmp_path / "tree")
-    asked = VersionRequest("git:HEAD", source=tree)
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "cc" else f"/usr/bin/{name}")
     with pytest.raises(ConfigError, match=r"building Open vSwitch needs cc: apt-get install gcc"):
-        add(asked, registry)
+        add("git:HEAD", registry, source=tree)
     monkeypatch.setattr(git_build, "find", lambda name: f"/usr/bin/{name}")
     with pytest.raises(TestbedError, match=r"boot\.sh of Open vSwitch failed; it says: planted"):
-        add(asked, registry)
+        add("git:HEAD", registry, source=tree)
     assert registry.all() == []
     assert not list(registry.directory.glob(".partial-*"))
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
@@ -258,7 +256,7 @@ def test_places_of_the_command_line() -> None:
 
 
 def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registry, tmp_path: Path) -> None:
-    kept = add(VersionRequest(str(prefix(tmp_path / "ovs"))), registry).version
+    kept = add(str(prefix(tmp_path / "ovs")), registry).version
     assert resolve_version(NamedOvs("n", "ovs"), registry).prefix == kept.place
     assert resolve_version(NamedOvs("n", "ovs"), registry).checksum == kept.checksum
     assert resolve_version(NamedOvs("n", str(tmp_path)), registry).prefix == str(tmp_path)
@@ -268,7 +266,7 @@ def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registr
 
 
 def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, tmp_path: Path) -> None:
-    kept = add(VersionRequest(str(prefix(tmp_path / "ovs"))), registry).version
+    kept = add(str(prefix(tmp_path / "ovs")), registry).version
     file = OvsSpec(prefix="/file", versions=(NamedOvs("old", "/file/old"), NamedOvs("other", "/file/other")))
     told = resolve_versions(file, ["ovs", "old=/given"], None)
     assert told.prefix == kept.place
@@ -325,8 +323,8 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
 ) -> None:
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
-    new = add(VersionRequest("git:HEAD", source=tree, name="new"), registry).version
-    old = add(VersionRequest("git:HEAD~1", source=tree), registry).version
+    new = add("git:HEAD", registry, source=tree, name="new").version
+    old = add("git:HEAD~1", registry, source=tree).version
     assert (old.version, new.version) == ("3.3.0", "3.4.0")
     assert old.origin == f"git:{find_revision(tree, 'HEAD~1').commit}"
     assert old.name == old.origin[: len("git:") + 12], "HEAD~1 is no name"
@@ -336,7 +334,7 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     assert (workshop / "tree/boot.log").read_text() == "booted\n"
     assert len((workshop / "build/configured.log").read_text().splitlines()) == 1
     assert (workshop / "build/made.log").read_text() == "built\nbuilt\n"
-    assert not add(VersionRequest("git:HEAD", source=tree, name="new"), registry).new
+    assert not add("git:HEAD", registry, source=tree, name="new").new
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
 
 
@@ -347,9 +345,9 @@ def test_workshops_of_trees_that_are_gone_are_removed(
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
     workshops = registry.directory.parent / "ovs-builds"
     gone, stays = buildable(tmp_path / "gone"), buildable(tmp_path / "stays")
-    add(VersionRequest("git:HEAD", source=gone, name="gone"), registry)
+    add("git:HEAD", registry, source=gone, name="gone")
     (forsaken,) = workshops.iterdir()
-    add(VersionRequest("git:HEAD", source=stays, name="stays"), registry)
+    add("git:HEAD", registry, source=stays, name="stays")
     (workshops / "of-nobody-knows-what").mkdir()
     assert remove_orphaned_workshops(registry) == []
 
@@ -381,6 +379,6 @@ def test_a_branch_that_went_on_is_another_version(
 ) -> None:
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
-    add(VersionRequest("git:HEAD~1", source=tree, name="tip", dpdk=False), registry)
+    add("git:HEAD~1", registry, source=tree, name="tip", dpdk=False)
     with pytest.raises(ConfigError, match=r"'tip' is the name of another version, git:[0-9a-f]{40} in .*tip/prefix: "):
-        add(VersionRequest("git:HEAD", source=tree, name="tip", dpdk=False), registry)
+        add("git:HEAD", registry, source=tree, name="tip", dpdk=False)

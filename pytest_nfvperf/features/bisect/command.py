@@ -301,15 +301,15 @@ def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
     if arguments.source is None:
         yield None
         return
-    from pytest_nfvperf.features.versions.adding import VersionRequest, add  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.adding import add  # noqa: PLC0415
     from pytest_nfvperf.features.versions.git_build import find_revision  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
     registry = Registry()
     name = f"judge-{find_revision(arguments.source, 'HEAD').commit[:12]}"
-    request = VersionRequest("git:HEAD", name, source=arguments.source, dpdk=not arguments.without_dpdk)
+    dpdk = not arguments.without_dpdk
     try:
-        yield add(request, registry).version.name
+        yield add("git:HEAD", registry, name, source=arguments.source, dpdk=dpdk).version.name
     finally:
         if registry.has(name):
             registry.remove(name)

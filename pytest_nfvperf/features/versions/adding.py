@@ -42,25 +42,6 @@ Build = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRequest:
-    """Arguments of ``nfvperf ovs add``.
-
-    Attributes:
-        what: "debian:bookworm", "git:v3.3.0", or the path of a prefix or root.
-        name: of the version; None: ``what``, or the commit where that cannot be a name, or a path's last part.
-        mirror: of Debian; None: that of this machine's apt.
-        source: the git tree.
-        dpdk: build with DPDK.
-    """
-
-    what: str
-    name: str | None = None
-    mirror: str | None = None
-    source: Path = Path()
-    dpdk: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Added:
     """``new``: False where the version was there already."""
 
@@ -68,27 +49,42 @@ class Added:
     new: bool
 
 
-def add(request: VersionRequest, registry: Registry) -> Added:
+def add(
+    what: str,
+    registry: Registry,
+    name: str | None = None,
+    *,
+    mirror: str | None = None,
+    source: Path = Path(),
+    dpdk: bool = True,
+) -> Added:
     """Add a version to the registry, unless it is there.
+
+    Args:
+        what: "debian:bookworm", "git:v3.3.0", or the path of a prefix or root.
+        registry: gets the version.
+        name: of the version; None: ``what``, or the commit where that cannot be a name, or a path's last part.
+        mirror: of Debian; None: that of this machine's apt.
+        source: the git tree.
+        dpdk: build with DPDK.
 
     Raises:
         ConfigError: no such release, revision or directory, no Open vSwitch there, or the name belongs to another.
         TestbedError: it cannot be fetched, unpacked or built.
     """
-    what = request.what
     make: Callable[[Path], tuple[Path, Build]] | None = None
     prefix = Path(what).resolve()
     if what.startswith(DEBIAN):
-        name, origin = request.name or what, what
-        make = partial(_unpack_release, request)
+        name, origin = name or what, what
+        make = partial(_unpack_release, what.removeprefix(DEBIAN), mirror)
     elif what.startswith(GIT):
-        revision = find_revision(request.source, what.removeprefix(GIT))
+        revision = find_revision(source, what.removeprefix(GIT))
         # HEAD~1 and branches with a slash cannot be names: the commit is one.
         default = what if can_name(what) else f"{GIT}{revision.commit[:12]}"
-        name, origin = request.name or default, f"{GIT}{revision.commit}"
-        make = partial(build, revision, workshops_of(registry), dpdk=request.dpdk)
+        name, origin = name or default, f"{GIT}{revision.commit}"
+        make = partial(build, revision, workshops_of(registry), dpdk=dpdk)
     elif prefix.is_dir():
-        name, origin = request.name or prefix.name, _PREFIX
+        name, origin = name or prefix.name, _PREFIX
     else:
         raise ConfigError(
             f"{what!r} is no directory: write {DEBIAN}bookworm, {GIT}v3.3.0, or the path of a prefix or root"
@@ -112,15 +108,15 @@ def add(request: VersionRequest, registry: Registry) -> Added:
     return Added(version, new=True)
 
 
-def _unpack_release(request: VersionRequest, destination: Path) -> tuple[Path, Build]:
+def _unpack_release(release: str, mirror: str | None, destination: Path) -> tuple[Path, Build]:
     """Make a root of a Debian release's packages and their dependencies. No maintainer script runs.
 
     Returns the root, and the packages' versions.
     """
-    archive = Archive(request.mirror) if request.mirror else debian_archive()
+    archive = Archive(mirror) if mirror else debian_archive()
     scratch, root = destination / "apt", destination / "root"
     scratch.mkdir()
-    packages = PrivateApt(request.what.removeprefix(DEBIAN), archive, scratch).download("Open vSwitch", *PACKAGES)
+    packages = PrivateApt(release, archive, scratch).download("Open vSwitch", *PACKAGES)
     root.mkdir()
     for name in _MERGED:
         (root / "usr" / name).mkdir(parents=True)

@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
-from pytest_nfvperf.features.versions.adding import GIT, VersionRequest, add, remove_orphaned_workshops
+from pytest_nfvperf.features.versions.adding import GIT, add, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
 from pytest_nfvperf.measure.rig import Rig
 from pytest_nfvperf.measure.trials import Context, Recorder
@@ -166,11 +166,16 @@ OVS = Command(_add_parser)
 
 def _add(arguments: argparse.Namespace) -> int:
     registry = Registry()
-    dpdk = not arguments.without_dpdk
-    request = VersionRequest(arguments.what, arguments.name, arguments.mirror, arguments.source, dpdk)
-    added = add(request, registry)
+    added = add(
+        arguments.what,
+        registry,
+        arguments.name,
+        mirror=arguments.mirror,
+        source=arguments.source,
+        dpdk=not arguments.without_dpdk,
+    )
     print(f"{'added' if added.new else 'there already:'} {_described(added.version)}")
-    if request.what.startswith(GIT):
+    if arguments.what.startswith(GIT):
         for line in remove_orphaned_workshops(registry):
             print(line)
     return 0
