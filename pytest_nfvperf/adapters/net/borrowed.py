@@ -13,13 +13,12 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.ends import OURS, exists, move_links
+from pytest_nfvperf.adapters.net.ends import OURS, exists, move_links, read_disable_ipv6, write_disable_ipv6
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
-_IPV6 = Path("/proc/sys/net/ipv6/conf")
 _KEPT_FLAGS = 0x1 | 0x100  # IFF_UP, IFF_PROMISC, linux/if.h
 _LINK_LOCAL = 253  # RT_SCOPE_LINK, linux/rtnetlink.h
 
@@ -117,7 +116,7 @@ def restore_borrowed(entry: Entry) -> bool:
         flags, mtu = int(details["flags"]), int(details["mtu"])
         netlink.send([rtnetlink.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
     if details["ipv6"] is not None:
-        _write_ipv6(entry.name, str(details["ipv6"]))
+        write_disable_ipv6(entry.name, str(details["ipv6"]))
     return True
 
 
@@ -139,7 +138,6 @@ def check_free(interface: str, who: str, key: str) -> Usage:
 def read_interface_use(interface: str) -> Usage:
     """The state of an interface of our own namespace; OSError if it is missing."""
     index = socket.if_nametoindex(interface)
-    switch = _IPV6 / interface / "disable_ipv6"
     with IPRoute() as host:
         (link,) = host.get_links(index)
         addresses = [
@@ -153,20 +151,14 @@ def read_interface_use(interface: str) -> Usage:
         return Usage(
             int(link["flags"]) & _KEPT_FLAGS,
             int(link.get_attr("IFLA_MTU")),
-            switch.read_text(encoding="ascii").strip() if switch.exists() else None,
+            read_disable_ipv6(interface),
             tuple(users),
         )
 
 
 def _prepare(interface: str, mtu: int | None) -> None:
     # IPv6's solicitations and reports would be foreign frames in a trial.
-    _write_ipv6(interface, "1")
+    write_disable_ipv6(interface, "1")
     changes: dict[str, Any] = {} if mtu is None else {"mtu": mtu}
     with Netlink() as netlink:
         netlink.send([rtnetlink.set_up(index=socket.if_nametoindex(interface), name=interface, **changes)])
-
-
-def _write_ipv6(interface: str, value: str) -> None:
-    switch = _IPV6 / interface / "disable_ipv6"
-    if switch.exists():
-        switch.write_text(value, encoding="utf-8")

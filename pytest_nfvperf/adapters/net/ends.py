@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,9 +27,8 @@ from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, Offloads
 
-_INTERFACE = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
 _RUNNING, _LOWER_UP = 0x40, 0x10000  # IFF_RUNNING, IFF_LOWER_UP
-_NAME, _MTU, _CARRIER_DOWN = 3, 4, 48  # IFLA_IFNAME, IFLA_MTU, IFLA_CARRIER_DOWN_COUNT
+_MTU, _CARRIER_DOWN = 4, 48  # IFLA_MTU, IFLA_CARRIER_DOWN_COUNT
 
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "tso": ("tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"),
@@ -82,16 +80,11 @@ class LinkState:
 
 
 def read_links() -> dict[str, LinkState]:
-    # pyroute2's decoder takes a millisecond for each interface; this one a few microseconds.
-    with Netlink() as netlink:
-        answers = netlink.ask(rtnetlink.list_links(), dump=True)
     links = {}
-    for answer in answers:
-        _, _, index, flags, _ = _INTERFACE.unpack_from(answer)
-        found = dict(attributes(answer[_INTERFACE.size :]))
-        name = found[_NAME].rstrip(b"\0").decode()
-        mtu, losses = (int.from_bytes(found.get(key, b""), "little") for key in (_MTU, _CARRIER_DOWN))
-        links[name] = LinkState(index, mtu, bool(flags & _LOWER_UP), bool(flags & _RUNNING), losses)
+    with Netlink() as netlink:
+        for index, name, flags, found in rtnetlink.list_links(netlink):
+            mtu, losses = (int.from_bytes(found.get(key, b""), "little") for key in (_MTU, _CARRIER_DOWN))
+            links[name] = LinkState(index, mtu, bool(flags & _LOWER_UP), bool(flags & _RUNNING), losses)
     return links
 
 
@@ -259,9 +252,7 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
     requests = []
     for end in ends:
         # IPv6 is on only for an address: otherwise the kernel's own MLD and RS frames would be in the trial.
-        switch = _IPV6 / end.name / "disable_ipv6"
-        if switch.exists():
-            switch.write_text("0" if any(":" in address for address in end.addresses) else "1", encoding="utf-8")
+        write_disable_ipv6(end.name, "0" if any(":" in address for address in end.addresses) else "1")
         index = socket.if_nametoindex(end.name)
         late: dict[str, Any] = {"mtu": mtus[end]} if end in mtus else {}
         if end in mtus and end.mac is not None:
@@ -277,6 +268,19 @@ def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus
             ethtool = Ethtool(netlink)
             for end in changed:
                 ethtool.apply(end.name, end.offloads)
+
+
+def read_disable_ipv6(interface: str) -> str | None:
+    """The interface's disable_ipv6, "0" or "1"; None on a kernel without IPv6."""
+    switch = _IPV6 / interface / "disable_ipv6"
+    return switch.read_text(encoding="ascii").strip() if switch.exists() else None
+
+
+def write_disable_ipv6(interface: str, value: str) -> None:
+    """Does nothing on a kernel without IPv6."""
+    switch = _IPV6 / interface / "disable_ipv6"
+    if switch.exists():
+        switch.write_text(value, encoding="utf-8")
 
 
 def exists(name: str) -> bool:

@@ -21,8 +21,7 @@ LOSSES = "link_losses"
 
 _NETLINK_SOCK_DIAG = 4
 _RTM_GETQDISC = 38
-_INTERFACE_BYTES = 16  # struct ifinfomsg
-_NAME, _STATISTICS = 3, 23  # IFLA_IFNAME, IFLA_STATS64
+_STATISTICS = 23  # IFLA_STATS64
 _NAMES = (
     "rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
 )  # fmt: skip
@@ -72,10 +71,8 @@ def link_counters(netlink: Netlink) -> tuple[dict[int, str], Counters]:
     """Names of all interfaces of the socket's namespace by index, and their rtnl_link_stats64 by name and counter."""
     names: dict[int, str] = {}
     counters: Counters = {}
-    for answer in netlink.ask(rtnetlink.list_links(statistics=True), dump=True):
-        found = dict(attributes(answer[_INTERFACE_BYTES:]))
-        name = found[_NAME].rstrip(b"\0").decode()
-        names[struct.unpack_from("=i", answer, 4)[0]] = name
+    for index, name, _, found in rtnetlink.list_links(netlink, statistics=True):
+        names[index] = name
         if _STATISTICS in found:
             counters[name] = dict(zip(_NAMES, _COUNTERS.unpack_from(found[_STATISTICS]), strict=True))
     return names, counters

@@ -39,13 +39,12 @@ _FIRST, _LAST = 1, 4094
 
 def refuse_impossible(topology: Topology) -> None:
     """ConfigError that names what a Linux bridge cannot do of the topology, and an alternative."""
-    problem = _other_parts(topology) or _crossings(topology)
+    problem = _impossible_part(topology) or _impossible_crossings(topology)
     if problem is not None:
         raise ConfigError(f"topology {topology.name!r} cannot be built of Linux bridges: {problem}")
 
 
-def _other_parts(topology: Topology) -> str | None:
-    """The first part that only other datapaths have."""
+def _impossible_part(topology: Topology) -> str | None:
     if topology.patches:
         return f"{topology.patches[0].port_a!r} is a patch port, which only Open vSwitch has; join them by veth"
     if topology.tunnels:
@@ -61,12 +60,12 @@ def _other_parts(topology: Topology) -> str | None:
     return None if other is None else f"interface {other.name!r} is {other.kind}; take a veth pair"
 
 
-def _crossings(topology: Topology) -> str | None:
+def _impossible_crossings(topology: Topology) -> str | None:
     # Learning equals crossings only if these join a bridge's only two ports in both directions.
-    said: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    wanted: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for crossing in topology.crossings:
-        said[crossing.bridge].add((crossing.in_port, crossing.out_port))
-    for bridge, pairs in said.items():
+        wanted[crossing.bridge].add((crossing.in_port, crossing.out_port))
+    for bridge, pairs in wanted.items():
         ports = topology.bridge_ports(bridge)
         if len(ports) != 2 or pairs != {ports, ports[::-1]}:
             return (
@@ -82,27 +81,28 @@ def set_vlans(ports: Mapping[int, Vlan]) -> None:
     A new port of a bridge has VLAN 1 untagged. An access port gets its tag instead. A trunk also gets its list, or
     every VLAN if that is empty.
     """
+
+    def request(kind: int, index: int, entries: list[tuple[int, int]]) -> Request:
+        message = ifinfmsg()
+        message["header"]["type"] = kind
+        message["family"], message["index"] = _AF_BRIDGE, index
+        infos = [["IFLA_BRIDGE_VLAN_INFO", {"vid": number, "flags": flags}] for number, flags in entries]
+        message["attrs"] = [["IFLA_AF_SPEC", {"attrs": infos}]]
+        return Request(f"set the VLANs of interface {index}", message)
+
     with Netlink() as netlink:
-        netlink.send([_request(RTM_DELLINK, index, [(_DEFAULT, 0)]) for index in ports])
-        netlink.send([_request(RTM_SETLINK, index, vlan_entries(vlan)) for index, vlan in ports.items()])
+        netlink.send([request(RTM_DELLINK, index, [(_DEFAULT, 0)]) for index in ports])
+        netlink.send([request(RTM_SETLINK, index, vlan_entries(vlan)) for index, vlan in ports.items()])
 
 
 def vlan_entries(vlan: Vlan) -> list[tuple[int, int]]:
+    """Numbers and flags (BRIDGE_VLAN_INFO_*)."""
     entries = [(number, 0) for number in vlan.trunks]
     if not vlan.trunks and vlan.tag is None:
         entries = [(_FIRST, _RANGE_BEGIN), (_LAST, _RANGE_END)]
     if vlan.tag is not None:
         entries.append((vlan.tag, _PVID | _UNTAGGED))
     return entries
-
-
-def _request(kind: int, index: int, entries: list[tuple[int, int]]) -> Request:
-    message = ifinfmsg()
-    message["header"]["type"] = kind
-    message["family"], message["index"] = _AF_BRIDGE, index
-    infos = [["IFLA_BRIDGE_VLAN_INFO", {"vid": number, "flags": flags}] for number, flags in entries]
-    message["attrs"] = [["IFLA_AF_SPEC", {"attrs": infos}]]
-    return Request(f"set the VLANs of interface {index}", message)
 
 
 class BuiltBridgeTopology:
@@ -225,20 +225,19 @@ class BridgeCollector:
         self._topologies = topologies
 
     def snapshot(self) -> CounterSnapshot:
+        def read() -> Counters:
+            with Netlink() as netlink:
+                return link_counters(netlink)[1]
+
         counters: dict[str, int] = {}
         for built in self._topologies():
             try:
-                of_ports = inside(built.home.path, _read_counters)
+                of_ports = inside(built.home.path, read)
             except OSError as error:
                 raise TestbedError(f"no counters of the Linux bridges: {error}") from error
             for port in {port for _, port in all_ports(built.topology)} & of_ports.keys():
                 counters |= {f"{port}.{name}": value for name, value in of_ports[port].items()}
         return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
-
-
-def _read_counters() -> Counters:
-    with Netlink() as netlink:
-        return link_counters(netlink)[1]
 
 
 class BridgeDatapath:

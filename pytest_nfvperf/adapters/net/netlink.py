@@ -42,6 +42,8 @@ _AT_ONCE = 64
 _ANSWER_WITHIN_S = 30.0
 _RECEIVE_BYTES = 1 << 16
 
+_INTERFACE = struct.Struct("=BxHiII")  # struct ifinfomsg: family, type, index, flags, change
+_NAME = 3  # IFLA_IFNAME
 _UP = 0x1  # IFF_UP
 _NO_STATISTICS = 8  # RTEXT_FILTER_SKIP_STATS
 _NODAD = 0x2  # IFA_F_NODAD
@@ -246,9 +248,16 @@ def delete_group(group: int) -> Request:
     return _link(f"delete the interfaces of group {group}", [["IFLA_GROUP", group]], kind=RTM_DELLINK)
 
 
-def list_links(*, statistics: bool = False) -> Request:
+def list_links(netlink: Netlink, *, statistics: bool = False) -> Iterator[tuple[int, str, int, dict[int, bytes]]]:
+    """Number, name, flags (IFF_*) and attributes (IFLA_*) of all interfaces of the socket's namespace.
+
+    pyroute2's decoder takes a millisecond for each interface; this one a few microseconds.
+    """
     mask = ["IFLA_EXT_MASK", 0 if statistics else _NO_STATISTICS]
-    return _link("list the interfaces", [mask], kind=RTM_GETLINK)
+    for answer in netlink.ask(_link("list the interfaces", [mask], kind=RTM_GETLINK), dump=True):
+        _, _, index, flags, _ = _INTERFACE.unpack_from(answer)
+        found = dict(attributes(answer[_INTERFACE.size :]))
+        yield index, found[_NAME].rstrip(b"\0").decode(), flags, found
 
 
 def _attrs(changes: dict[str, Any]) -> list[list[Any]]:

@@ -124,9 +124,7 @@ class OvnBgpAgent:
     (vtysh) and /etc/iproute2/rt_tables (its tables). So it gets private copies of both, and no other /run.
     """
 
-    def __init__(
-        self, journal: Journal, instance: RunningOvs, northbound: str, frr: FrrSpeaker, role: str = "agent"
-    ) -> None:
+    def __init__(self, journal: Journal, instance: RunningOvs, northbound: str, frr: FrrSpeaker) -> None:
         """Start it and wait until it has reconciled everything once.
 
         Args:
@@ -134,7 +132,6 @@ class OvnBgpAgent:
             instance: the private OVS.
             northbound: connection to OVN's northbound database (ovsdb(7)).
             frr: the speaker that the agent configures.
-            role: names its directory.
 
         Raises:
             TestbedError: it is not installed, the kernel lacks what it needs, or it ended, with its log.
@@ -142,7 +139,7 @@ class OvnBgpAgent:
         """
         environment = find_agent()
         self._instance = instance
-        self._daemons = ovs_clients(journal, instance, role)  # it runs ovs-vsctl(8) and ovs-ofctl(8)
+        self._daemons = ovs_clients(journal, instance, "agent")  # it runs ovs-vsctl(8) and ovs-ofctl(8)
         self.check, self.logs = self._daemons.check, self._daemons.logs
         directory = self._daemons.directory
         file, log = directory / "agent.conf", directory / "ovn-bgp-agent.log"

@@ -92,7 +92,7 @@ class LocalOvn:
     def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
         localnets = [switch.localnet for switch in switches if switch.localnet is not None]
         mappings = {localnet.network: localnet.bridge for localnet in localnets}
-        ovn = PrivateOvn(self._journal(), require_ovs(built, "OVN"), locate(self._ovs.prefix), mappings=mappings)
+        ovn = PrivateOvn(self._journal(), require_ovs(built, "OVN"), locate(self._ovs.prefix), mappings)
         with ExitStack() as undo:
             undo.callback(ovn.close)
             for switch in switches:
@@ -109,7 +109,7 @@ class LocalOvn:
         # The agent makes the kernel route by br-ex; only newer agents set that up themselves.
         configure([End(UPLINK, home.path, addresses=(plan.bgp.frr,)), End(PROVIDER, home.path)])
         with ExitStack() as undo:
-            ovn = PrivateOvn(journal, over, locate(self._ovs.prefix), mappings=plan.mappings)
+            ovn = PrivateOvn(journal, over, locate(self._ovs.prefix), plan.mappings)
             undo.callback(ovn.close)
             frr = FrrSpeaker(journal, home.name, plan.frr_config())
             undo.callback(frr.close)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import ovs.db.idl
 
@@ -115,7 +116,7 @@ def add_switch(switch: LogicalSwitch) -> list[str]:
 
 
 def ovs_clients(
-    journal: Journal, instance: RunningOvs, role: str, env: Mapping[str, str] | None = None
+    journal: Journal, instance: RunningOvs, role: str, env: Mapping[str, str] = MappingProxyType({})
 ) -> RoutingDaemons:
     """For daemons in the namespace of a private OVS, on its housekeeping CPUs, that find its management sockets."""
     return RoutingDaemons(
@@ -124,7 +125,7 @@ def ovs_clients(
         role,
         cpus=instance.options.housekeeping_cpus,
         nice=None,
-        env={"OVS_RUNDIR": str(instance.sockets), **(env or {})},
+        env={"OVS_RUNDIR": str(instance.sockets), **env},
     )
 
 
@@ -139,35 +140,33 @@ class PrivateOvn:
         built: the topology.
         binaries: its ovsdb-server serves the two databases.
         mappings: bridges of the topology by physical network.
-        role: names its directory, and the chassis.
 
     Raises:
         ConfigError: the topology has no integration bridge, or lacks a bridge of a physical network.
         TestbedError: OVN is not installed, or a daemon ended, with the end of its log.
     """
 
+    chassis = "ovn"
+
     def __init__(
         self,
         journal: Journal,
         built: BuiltOvsTopology,
         binaries: OvsBinaries,
-        *,
-        mappings: Mapping[str, str] | None = None,
-        role: str = "ovn",
+        mappings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.chassis = role
         self._binaries = locate_ovn()
         self._built = built
         self._db = built.instance.db
-        self._mappings = mappings or {}
-        for bridge in (INTEGRATION_BRIDGE, *self._mappings.values()):
+        self._mappings = mappings
+        for bridge in (INTEGRATION_BRIDGE, *mappings.values()):
             if bridge not in built.topology.bridges:
                 raise ConfigError(
                     f"topology {built.topology.name!r} has no bridge {bridge!r}, which OVN needs; "
                     f"it has {', '.join(built.topology.bridges)}: add one by bridge({bridge!r})"
                 )
-        directories = dict.fromkeys(("OVN_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR"), str(journal.directory / role))
-        self._daemons = ovs_clients(journal, built.instance, role, directories)
+        directories = dict.fromkeys(("OVN_RUNDIR", "OVN_LOGDIR", "OVN_DBDIR"), str(journal.directory / "ovn"))
+        self._daemons = ovs_clients(journal, built.instance, "ovn", directories)
         self.pids, self.check, self.logs = self._daemons.pids, self._daemons.check, self._daemons.logs
         self._directory = self._daemons.directory
         self.northbound = f"unix:{self._directory / 'nb.sock'}"
@@ -229,7 +228,7 @@ class PrivateOvn:
 
         self._db.transact(change, f"chassis {self.chassis}", _DEADLINE_S)
 
-    def add(self, switch: LogicalSwitch, deadline_s: float = _UP_DEADLINE_S) -> None:
+    def add(self, switch: LogicalSwitch) -> None:
         """Make a switch, bind its ports, and wait until br-int has flows for them.
 
         Raises:
@@ -250,7 +249,7 @@ class PrivateOvn:
             wait_until(
                 all_up,
                 f"logical ports {', '.join(ports)} to be up",
-                deadline_s,
+                _UP_DEADLINE_S,
                 interval_s=_POLL_S,
                 last_seen=lambda: ", ".join(f"{port} {state}" for port, state in states.items() if state != "up"),
             )
