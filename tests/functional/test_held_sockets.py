@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
-from pytest_nfvperf.adapters.net.packet_sockets import HeldSockets
+from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.process.journal import Journal
 from tests.functional.ovs_support import needs_root, until
 
@@ -49,14 +49,12 @@ def test_sockets_of_one_interface_stay_until_they_are_closed_here(space: LiveNam
         assert child.stdin is not None
         assert child.stdout is not None
         assert child.stdout.readline() == "open\n"
-        held = HeldSockets(child.pid, {"lo", "gone"})
-        assert len(held) == 19
-        assert packet_sockets(space) == 20
-        print(file=child.stdin, flush=True)
-        assert child.stdout.readline() == "closed\n"
-        assert packet_sockets(space) == 19
-        held.close()
-        held.close()
+        with held_sockets(child.pid, {"lo", "gone"}) as held:
+            assert len(held) == 19
+            assert packet_sockets(space) == 20
+            print(file=child.stdin, flush=True)
+            assert child.stdout.readline() == "closed\n"
+            assert packet_sockets(space) == 19
         assert until(lambda: packet_sockets(space) == 0)
         child.communicate("\n")
     assert child.returncode == 0
@@ -64,5 +62,6 @@ def test_sockets_of_one_interface_stay_until_they_are_closed_here(space: LiveNam
 
 def test_a_process_that_is_gone_holds_nothing() -> None:
     child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    assert len(HeldSockets(int(child.stdout), {"lo"})) == 0
-    assert len(HeldSockets(1, ())) == 0
+    with held_sockets(int(child.stdout), {"lo"}) as of_child, held_sockets(1, ()) as of_none:
+        assert len(of_child) == 0
+        assert len(of_none) == 0

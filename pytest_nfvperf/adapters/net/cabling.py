@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -247,16 +246,15 @@ class Cabling:
                     "the test"
                 )
 
+    def _ends(self) -> list[End]:
+        return [end for pair in self._pairs for end in (pair.near, pair.far)]
+
     def not_running(self) -> list[str]:
         """Near and far ends on which the kernel still drops sent frames: it notices a link a little later."""
-        by_namespace: dict[Path, list[str]] = defaultdict(list)
-        for pair in self._pairs:
-            for end in (pair.near, pair.far):
-                by_namespace[end.namespace].append(end.name)
-        return in_own_thread(partial(not_running, by_namespace))
+        return not_running(self._ends())
 
     def states(self) -> dict[str, LinkState]:
-        names = {end.name for pair in self._pairs for end in (pair.near, pair.far) if end.namespace == self._home.path}
+        names = {end.name for end in self._ends() if end.namespace == self._home.path}
         if not names:
             return {}
         try:
@@ -269,13 +267,7 @@ class Cabling:
         return {name: state.losses for name, state in self.states().items()}
 
     def offload_lines(self) -> list[str]:
-        """The current offloads of every end for which some were set, as text."""
-        changed: dict[Path, list[str]] = defaultdict(list)
-        for pair in self._pairs:
-            for end in (pair.near, pair.far):
-                if end.offloads != AS_IT_IS:
-                    changed[end.namespace].append(end.name)
-        return in_own_thread(partial(offload_lines, changed))
+        return offload_lines(self._ends())
 
     def close(self) -> None:
         if self._owns_home:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -236,16 +236,22 @@ def configure(ends: Sequence[End], routes: Routes | None = None, mtus: Mapping[E
 
     ``mtus``: of interfaces that were made without their MTU and MAC.
     """
-    by_namespace: dict[Path, list[End]] = defaultdict(list)
-    for end in ends:
-        by_namespace[end.namespace].append(end)
 
     def configure_all() -> None:
-        for namespace, own in by_namespace.items():
-            enter(namespace)
+        for namespace, own in _inside_each_namespace(ends):
             _configure_here(own, (routes or {}).get(namespace, ()), mtus or {})
 
     in_own_thread(configure_all)
+
+
+def _inside_each_namespace(ends: Iterable[End]) -> Iterator[tuple[Path, list[End]]]:
+    """Enter one namespace of the ends after the other; gives its ends. For a thread of its own."""
+    by_namespace: dict[Path, list[End]] = defaultdict(list)
+    for end in ends:
+        by_namespace[end.namespace].append(end)
+    for namespace, own in by_namespace.items():
+        enter(namespace)
+        yield namespace, own
 
 
 def _configure_here(ends: Sequence[End], routes: Sequence[tuple[str, str]], mtus: Mapping[End, int]) -> None:
@@ -291,28 +297,34 @@ def exists(name: str) -> bool:
     return True
 
 
-def not_running(by_namespace: Mapping[Path, Sequence[str]]) -> list[str]:
-    """Interfaces on which the kernel still drops sent frames. Enters namespaces: for a thread of its own."""
-    waiting = []
-    for namespace, names in by_namespace.items():
-        enter(namespace)
-        states = read_links()
-        waiting += [name for name in names if name not in states or not states[name].running]
-    return waiting
+def not_running(ends: Iterable[End]) -> list[str]:
+    """Interfaces on which the kernel still drops sent frames."""
+
+    def look() -> list[str]:
+        waiting = []
+        for _, own in _inside_each_namespace(ends):
+            states = read_links()
+            waiting += [end.name for end in own if end.name not in states or not states[end.name].running]
+        return waiting
+
+    return in_own_thread(look)
 
 
-def offload_lines(changed: Mapping[Path, Sequence[str]]) -> list[str]:
-    """Offloads as they are now, as text. Enters namespaces: for a thread of its own."""
-    lines = []
-    for namespace, names in changed.items():
-        enter(namespace)
-        with Netlink(NETLINK_GENERIC) as netlink:
-            ethtool = Ethtool(netlink)
-            for name in names:
-                values = {key: on for key, on in asdict(ethtool.read(name)).items() if on is not None}
-                text = " ".join(f"{key}={_on_off(on)}" for key, on in values.items())
-                lines.append(f"offloads of {name} in {namespace.name}: {text}")
-    return lines
+def offload_lines(ends: Iterable[End]) -> list[str]:
+    """The current offloads of every end for which some were set, as text."""
+
+    def look() -> list[str]:
+        lines = []
+        for namespace, own in _inside_each_namespace(end for end in ends if end.offloads != AS_IT_IS):
+            with Netlink(NETLINK_GENERIC) as netlink:
+                ethtool = Ethtool(netlink)
+                for end in own:
+                    values = {key: on for key, on in asdict(ethtool.read(end.name)).items() if on is not None}
+                    text = " ".join(f"{key}={_on_off(on)}" for key, on in values.items())
+                    lines.append(f"offloads of {end.name} in {namespace.name}: {text}")
+        return lines
+
+    return in_own_thread(look)
 
 
 def move_links(moves: Iterable[tuple[str, Path, str]]) -> None:

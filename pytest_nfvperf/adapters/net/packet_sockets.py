@@ -9,9 +9,9 @@ import resource
 import socket
 import struct
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from pytest_nfvperf.adapters.net.threads import checked, libc
@@ -56,40 +56,33 @@ def _duplicate(handle: int, number: int) -> socket.socket | None:
     return None
 
 
-class HeldSockets:
-    """Duplicates of a process's packet sockets on some interfaces. ``close()`` closes them together.
+@contextmanager
+def held_sockets(pid: int, interfaces: Collection[str]) -> Iterator[Sequence[socket.socket]]:
+    """Hold duplicates of a process's packet sockets on these interfaces of its own namespace; close them together.
 
     The last close of a packet socket (packet(7)) waits until no CPU can still be delivering to it, 10 to 20 ms
     (synchronize_net in the kernel's packet_release). A process that closes a thousand, one after the other, takes 15 s.
     While a duplicate is open elsewhere, its close costs nothing, and many threads that close the duplicates all wait
     for the same moment: 40 took 0.6 s one after the other, 200 together 0.1 s.
+
+    If the kernel does not allow it (ptrace(2), access mode) none is held, which only costs time.
     """
-
-    def __init__(self, pid: int, interfaces: Collection[str]) -> None:
-        """Duplicate the process's packet sockets on these interfaces of its own namespace.
-
-        If the kernel does not allow it (ptrace(2), access mode) none is held, which only costs time.
-        """
-        self._held: list[socket.socket] = []
+    held: list[socket.socket] = []
+    try:
         if interfaces:
-            with suppress(OSError):  # it is gone, or we may not look
+            with suppress(OSError):  # the process has ended, or we may not trace it
                 soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
                 most = soft - _FILES_LEFT - len(list(Path("/proc/self/fd").iterdir()))
                 for found in packet_sockets(pid):
-                    if len(self._held) < most and found.getsockname()[0] in interfaces:
-                        self._held.append(found)
+                    if len(held) < most and found.getsockname()[0] in interfaces:
+                        held.append(found)
                     else:
                         found.close()
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def close(self) -> None:
-        if not self._held:
-            return
-        with ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close") as closers:
-            list(closers.map(socket.socket.close, self._held))
-        self._held.clear()
+        yield held
+    finally:
+        if held:
+            with ThreadPoolExecutor(_CLOSERS, thread_name_prefix="close") as closers:
+                list(closers.map(socket.socket.close, held))
 
 
 class RingDrops:
@@ -104,21 +97,21 @@ class RingDrops:
         self._sums: Counter[int] = Counter()
 
     def read(self) -> dict[str, int]:
-        found: Counter[str] = Counter()
+        drops: Counter[str] = Counter()
         for pid in _children_here():
-            with suppress(OSError):  # it ended, or we may not look
+            with suppress(OSError):  # it has ended, or we may not trace it
                 for one in packet_sockets(pid):
                     with closing(one):
-                        self._add_drops(one, found)
-        return dict(found)
+                        self._add_drops(one, drops)
+        return dict(drops)
 
-    def _add_drops(self, one: socket.socket, found: Counter[str]) -> None:
+    def _add_drops(self, one: socket.socket, drops: Counter[str]) -> None:
         if not one.getsockopt(_SOL_PACKET, _PACKET_VERSION):
             return  # version 0 is a socket without a ring, or one from before Linux 2.6.27
         _, dropped = _STATISTICS.unpack(one.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size))
         inode = os.fstat(one.fileno()).st_ino
         self._sums[inode] += dropped
-        found[one.getsockname()[0]] += self._sums[inode]
+        drops[one.getsockname()[0]] += self._sums[inode]
 
 
 def _children_here() -> Iterator[int]:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence, Set
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from typing import Protocol
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.cabling import Cabling, active_in
-from pytest_nfvperf.adapters.net.packet_sockets import HeldSockets
+from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
 from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, one
@@ -227,7 +227,7 @@ def remove_from_ovs(
 
     The kernel takes 10 to 20 ms for each removed tap or packet socket, and vswitchd removes them one after the other.
     So meanwhile the bridges' taps are removed together, and its packet sockets are held until it has closed them
-    (see ``HeldSockets``).
+    (see ``held_sockets``).
 
     ``cabling``: removes the bridges' own taps. ``interfaces``: the ports' kernel interfaces.
 
@@ -253,7 +253,7 @@ def remove_from_ovs(
             instance.db.root.delvalue("bridges", row)
 
     _log_level(instance, "off")
-    with closing(HeldSockets(instance.pid, interfaces if userspace else ())):
+    with held_sockets(instance.pid, interfaces if userspace else ()):
         what = f"removal of topology {topology.name}"
         instance.db.transact(delete, what, deadline_s, meanwhile=remove_taps)
     _log_level(instance, "info")
