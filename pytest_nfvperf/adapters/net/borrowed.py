@@ -71,10 +71,10 @@ class BorrowedInterfaces:
         """
         if interface in self._entries:
             return
-        found = check_free(interface, who, key)
+        use = check_free(interface, who, key)
         if namespace != OURS and inside(namespace, partial(exists, interface)):
             raise TestbedError(f"{who}: there is another interface {interface!r} in {namespace}")
-        details = {"flags": found.flags, "mtu": found.mtu, "ipv6": found.ipv6, "namespace": str(namespace)}
+        details = {"flags": use.flags, "mtu": use.mtu, "ipv6": use.ipv6, "namespace": str(namespace)}
         self._entries[interface] = self._journal.note(Kind.BORROWED, interface, **details)
         try:
             if namespace != OURS:
@@ -125,14 +125,14 @@ def check_free(interface: str, who: str, key: str) -> Usage:
     if not exists(interface):
         names = ", ".join(name for _, name in socket.if_nameindex() if name != "lo")
         raise ConfigError(f"{who}: this machine has no interface {interface!r} (there are: {names or 'none'})", key=key)
-    found = read_interface_use(interface)
-    if found.users:
+    use = read_interface_use(interface)
+    if use.users:
         raise ConfigError(
-            f"{who}: interface {interface!r} is in use: {', '.join(found.users)}; a measurement would cut it off. "
+            f"{who}: interface {interface!r} is in use: {', '.join(use.users)}; a measurement would cut it off. "
             "Name another one, or free it first",
             key=key,
         )
-    return found
+    return use
 
 
 def read_interface_use(interface: str) -> Usage:

@@ -106,28 +106,28 @@ def active_firewall(namespace: str) -> list[str]:
 
 def active_in(namespaces: Iterable[str]) -> dict[str, list[str]]:
     """The same for several namespaces, without those where nothing filters."""
-    return {namespace: found for namespace in namespaces if (found := active_firewall(namespace))}
+    return {namespace: active for namespace in namespaces if (active := active_firewall(namespace))}
 
 
 def _active_here() -> list[str]:
-    found = []
+    active = []
     for file, program in _LEGACY.items():
         path = PROC_NET / file
         tables = path.read_text(encoding="utf-8").split() if path.exists() else []
-        found += [f"{program} table {table} is in use" for table in tables]
+        active += [f"{program} table {table} is in use" for table in tables]
     try:
         with NFTables(nfgen_family=_EVERY_FAMILY) as kernel:
             for chain in kernel.get_chains():
                 if chain.get_attr("NFTA_CHAIN_HOOK") is not None:
                     name, table = chain.get_attr("NFTA_CHAIN_NAME"), chain.get_attr("NFTA_CHAIN_TABLE")
-                    found.append(f"nftables chain {name} of table {table} is on a hook")
+                    active.append(f"nftables chain {name} of table {table} is on a hook")
             for rule in kernel.get_rules():
                 place = f"chain {rule.get_attr('NFTA_RULE_CHAIN')} of table {rule.get_attr('NFTA_RULE_TABLE')}"
-                found.append(f"nftables rule {rule.get_attr('NFTA_RULE_HANDLE')} in {place}")
+                active.append(f"nftables rule {rule.get_attr('NFTA_RULE_HANDLE')} in {place}")
     except NetlinkError as error:
         if error.code not in _WITHOUT_NFTABLES:  # a kernel without nf_tables has no rule of it
             raise
-    return found
+    return active
 
 
 class Cabling:
@@ -146,14 +146,14 @@ class Cabling:
         self.group = journal.link_group()
         self._index = _INDICES * (self.group & 0x3FF) + _INDICES
         self._namespaces: dict[str, LiveNamespace] = {}
-        self._ours: list[Entry] = []
-        self._near: list[Entry] = []
+        self._ours: list[Entry] = []  # interfaces in our own namespace
+        self._near: list[Entry] = []  # in home, if that is not ours to remove
         self._pairs: list[VethPair] = []
         self._links: dict[str, LinkState] = {}
 
     def make_namespaces(self, plans: Mapping[str, NamespacePlan]) -> None:
-        made = LiveNamespace.several(self._journal, list(plans.values()))
-        self._namespaces.update(zip(plans, made, strict=True))
+        namespaces = LiveNamespace.several(self._journal, list(plans.values()))
+        self._namespaces.update(zip(plans, namespaces, strict=True))
 
     def namespace(self, name: str) -> LiveNamespace:
         return self._namespaces[name]
@@ -187,12 +187,12 @@ class Cabling:
 
     def move_out(self, moved: Sequence[Moved], ours: Sequence[Moved] = (), routes: Routes | None = None) -> None:
         try:
-            for namespace, those in ((self._home.path, moved), (OURS, ours)):
-                if those:
-                    moves = [(one.name, one.end.namespace, one.end.name) for one in those]
+            for namespace, interfaces in ((self._home.path, moved), (OURS, ours)):
+                if interfaces:
+                    moves = [(each.name, each.end.namespace, each.end.name) for each in interfaces]
                     inside(namespace, partial(move_links, moves))
             every = (*moved, *ours)
-            configure([one.end for one in every], routes, {one.end: one.mtu for one in every})
+            configure([each.end for each in every], routes, {each.end: each.mtu for each in every})
         except OSError as error:
             raise TestbedError(f"cannot move an interface out of {self._home.name}: {error}") from error
 
@@ -200,14 +200,14 @@ class Cabling:
         enter_new()
         with Netlink() as netlink:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-                some = pairs[start : start + _PAIRS_AT_ONCE]
+                batch = pairs[start : start + _PAIRS_AT_ONCE]
                 try:
                     with open_namespaces() as handle:
-                        netlink.send([self._request(pair, handle) for pair in some])
+                        netlink.send([self._request(pair, handle) for pair in batch])
                 except KernelRefusedError as error:
                     if error.code != errno.EEXIST:
                         raise
-                    raise TestbedError(_collision(some[error.index])) from error
+                    raise TestbedError(_collision(batch[error.index])) from error
 
     def _request(self, pair: VethPair, handle: Callable[[Path], int]) -> Request:
         # The kernel gives two interfaces the same number if each is its namespace's first. It takes an interface whose
@@ -230,20 +230,20 @@ class Cabling:
         if not self._links:
             return
         now = self.states()
-        for name, made in self._links.items():
-            seen = now.get(name)
-            if seen is None or seen.index != made.index:
+        for name, original in self._links.items():
+            current = now.get(name)
+            if current is None or current.index != original.index:
                 raise TestbedError(
                     f"interface {name!r} is gone: somebody removed it, or its other end, during the test"
                 )
-            if not seen.carrier:
+            if not current.carrier:
                 raise TestbedError(
                     f"interface {name!r} has no link: it, or its other end, was set down during the test"
                 )
-            if seen.mtu != made.mtu:  # frames that are too large are lost then, and nobody counts them
+            if current.mtu != original.mtu:  # frames that are too large are lost then, and nobody counts them
                 raise TestbedError(
-                    f"interface {name!r} has MTU {seen.mtu}, and was made with {made.mtu}: somebody changed it during "
-                    "the test"
+                    f"interface {name!r} has MTU {current.mtu}, and was made with {original.mtu}: somebody changed it "
+                    "during the test"
                 )
 
     def _ends(self) -> list[End]:

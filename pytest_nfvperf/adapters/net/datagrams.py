@@ -21,7 +21,7 @@ from pytest_nfvperf.ports.streams import StreamEnd
 
 INTERVAL_NS = 1_000_000
 _TIME = struct.Struct("=q")
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 class Datagrams:
@@ -29,10 +29,11 @@ class Datagrams:
 
     @contextmanager
     def watch(self, client: StreamEnd, server: StreamEnd) -> Iterator[_Watch]:
-        with _bound_socket(server) as there, _bound_socket(client) as here:
-            there.settimeout(_LOOK_S)
-            _at(here.connect, client, there.getsockname())
-            watch = _Watch(here, there)
+        with _bound_socket(server) as receiver, _bound_socket(client) as sender:
+            receiver.settimeout(_POLL_S)
+            with _explained(client, address := receiver.getsockname()):
+                sender.connect(address)
+            watch = _Watch(sender, receiver)
             threads = [threading.Thread(target=work, daemon=True) for work in (watch.send, watch.receive)]
             for thread in threads:
                 thread.start()
@@ -49,8 +50,8 @@ class _Watch:
 
     interval_ns = INTERVAL_NS
 
-    def __init__(self, here: socket.socket, there: socket.socket) -> None:
-        self._here, self._there = here, there
+    def __init__(self, sender: socket.socket, receiver: socket.socket) -> None:
+        self._sender, self._receiver = sender, receiver
         self.stop = threading.Event()
         self._arrived: list[Datagram] = []
         self.sent = 0
@@ -69,28 +70,29 @@ class _Watch:
     def send(self) -> None:
         while not self.stop.wait(INTERVAL_NS / 1e9):
             with suppress(OSError):  # the other namespace is unreachable now, which this watch shows
-                self._here.send(_TIME.pack(time.monotonic_ns()))
+                self._sender.send(_TIME.pack(time.monotonic_ns()))
             self.sent += 1
 
     def receive(self) -> None:
         while not self.stop.is_set():
             with suppress(TimeoutError):
-                text = self._there.recv(_TIME.size)
-                (sent_ns,) = _TIME.unpack(text)
+                (sent_ns,) = _TIME.unpack(self._receiver.recv(_TIME.size))
                 self._arrived.append(Datagram(sent_ns, time.monotonic_ns()))
 
 
 @contextmanager
 def _bound_socket(end: StreamEnd) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in end.address else socket.AF_INET
-    with inside_netns(end.namespace, partial(socket.socket, family, socket.SOCK_DGRAM)) as made:
-        _at(made.bind, end, (end.address, 0))
-        yield made
+    with inside_netns(end.namespace, partial(socket.socket, family, socket.SOCK_DGRAM)) as bound:
+        with _explained(end, address := (end.address, 0)):
+            bound.bind(address)
+        yield bound
 
 
-def _at(act: object, end: StreamEnd, address: tuple[object, ...]) -> None:
+@contextmanager
+def _explained(end: StreamEnd, address: tuple[object, ...]) -> Iterator[None]:
     try:
-        act(address)  # type: ignore[operator]
+        yield
     except OSError as error:
         raise TestbedError(
             f"no datagrams to {address[0]}: {error.strerror}, seen from {end.address} in namespace {end.namespace}"

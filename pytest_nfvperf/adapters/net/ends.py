@@ -82,8 +82,8 @@ class LinkState:
 def read_links() -> dict[str, LinkState]:
     links = {}
     with Netlink() as netlink:
-        for index, name, flags, found in rtnetlink.list_links(netlink):
-            mtu, losses = (int.from_bytes(found.get(key, b""), "little") for key in (_MTU, _CARRIER_DOWN))
+        for index, name, flags, fields in rtnetlink.list_links(netlink):
+            mtu, losses = (int.from_bytes(fields.get(key, b""), "little") for key in (_MTU, _CARRIER_DOWN))
             links[name] = LinkState(index, mtu, bool(flags & _LOWER_UP), bool(flags & _RUNNING), losses)
     return links
 
@@ -127,16 +127,16 @@ class Ethtool:
         switches: dict[str, bool] = {name: on for name, on in asdict(wanted).items() if on is not None}
         if not switches:
             return
-        known = self.features(interface)
+        features = self.features(interface)
         for name in sorted(switches, key=_ORDER.index):
-            self._switch(interface, name, switches[name], known)
+            self._switch(interface, name, switches[name], features)
         now = self.read(interface)
         for name, on in switches.items():
             if getattr(now, name) is not on:
                 raise TestbedError(_not_changed(interface, name, on, self.features(interface)))
 
-    def _switch(self, interface: str, name: str, on: bool, known: Mapping[str, Feature]) -> None:
-        changeable = [feature for feature in FEATURES[name] if feature in known and not known[feature].fixed]
+    def _switch(self, interface: str, name: str, on: bool, features: Mapping[str, Feature]) -> None:
+        changeable = [feature for feature in FEATURES[name] if feature in features and not features[feature].fixed]
         if not changeable:
             return
         value: list[Any] = [["ETHTOOL_A_BITSET_BIT_VALUE", True]] if on else []
@@ -150,10 +150,10 @@ class Ethtool:
 
     def read(self, interface: str) -> Offloads:
         """The active offloads; None for one that the interface does not know."""
-        known = self.features(interface)
+        features = self.features(interface)
         offloads: dict[str, bool | None] = {}
         for offload, names in FEATURES.items():
-            present = [known[name].active for name in names if name in known]
+            present = [features[name].active for name in names if name in features]
             # as ethtool -k shows it: on if any of a group is on
             offloads[offload] = any(present) if present else None
         return Offloads(**offloads)
@@ -165,8 +165,8 @@ class Ethtool:
         (answer,) = self._netlink.ask(request)
         bitsets = dict(attributes(answer[HEADER_BYTES:]))
         changeable, active = _names(bitsets[_HW]), _names(bitsets[_ACTIVE])
-        known = _names(bitsets[_HW], unset_too=True) | active
-        return {name: Feature(active=name in active, fixed=name not in changeable) for name in known}
+        every = _names(bitsets[_HW], unset_too=True) | active
+        return {name: Feature(active=name in active, fixed=name not in changeable) for name in every}
 
     def _message(self, command: int, interface: str) -> Any:
         message = _FeaturesMessage()
@@ -184,16 +184,16 @@ def _names(bitset: bytes, *, unset_too: bool = False) -> set[str]:
     return {bit[_BIT_NAME].rstrip(b"\0").decode() for bit in bits if every or _BIT_VALUE in bit}
 
 
-def _not_changed(interface: str, offload: str, on: bool, known: Mapping[str, Feature]) -> str:
-    members = [name for name in FEATURES[offload] if name in known]
-    seen = ", ".join(
-        f"{name}: {_on_off(known[name].active)}{' [fixed]' if known[name].fixed else ''}" for name in members
+def _not_changed(interface: str, offload: str, on: bool, features: Mapping[str, Feature]) -> str:
+    members = [name for name in FEATURES[offload] if name in features]
+    states = ", ".join(
+        f"{name}: {_on_off(features[name].active)}{' [fixed]' if features[name].fixed else ''}" for name in members
     )
-    fixed = all(known[name].fixed for name in members)
+    fixed = all(features[name].fixed for name in members)
     why = "its driver does not let it be changed" if fixed else "its driver, or an offload that it needs, forbids it"
     return (
         f"{offload} of interface {interface!r} cannot be switched {_on_off(on)}: {why}; "
-        f"the kernel says {seen or 'nothing of it'}"
+        f"the kernel says {states or 'nothing of it'}"
     )
 
 

@@ -72,19 +72,19 @@ class HostCapture:
             self._reader = None
 
     def _listen(self) -> socket.socket:
-        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         try:
-            made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-            made.bind((self._interface, _ETH_P_ALL))
-            made.setblocking(False)
+            opened.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+            opened.bind((self._interface, _ETH_P_ALL))
+            opened.setblocking(False)
         except OSError:
-            made.close()
+            opened.close()
             raise
-        return made
+        return opened
 
-    def _read(self, own: socket.socket) -> None:
+    def _read(self, opened: socket.socket) -> None:
         poller = select.poll()
-        poller.register(own, select.POLLIN)
+        poller.register(opened, select.POLLIN)
         try:
             while True:
                 stopping = self._stopping.is_set()
@@ -92,7 +92,7 @@ class HostCapture:
                     if stopping:
                         return
                     continue
-                frame, (_, _, kind, *_) = own.recvfrom(_LONGEST_FRAME)
+                frame, (_, _, kind, *_) = opened.recvfrom(_LONGEST_FRAME)
                 if kind == socket.PACKET_OUTGOING:
                     continue  # sent by the host itself
                 self._frames += 1

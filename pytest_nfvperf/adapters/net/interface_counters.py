@@ -71,10 +71,10 @@ def link_counters(netlink: Netlink) -> tuple[dict[int, str], Counters]:
     """Names of all interfaces of the socket's namespace by index, and their rtnl_link_stats64 by name and counter."""
     names: dict[int, str] = {}
     counters: Counters = {}
-    for index, name, _, found in rtnetlink.list_links(netlink, statistics=True):
+    for index, name, _, fields in rtnetlink.list_links(netlink, statistics=True):
         names[index] = name
-        if _STATISTICS in found:
-            counters[name] = dict(zip(_NAMES, _COUNTERS.unpack_from(found[_STATISTICS]), strict=True))
+        if _STATISTICS in fields:
+            counters[name] = dict(zip(_NAMES, _COUNTERS.unpack_from(fields[_STATISTICS]), strict=True))
     return names, counters
 
 
@@ -102,10 +102,10 @@ def _packet_sockets() -> Iterator[tuple[int, int]]:
             return
         raise
     for answer in answers:
-        found = dict(attributes(answer[_PACKET_ANSWER_BYTES:]))
-        if _PACKET_INFO in found and _PACKET_MEMORY in found:
-            index = _PACKET_INDEX.unpack_from(found[_PACKET_INFO])[0]
-            yield index, _MEMORY.unpack_from(found[_PACKET_MEMORY])[8]
+        fields = dict(attributes(answer[_PACKET_ANSWER_BYTES:]))
+        if _PACKET_INFO in fields and _PACKET_MEMORY in fields:
+            index = _PACKET_INDEX.unpack_from(fields[_PACKET_INFO])[0]
+            yield index, _MEMORY.unpack_from(fields[_PACKET_MEMORY])[8]
 
 
 class LinkCollector:

@@ -166,8 +166,8 @@ def _refusal(what: str, flags: int, payload: bytes, index: int) -> KernelRefused
         return None
     text = os.strerror(-code)
     if flags & _ACK_ATTRIBUTES:  # the kernel may explain its errno ("extended ack", netlink(7))
-        found = dict(attributes(payload[_ERROR_CODE.size + _HEADER.size :]))
-        explanation = found.get(_MESSAGE_ATTRIBUTE, b"").rstrip(b"\0").decode(errors="replace")
+        details = dict(attributes(payload[_ERROR_CODE.size + _HEADER.size :]))
+        explanation = details.get(_MESSAGE_ATTRIBUTE, b"").rstrip(b"\0").decode(errors="replace")
         text += f": {explanation}" if explanation else ""
     return KernelRefusedError(f"the kernel refused to {what}: {text}", -code, index)
 
@@ -256,8 +256,8 @@ def list_links(netlink: Netlink, *, statistics: bool = False) -> Iterator[tuple[
     mask = ["IFLA_EXT_MASK", 0 if statistics else _NO_STATISTICS]
     for answer in netlink.ask(_link("list the interfaces", [mask], kind=RTM_GETLINK), dump=True):
         _, _, index, flags, _ = _INTERFACE.unpack_from(answer)
-        found = dict(attributes(answer[_INTERFACE.size :]))
-        yield index, found[_NAME].rstrip(b"\0").decode(), flags, found
+        fields = dict(attributes(answer[_INTERFACE.size :]))
+        yield index, fields[_NAME].rstrip(b"\0").decode(), flags, fields
 
 
 def _attrs(changes: dict[str, Any]) -> list[list[Any]]:

@@ -45,14 +45,14 @@ def packet_sockets(pid: int) -> Iterator[socket.socket]:
 
 def _duplicate(handle: int, number: int) -> socket.socket | None:
     """A duplicate of a packet socket of a pidfd's process; None for another socket, or one closed meanwhile."""
-    own = libc().syscall(_PIDFD_GETFD, handle, number, 0)
-    if own < 0 and ctypes.get_errno() in {errno.EBADF, errno.ESRCH}:
+    descriptor = libc().syscall(_PIDFD_GETFD, handle, number, 0)
+    if descriptor < 0 and ctypes.get_errno() in {errno.EBADF, errno.ESRCH}:
         return None
     # Without a family Python would ask for the socket's name, which AF_XDP's have not.
-    found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0, checked(own, f"file {number}"))
-    if found.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_PACKET:
-        return found
-    found.close()
+    duplicate = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0, checked(descriptor, f"file {number}"))
+    if duplicate.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) == socket.AF_PACKET:
+        return duplicate
+    duplicate.close()
     return None
 
 

@@ -104,10 +104,10 @@ def lacks_devices() -> str | None:
         try:
             run(["unshare", "--net", "ip", "link", "add", "probe", *words])
         except TestbedError as error:
-            said = error.evidence.get("stderr", "").strip() or error.message
+            reason = error.evidence.get("stderr", "").strip() or error.message
             return (
                 f"ovn-bgp-agent needs {kind} interfaces, which this kernel ({os.uname().release}) does not make: "
-                f"ip link add type {kind}: {said}; boot one that has the module {kind}, or run `make test-kernel`"
+                f"ip link add type {kind}: {reason}; boot one that has the module {kind}, or run `make test-kernel`"
             )
     return None
 
@@ -186,8 +186,8 @@ def _binds(directory: Path, run_directory: Path, frr: Path) -> dict[str, str]:
 def ovn_checks(testbed: Testbed | None = None) -> list[Check]:  # noqa: ARG001 - the same for any testbed
     """Doctor's checks: OVN, and the agent with what it needs of the kernel."""
     try:
-        found = locate_ovn()
-        ovn = Check("OVN", CheckState.OK, f"{found.version} ({found.northd})")
+        binaries = locate_ovn()
+        ovn = Check("OVN", CheckState.OK, f"{binaries.version} ({binaries.northd})")
     except TestbedError as error:
         ovn = Check("OVN", CheckState.MISSING, "not installed", f"{error.message} (for the fixture private_ovn)")
     name = "ovn-bgp-agent"
