@@ -38,6 +38,7 @@ from pytest_nfvperf.adapters.net.threads import (
     open_namespaces,
 )
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.topology.links import VethLink
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, LONGEST_KERNEL_NAME, Nic, Offloads, Port, PortRole
@@ -252,6 +253,19 @@ class Cabling:
     def not_running(self) -> list[str]:
         """Near and far ends on which the kernel still drops sent frames: it notices a link a little later."""
         return not_running(self._ends())
+
+    def wait_running(self, topology: str, deadline_s: float) -> None:
+        wait_until(
+            lambda: not self.not_running(),
+            f"the kernel to send on the veth pairs of topology {topology!r}",
+            deadline_s,
+            last_seen=lambda: "not yet on " + ", ".join(self.not_running()),
+        )
+
+    def firewall(self) -> dict[str, list[str]]:
+        """``active_in`` the topology's namespaces, and in home unless that is somebody else's."""
+        names = [namespace.name for namespace in self._namespaces.values()]
+        return active_in(names if self._home.journaled else [*names, self._home.name])
 
     def states(self) -> dict[str, LinkState]:
         names = {end.name for end in self._ends() if end.namespace == self._home.path}

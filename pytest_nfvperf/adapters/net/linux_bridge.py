@@ -14,13 +14,12 @@ from pyroute2.netlink.rtnl import RTM_DELLINK, RTM_SETLINK
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.cabling import Cabling, active_in, generator_pair, link_pair, namespace_plans, nic_pair
+from pytest_nfvperf.adapters.net.cabling import Cabling, generator_pair, link_pair, namespace_plans, nic_pair
 from pytest_nfvperf.adapters.net.interface_counters import Counters, LinkCollector, link_counters
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, Request
 from pytest_nfvperf.adapters.net.threads import enter_new, in_own_thread, inside
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut
@@ -180,18 +179,13 @@ class BuiltBridgeTopology:
         return self._cabling.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
-        return active_in([*(self.netns(spec.name) for spec in self.topology.namespaces), self.home.name])
+        return self._cabling.firewall()
 
     def not_offloaded(self) -> str | None:
         return "a Linux bridge has no flows that a NIC could take"
 
     def wait_ready(self, deadline_s: float) -> None:
-        wait_until(
-            lambda: not self._cabling.not_running(),
-            f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
-            deadline_s,
-            last_seen=lambda: "not yet on " + ", ".join(self._cabling.not_running()),
-        )
+        self._cabling.wait_running(self.topology.name, deadline_s)
 
     def configuration(self) -> str:
         states = self._cabling.states()

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.net.cabling import Cabling, active_in
+from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
@@ -36,7 +36,6 @@ from pytest_nfvperf.adapters.ovs.rows import (
     replace_mirrors,
 )
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
-from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
@@ -344,9 +343,7 @@ class BuiltOvsTopology:
         return self._port_maker.cabling.namespace(namespace).name
 
     def firewall(self) -> dict[str, list[str]]:
-        home = self.instance.home
-        names = [self.netns(spec.name) for spec in self.topology.namespaces]
-        return active_in(names if home.journaled else [*names, home.name])
+        return self._port_maker.cabling.firewall()
 
     def mac_of(self, bridge: str) -> str:
         db = self.instance.db
@@ -480,12 +477,7 @@ class BuiltOvsTopology:
             deadline_s,
             lambda: "no link on " + ", ".join(self._without_link()),
         )
-        wait_until(
-            lambda: not self._port_maker.cabling.not_running(),
-            f"the kernel to send on the veth pairs of topology {self.topology.name!r}",
-            deadline_s,
-            last_seen=lambda: "not yet on " + ", ".join(self._port_maker.cabling.not_running()),
-        )
+        self._port_maker.cabling.wait_running(self.topology.name, deadline_s)
         self.instance.check_alive()
 
     def _without_link(self) -> list[str]:
