@@ -75,11 +75,6 @@ def remove_name(name: str) -> bool:
     return True
 
 
-def is_named(name: str, inode: int) -> bool:
-    """True while the namespace with this inode has the name, hidden or not."""
-    return any(mount.root == f"net:[{inode}]" for mount in _mounts_at(NETNS_DIRECTORY / name))
-
-
 @contextmanager
 def _uncovered(path: Path) -> Iterator[None]:
     """Let the path of a name lead to its lowest mount.
@@ -182,31 +177,21 @@ class ForeignNamespace:
 class LiveNamespace:
     """A namespace of the run under /run/netns (ip-netns(8)), with loopback up. ``close()`` removes it and its links."""
 
-    name: str
     journaled = False
+    name: str
+    _journal: Journal
+    _entry: Entry
+    _inode: int | None
 
     def __init__(self, journal: Journal, role: str) -> None:
         """Make one, with IPv6 off; TestbedError if not root, or the kernel refused."""
-        plan = NamespacePlan(role)
-        (entry,) = _noted(journal, [plan])
-        self._set(journal, entry)
-        _make_all([self], [plan])
+        _make_all(journal, [self], [NamespacePlan(role)])
 
     @classmethod
     def several(cls, journal: Journal, plans: Sequence[NamespacePlan]) -> list[LiveNamespace]:
-        made = []
-        for entry in _noted(journal, plans):
-            namespace = cls.__new__(cls)
-            namespace._set(journal, entry)
-            made.append(namespace)
-        _make_all(made, plans)
-        return made
-
-    def _set(self, journal: Journal, entry: Entry) -> None:
-        self.name = entry.name
-        self._journal = journal
-        self._entry = entry
-        self._inode: int | None = None
+        namespaces = [cls.__new__(cls) for _ in plans]
+        _make_all(journal, namespaces, plans)
+        return namespaces
 
     @property
     def path(self) -> Path:
@@ -221,7 +206,10 @@ class LiveNamespace:
         if self._inode is None:
             return False
         try:
-            return self.path.stat().st_ino == self._inode or is_named(self.name, self._inode)
+            if self.path.stat().st_ino == self._inode:
+                return True
+            # Another mount of /run/netns may hide it; see ``remove_name``.
+            return any(mount.root == f"net:[{self._inode}]" for mount in _mounts_at(self.path))
         except FileNotFoundError:
             return False
 
@@ -237,11 +225,11 @@ class LiveNamespace:
         journal.forget_all([namespace._entry for namespace in namespaces])
 
 
-def _noted(journal: Journal, plans: Sequence[NamespacePlan]) -> list[Entry]:
-    return journal.note_all(Kind.NETNS, [journal.name(plan.role) for plan in plans])
+def _make_all(journal: Journal, namespaces: Sequence[LiveNamespace], plans: Sequence[NamespacePlan]) -> None:
+    entries = journal.note_all(Kind.NETNS, [journal.name(plan.role) for plan in plans])
+    for namespace, entry in zip(namespaces, entries, strict=True):
+        namespace.name, namespace._journal, namespace._entry, namespace._inode = entry.name, journal, entry, None
 
-
-def _make_all(namespaces: Sequence[LiveNamespace], plans: Sequence[NamespacePlan]) -> None:
     def make_each() -> None:
         # One thread for all, which also sets what must precede interfaces: a process for each would cost 5 ms.
         for namespace, plan in zip(namespaces, plans, strict=True):
@@ -280,29 +268,24 @@ def _prepare(plan: NamespacePlan) -> None:
 
     /proc/sys/net means the namespace of the thread that opens a file there.
     """
-    if (_SYSCTL / "ipv6").is_dir():
-        _prepare_ipv6(plan)
-    elif plan.ipv6:
+    has_ipv6 = (_SYSCTL / "ipv6").is_dir()
+    if plan.ipv6 and not has_ipv6:
         raise OSError(
             errno.EAFNOSUPPORT, "it is to have IPv6 addresses, and this kernel has no IPv6 (ipv6.disable=1 at boot?)"
         )
     # A new namespace begins with the host's settings (net.core.devconf_inherit_init_net, 0 by default). Docker's
     # ip_forward=1 would turn all ends into routers, and systemd's rp_filter would drop frames from another direction.
-    (_SYSCTL / "ipv4/ip_forward").write_text("1" if plan.routing else "0", encoding="utf-8")
+    settings = {"ipv4/ip_forward": "1" if plan.routing else "0"}
     for which in ("all", "default"):
-        for name, value in _IPV4.items():
-            (_SYSCTL / "ipv4/conf" / which / name).write_text(value, encoding="utf-8")
+        settings |= {f"ipv4/conf/{which}/{name}": value for name, value in _IPV4.items()}
+        if has_ipv6:
+            # Off unless needed: the kernel's router solicitations and MLD reports would be foreign frames in a trial.
+            settings[f"ipv6/conf/{which}/disable_ipv6"] = "0" if plan.ipv6 else "1"
+        if plan.ipv6:
+            settings |= {f"ipv6/conf/{which}/accept_dad": "0", f"ipv6/conf/{which}/accept_ra": "0"}
+    if plan.ipv6 and plan.routing:
+        settings["ipv6/conf/all/forwarding"] = "1"
+    for name, value in settings.items():
+        (_SYSCTL / name).write_text(value, encoding="utf-8")
     with Netlink() as netlink:
         netlink.send([rtnetlink.set_up(index=1, name="lo")])
-
-
-def _prepare_ipv6(plan: NamespacePlan) -> None:
-    # IPv6 is off unless needed: the kernel's router solicitations and MLD reports would be foreign frames in a trial.
-    for which in ("all", "default"):
-        conf = _SYSCTL / "ipv6/conf" / which
-        (conf / "disable_ipv6").write_text("0" if plan.ipv6 else "1", encoding="utf-8")
-        if plan.ipv6:
-            for name, value in (("accept_dad", "0"), ("accept_ra", "0")):
-                (conf / name).write_text(value, encoding="utf-8")
-    if plan.ipv6 and plan.routing:
-        (_SYSCTL / "ipv6/conf/all/forwarding").write_text("1", encoding="utf-8")
