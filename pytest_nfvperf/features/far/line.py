@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.process import tail
@@ -26,9 +26,6 @@ from pytest_nfvperf.features.far.serving import ALIVE, LEASE_S
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.lab_cables import node_testbed
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, FarHost, NodeSpec, Testbed, dut_of_node
-
-if TYPE_CHECKING:
-    import execnet
 
 ANSWER_S = 60.0
 """Longer than any request takes, DPDK's start included."""
@@ -96,24 +93,41 @@ def check_version(node: str, host: FarHost) -> None:
 
 
 class NodeLine:
-    """An open line to a host. Use ``open_line``.
+    """An open line to a host whose version was checked.
 
     Args:
         host: the other end.
-        group: execnet's, of this line alone.
-        gateway: of this group.
-        log: the file that ssh writes to.
+        log: gets what ssh writes.
+        started: called with the pid of ssh.
+
+    Raises:
+        TestbedError: ssh ended, with its words.
     """
 
-    def __init__(self, host: FarHost, group: execnet.Group, gateway: execnet.Gateway, log: Path) -> None:
+    def __init__(self, host: FarHost, log: Path, started: Callable[[int], None] = lambda _: None) -> None:
+        import execnet  # noqa: PLC0415 - of the extra "ssh", which only nodes on other machines need
+
         self._host = host
-        self._group = group
         self._log = log
+        self._group = execnet.Group()
         self._error: TestbedError | None = None
         self._requesting = threading.Lock()
         self._sending = threading.Lock()
         self._requests = 0
         self._ended = threading.Event()
+        log.touch()
+        config = f"//ssh_config={host.ssh_config}" if host.ssh_config else ""
+        options = " ".join((*_OPTIONS, "-oLogLevel=INFO", f"-E{log}"))
+        # A child that starts while these are blocked ignores them: Ctrl-C is for pytest, which ends ssh in order.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
+        try:
+            gateway = self._group.makegateway(f"ssh={options} {host.ssh}{config}//python={host.python}")
+        except (execnet.HostNotFound, EOFError, OSError) as error:
+            raise TestbedError(f"cannot connect to {host}: {tail(log) or error}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        log.write_text("", encoding="utf-8")  # the greeting explains no later error; ssh appends
+        started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet has no public way to it
         try:
             self._channel = gateway.remote_exec(_SERVE)
         except OSError as error:
@@ -187,36 +201,6 @@ class NodeLine:
         return self._error
 
 
-def open_line(host: FarHost, log: Path, started: Callable[[int], None] = lambda _: None) -> NodeLine:
-    """Connect to a host whose version was checked.
-
-    Args:
-        host: the other end.
-        log: gets what ssh writes.
-        started: called with the pid of ssh.
-
-    Raises:
-        TestbedError: ssh ended, with its words.
-    """
-    import execnet  # noqa: PLC0415 - of the extra "ssh", which only nodes on other machines need
-
-    log.touch()
-    group = execnet.Group()
-    config = f"//ssh_config={host.ssh_config}" if host.ssh_config else ""
-    options = " ".join((*_OPTIONS, "-oLogLevel=INFO", f"-E{log}"))
-    # A child that starts while these are blocked ignores them: Ctrl-C is for pytest, which ends ssh in order.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS)
-    try:
-        gateway = group.makegateway(f"ssh={options} {host.ssh}{config}//python={host.python}")
-    except (execnet.HostNotFound, EOFError, OSError) as error:
-        raise TestbedError(f"cannot connect to {host}: {tail(log) or error}") from error
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    log.write_text("", encoding="utf-8")  # the greeting explains no later error; ssh appends
-    started(gateway._io.popen.pid)  # type: ignore[attr-defined]  # execnet has no public way to it
-    return NodeLine(host, group, gateway, log)
-
-
 def _raised_there(kind: str, message: str, evidence: dict[str, str], key: str | None) -> NfvperfError:
     if kind == "ConfigError":
         return ConfigError(message, key=key)
@@ -239,7 +223,7 @@ def look_at(testbed: Testbed, node: NodeSpec, host: FarHost) -> dict[str, Any]:
     dut = dut_of_node(testbed, TESTBED_DUT, node.name)
     with TemporaryDirectory(prefix="nfvperf-") as folder:
         try:
-            with closing(open_line(host, Path(folder) / "ssh.log")) as line:
+            with closing(NodeLine(host, Path(folder) / "ssh.log")) as line:
                 facts: dict[str, Any] = line.ask("look", node_testbed(testbed, node.name), dut).value
         except ConfigError as error:
             raise ConfigError(f"on {host}: {error.message}", key=error.key or f"nodes.{node.name}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
-from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at, open_line
+from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
@@ -28,11 +28,8 @@ class FarCounters:
     The clocks of two machines differ: the far end reports a snapshot's age, and its time is that age before the answer
     left, by this machine's clock.
 
-    Args:
-        line: to that machine.
-        number: of the source there.
-        settles: some of its counters settle late.
-        polls: it knows the polling threads; none can be watched from here.
+    ``number``: of the source there. ``settles``: some of its counters settle late. ``polls``: it knows the polling
+    threads; none can be watched from here.
     """
 
     def __init__(self, line: NodeLine, number: int, *, settles: bool = False, polls: bool = False) -> None:
@@ -108,64 +105,46 @@ class FarBuilt:
 
 
 class FarOvs:
-    """The OVS of a node on another machine. Use ``start``."""
+    """The OVS of a node on another machine: connects, locks the machine, and starts it.
+
+    ``journal``: ssh is noted there. ``testbed``: as the node sees it. ``name``: of the instance.
+
+    Raises:
+        TestbedError: it can no longer be reached, or its OVS did not start; nothing is left there.
+    """
 
     check_alive = _RemoteMethod("ovs")
     freeze = _RemoteMethod("ovs")
     thaw = _RemoteMethod("ovs")
 
-    def __init__(
-        self,
-        line: NodeLine,
-        host: FarHost,
-        started: tuple[Mapping[str, Any], Sequence[tuple[bool, bool]]],
-        ended: Callable[[], None],
-    ) -> None:
-        """``started``: what FarNode.start returned; ``ended``: called once ssh has ended."""
-        info, sources = started
-        self._ended = ended
-        self._line = line
-        self._host = host
+    def __init__(self, journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> None:
+        if node.host is None:
+            raise ValueError(f"node {node.name!r} is on this machine")
+        self._host = host = node.host
+        try:
+            check_version(node.name, host)
+        except ConfigError as error:  # it was right when the run began
+            raise TestbedError(f"node {node.name}: {error.message}") from error
+        entry = journal.note(Kind.PROCESS, f"ssh to {host}", gentle=True)
+        self._forget = partial(journal.forget, entry)
+        try:
+            log = journal.directory / f"ssh-{node.name}.log"
+            self._line = NodeLine(host, log, partial(note_process, journal, entry))
+            try:
+                bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the far end plans the others
+                info, sources = self._line.ask("start", bed, dut, name).value
+            except BaseException:
+                self._line.close()
+                raise
+        except TestbedError as error:
+            raise TestbedError(f"node {node.name}: {error.message}", evidence=error.evidence) from error
         build = tuple((name, value) for name, value in info["build"])
         there = {"detail": f"{info['detail']}, on {host}", "installation": f"{host}:{info['installation']}"}
         self._info = DatapathInfo(**{**info, **there, "build": build})
         self._collectors = tuple(
-            FarCounters(line, number, settles=settles, polls=polls) for number, (settles, polls) in enumerate(sources)
+            FarCounters(self._line, number, settles=settles, polls=polls)
+            for number, (settles, polls) in enumerate(sources)
         )
-
-    @staticmethod
-    def start(journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> FarOvs:
-        """Connect, lock the machine, and start its OVS.
-
-        Args:
-            journal: of this run; ssh is noted there.
-            node: with its host.
-            testbed: as the node sees it.
-            dut: kind and settings of its OVS.
-            name: of the instance.
-
-        Raises:
-            TestbedError: it can no longer be reached, or its OVS did not start; nothing is left there.
-        """
-        if node.host is None:
-            raise ValueError(f"node {node.name!r} is on this machine")
-        try:
-            check_version(node.name, node.host)
-        except ConfigError as error:  # it was right when the run began
-            raise TestbedError(f"node {node.name}: {error.message}") from error
-        entry = journal.note(Kind.PROCESS, f"ssh to {node.host}", gentle=True)
-        try:
-            log = journal.directory / f"ssh-{node.name}.log"
-            line = open_line(node.host, log, partial(note_process, journal, entry))
-            try:
-                bed = replace(testbed, cpus=CpuPlan((), node.cpus, ()))  # the far end plans the others
-                started = line.ask("start", bed, dut, name).value
-                return FarOvs(line, node.host, started, partial(journal.forget, entry))
-            except BaseException:
-                line.close()
-                raise
-        except TestbedError as error:
-            raise TestbedError(f"node {node.name}: {error.message}", evidence=error.evidence) from error
 
     def info(self) -> DatapathInfo:
         return self._info
@@ -191,7 +170,7 @@ class FarOvs:
                 self._line.ask("close")
         finally:
             self._line.close()
-            self._ended()
+            self._forget()  # ssh has ended
 
 
 class FarNodes:
@@ -246,7 +225,7 @@ class FarNodes:
         return None
 
     def starter(self, journal: Journal) -> FarStarter:
-        return partial(FarOvs.start, journal)
+        return partial(FarOvs, journal)
 
 
 def refuse_different_versions(versions: dict[str, str]) -> None:

@@ -40,11 +40,7 @@ _KERNEL_NEEDS = {"vrf": ("type", "vrf", "table", "10"), "dummy": ("type", "dummy
 
 
 def find_agent() -> Path:
-    """The directory of the agent's virtual environment.
-
-    Raises:
-        TestbedError: the agent is not installed; says how to install it.
-    """
+    """The directory of the agent's virtual environment; TestbedError says how to install one that is missing."""
     named = os.environ.get(VARIABLE)
     directory = Path(named) if named else default_cache_dir() / REQUIREMENT.replace("==", "-")
     if not os.access(directory / _PROGRAM, os.X_OK):
@@ -58,11 +54,7 @@ def find_agent() -> Path:
 def agent_config(asn: int, router_id: str, northbound: str, database: Path) -> str:
     """The agent's configuration file.
 
-    Args:
-        asn: of FRR's router.
-        router_id: of FRR's router in the VRF.
-        northbound: connection to OVN's northbound database (ovsdb(7)).
-        database: OVS's socket.
+    ``asn``, ``router_id``: of FRR's router. ``northbound``: of OVN (ovsdb(7)). ``database``: OVS's socket.
     """
     # Only exposing_method "underlay" needs neither a second OVN nor EVPN.
     return f"""[DEFAULT]
@@ -127,11 +119,7 @@ class OvnBgpAgent:
     def __init__(self, journal: Journal, instance: RunningOvs, northbound: str, frr: FrrSpeaker) -> None:
         """Start it and wait until it has reconciled everything once.
 
-        Args:
-            journal: of this run.
-            instance: the private OVS.
-            northbound: connection to OVN's northbound database (ovsdb(7)).
-            frr: the speaker that the agent configures.
+        ``northbound``: connection to OVN's northbound database (ovsdb(7)). ``frr``: the agent configures it.
 
         Raises:
             TestbedError: it is not installed, the kernel lacks what it needs, or it ended, with its log.

@@ -33,7 +33,7 @@ class LogicalPort:
     """A port of a logical switch.
 
     Attributes:
-        name: its name in OVN.
+        name: in OVN.
         at: the port of the topology's br-int that it is bound to.
         mac: the MAC address behind it.
         addresses: without prefix length.
@@ -55,13 +55,7 @@ class LogicalPort:
 
 @dataclass(frozen=True, slots=True)
 class Localnet:
-    """The port that connects a logical switch to a physical network, which is a bridge of the topology.
-
-    Attributes:
-        name: of the port.
-        network: of the physical network.
-        bridge: which bridge that network is (ovn-bridge-mappings).
-    """
+    """The port that connects a logical switch to a physical network, which is a bridge (ovn-bridge-mappings)."""
 
     name: str
     network: str

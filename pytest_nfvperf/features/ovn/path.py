@@ -75,12 +75,7 @@ class OvnPath:
 
 
 class LocalOvn:
-    """Fulfils ports.OvnDaemons: OVN of this machine, over a private OVS.
-
-    Args:
-        journal: returns the run's journal, once the machine is taken.
-        ovs: its ovsdb-server serves OVN's databases.
-    """
+    """Fulfils ports.OvnDaemons: OVN of this machine, over a private OVS."""
 
     def __init__(self, journal: Callable[[], Journal], ovs: OvsSpec) -> None:
         self._journal = journal

@@ -135,11 +135,7 @@ class PrivateOvn:
     The topology's OVS is OVN's one chassis. Logical ports are bound to ports of the topology's integration bridge; from
     then on OVN owns its flows. With the userspace datapath OVN needs no kernel module.
 
-    Args:
-        journal: of this run.
-        built: the topology.
-        binaries: its ovsdb-server serves the two databases.
-        mappings: bridges of the topology by physical network.
+    ``binaries``: their ovsdb-server serves the two databases. ``mappings``: the topology's bridges by physical network.
 
     Raises:
         ConfigError: the topology has no integration bridge, or lacks a bridge of a physical network.
