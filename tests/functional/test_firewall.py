@@ -7,7 +7,7 @@ from pyroute2 import netns
 from pyroute2.nftables.expressions import verdict
 from pyroute2.nftables.main import NFTables
 
-from pytest_nfvperf.adapters.net.cabling import active_firewall, active_in
+from pytest_nfvperf.adapters.net.cabling import active_firewall, active_firewalls
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.model.errors import TestbedError
 
@@ -40,7 +40,7 @@ def test_a_rule_and_its_hook_are_named(namespace):
     assert chain == "nftables chain forward of table filter is on a hook"
     assert rule.startswith("nftables rule ")
     assert rule.endswith("in chain forward of table filter")
-    assert active_in([namespace]) == {namespace: [chain, rule]}
+    assert active_firewalls([namespace]) == {namespace: [chain, rule]}
 
 
 def test_a_namespace_that_is_not_there():

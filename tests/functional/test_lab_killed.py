@@ -12,7 +12,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.machine.reaper import reap
-from pytest_nfvperf.adapters.net.borrowed import Usage, read_interface_use, remove_link
+from pytest_nfvperf.adapters.net.borrowed import InterfaceUse, read_interface_use, remove_link
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.compose import phy2phy
@@ -40,7 +40,7 @@ for round in range(100):
 """
 
 
-def usages(names: list[str]) -> dict[str, Usage]:
+def usages(names: list[str]) -> dict[str, InterfaceUse]:
     return {name: read_interface_use(name) for name in names}
 
 

@@ -38,7 +38,7 @@ def remove_link(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class InterfaceUse:
     """The original state of an interface. ``ipv6``: its disable_ipv6; None without IPv6. ``users``: who needs it."""
 
     flags: int
@@ -120,7 +120,7 @@ def restore_borrowed(entry: Entry) -> bool:
     return True
 
 
-def check_free(interface: str, who: str, key: str) -> Usage:
+def check_free(interface: str, who: str, key: str) -> InterfaceUse:
     """The state of an interface; ConfigError if there is none of this name, or somebody needs it."""
     if not exists(interface):
         names = ", ".join(name for _, name in socket.if_nameindex() if name != "lo")
@@ -135,7 +135,7 @@ def check_free(interface: str, who: str, key: str) -> Usage:
     return use
 
 
-def read_interface_use(interface: str) -> Usage:
+def read_interface_use(interface: str) -> InterfaceUse:
     """The state of an interface of our own namespace; OSError if it is missing."""
     index = socket.if_nametoindex(interface)
     with IPRoute() as host:
@@ -148,7 +148,7 @@ def read_interface_use(interface: str) -> Usage:
         master = link.get_attr("IFLA_MASTER")
         users = [f"it has the address {address}" for address in addresses]
         users += [f"it is a port of {socket.if_indextoname(master)}"] if master else []
-        return Usage(
+        return InterfaceUse(
             int(link["flags"]) & _KEPT_FLAGS,
             int(link.get_attr("IFLA_MTU")),
             read_disable_ipv6(interface),

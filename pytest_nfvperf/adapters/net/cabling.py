@@ -105,7 +105,7 @@ def active_firewall(namespace: str) -> list[str]:
     return inside_netns(namespace, _active_here)
 
 
-def active_in(namespaces: Iterable[str]) -> dict[str, list[str]]:
+def active_firewalls(namespaces: Iterable[str]) -> dict[str, list[str]]:
     """The same for several namespaces, without those where nothing filters."""
     return {namespace: active for namespace in namespaces if (active := active_firewall(namespace))}
 
@@ -263,9 +263,9 @@ class Cabling:
         )
 
     def firewall(self) -> dict[str, list[str]]:
-        """``active_in`` the topology's namespaces, and in home unless that is somebody else's."""
+        """``active_firewalls`` the topology's namespaces, and in home unless that is somebody else's."""
         names = [namespace.name for namespace in self._namespaces.values()]
-        return active_in(names if self._home.journaled else [*names, self._home.name])
+        return active_firewalls(names if self._home.journaled else [*names, self._home.name])
 
     def states(self) -> dict[str, LinkState]:
         names = {end.name for end in self._ends() if end.namespace == self._home.path}

@@ -16,7 +16,7 @@ from pyroute2 import netns
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink
-from pytest_nfvperf.adapters.net.threads import checked, enter_new, in_own_thread, libc, name_own
+from pytest_nfvperf.adapters.net.threads import checked, enter_new, in_own_thread, libc, name_own_namespace
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, run
 from pytest_nfvperf.model.errors import TestbedError
@@ -236,7 +236,7 @@ def _make_all(journal: Journal, namespaces: Sequence[LiveNamespace], plans: Sequ
             namespace.path.touch(mode=0o444, exist_ok=False)
             namespace._inode = namespace.path.stat().st_ino  # from here on it is ours to remove
             enter_new()
-            name_own(namespace.path)
+            name_own_namespace(namespace.path)
             namespace._inode = namespace.path.stat().st_ino
             _prepare(plan)
 

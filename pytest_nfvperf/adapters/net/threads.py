@@ -76,7 +76,7 @@ def enter_new() -> None:
     checked(libc().unshare(_CLONE_NEWNET), "unshare")
 
 
-def name_own(path: Path) -> None:
+def name_own_namespace(path: Path) -> None:
     """Keep the calling thread's namespace alive as long as this file is mounted."""
     source, kind = b"/proc/thread-self/ns/net", b"none"
     checked(libc().mount(source, os.fsencode(path), kind, ctypes.c_ulong(_MS_BIND), None), path)
