@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -263,7 +264,7 @@ class Cabling:
         )
 
     def firewall(self) -> dict[str, list[str]]:
-        """``active_firewalls`` the topology's namespaces, and in home unless that is somebody else's."""
+        """Active rules in the topology's namespaces, and in home unless that is somebody else's."""
         names = [namespace.name for namespace in self._namespaces.values()]
         return active_firewalls(names if self._home.journaled else [*names, self._home.name])
 
@@ -289,10 +290,8 @@ class Cabling:
             self._delete_ours()
             self._home.close()
         else:
-            try:
+            with suppress(FileNotFoundError):  # somebody removed home; its interfaces go a little later
                 inside(self._home.path, partial(_send_unless_gone, [rtnetlink.delete_group(self.group)]))
-            except FileNotFoundError:  # somebody removed home; its interfaces go a little later
-                self._delete_ours()
             if any(exists(entry.name) for entry in self._ours):  # a moved one is not in the group
                 self._delete_ours()
         self._links.clear()

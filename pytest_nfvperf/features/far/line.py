@@ -206,7 +206,7 @@ def _raised_there(kind: str, message: str, evidence: dict[str, str], key: str | 
         return ConfigError(message, key=key)
     if kind == "UnavailableError":
         return UnavailableError(message)
-    made = DeadlineError if kind == "DeadlineError" else TestbedError
+    made: type[TestbedError] = DeadlineError if kind == "DeadlineError" else TestbedError
     return made(message, evidence=evidence)
 
 
