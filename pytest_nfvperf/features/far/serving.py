@@ -131,7 +131,7 @@ class FarNode:
 
     def _part(self, name: str) -> Any:
         if name not in self._parts:
-            raise TestbedError("nothing stands on it" if name == "built" else "its OVS was not started")
+            raise TestbedError("no topology is built on it" if name == "built" else "its OVS was not started")
         return self._parts[name]
 
 

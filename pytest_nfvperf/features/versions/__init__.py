@@ -1,1 +1,1 @@
-"""Versions of OVS that are kept beside the machine's own: nfvperf ovs."""
+"""Versions of OVS besides the machine's own: nfvperf ovs."""
