@@ -44,9 +44,10 @@ _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """``sent_ns``: when it left the far end, by this machine's monotonic clock: half a round trip before it arrived."""
+
     value: Any
     sent_ns: int
-    """When it left the far end, by this machine's monotonic clock: half a round trip before it arrived."""
 
 
 def check_version(node: str, host: FarHost) -> None:

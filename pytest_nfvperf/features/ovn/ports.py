@@ -14,7 +14,12 @@ class LogicalNetwork(Protocol):
     """OVN's northbound database, as a test uses it."""
 
     def add(self, switch: LogicalSwitch) -> None:
-        """Create a logical switch and wait until br-int forwards for it."""
+        """Create a logical switch, bind its ports, and wait until br-int has flows for them.
+
+        Raises:
+            ConfigError: br-int does not have the port that a logical port is bound to.
+            DeadlineError: names the ports that are not up, and shows OVN's logs.
+        """
 
     def remove_port(self, name: str) -> None: ...
 

@@ -201,7 +201,6 @@ class PrivateOvn:
             return run([program, f"--db={database}", f"--timeout={_COMMAND_S}", *arguments], deadline_s=2 * _COMMAND_S)
 
     def _nbctl(self, *arguments: str) -> str:
-        """Run ovn-nbctl(8) on the northbound database; returns its output."""
         return self._run_ctl(self._binaries.nbctl, self.northbound, *arguments)
 
     def _register_chassis(self) -> None:
@@ -225,12 +224,6 @@ class PrivateOvn:
         self._db.transact(change, f"chassis {self.chassis}", _DEADLINE_S)
 
     def add(self, switch: LogicalSwitch) -> None:
-        """Make a switch, bind its ports, and wait until br-int has flows for them.
-
-        Raises:
-            ConfigError: br-int does not have the port that a logical port is bound to.
-            DeadlineError: names the ports that are not up, and shows OVN's logs.
-        """
         self._bind(switch.ports)
         self._nbctl(*add_switch(switch))
         ports = [port.name for port in switch.ports]
