@@ -110,7 +110,7 @@ class FarNode:
         return asdict(ovs.info()), [(isinstance(one, Settling), isinstance(one, KnowsPollers)) for one in sources]
 
     def build(self, topology: Topology, uplinks: Uplinks) -> tuple[dict[str, str], list[tuple[str, str | None]]]:
-        """Build a topology; returns its ports by OVS's interfaces, and the generator's device behind each port."""
+        """Returns the topology's ports by OVS's interfaces, and the generator's device behind each port."""
         built = self._part("ovs").build(topology, uplinks)
         self._parts["built"] = built
         return built.interface_names(), [(far.port, far.device) for far in built.attachments()]

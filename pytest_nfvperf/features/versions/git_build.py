@@ -82,7 +82,7 @@ def build(
     """Compile a revision and install it; the caller holds the lock.
 
     Args:
-        revision: what to build.
+        revision: of the user's tree.
         workshops: where trees and build directories are kept.
         destination: an empty directory; gets the prefix.
         dpdk: build against this machine's libdpdk.

@@ -70,11 +70,7 @@ class Registry:
         self.directory = directory or default_cache_dir() / "ovs"
 
     def all(self) -> list[CachedVersion]:
-        """In order of their names.
-
-        Raises:
-            TestbedError: a description cannot be read; says which file, and what to do.
-        """
+        """In order of their names; TestbedError says which description cannot be read, and what to do."""
         versions: list[CachedVersion] = []
         for path in sorted(self.directory.glob(f"[!.]*/{VERSION_FILE}")):
             with suppress(FileNotFoundError):  # another process removes it
@@ -127,8 +123,7 @@ class Registry:
     def hold(self, name: str) -> Lease | None:
         """Protect a version from removal until the lease is closed, or this process ends; others may hold it, too.
 
-        Returns:
-            None if there is none of this name, or another process is removing it.
+        None if there is none of this name, or another process is removing it.
         """
         place = self.place(name)
         try:
@@ -146,11 +141,7 @@ class Registry:
         return None
 
     def remove(self, name: str) -> None:
-        """Remove a version, with its files if they are in the registry.
-
-        Raises:
-            ConfigError: there is none of this name, or a process holds it; says which.
-        """
+        """Remove a version and its files in the registry; ConfigError if there is none, or it is in use."""
         place = self.place(name)
         if not place.is_dir():
             self.find(name)
@@ -211,10 +202,7 @@ def _read(path: Path) -> CachedVersion:
 def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side] | None) -> OvsSpec:
     """Resolve a testbed's own version of OVS, the named ones, and those that a run compares.
 
-    Args:
-        ovs: as the testbed file has it.
-        options: ``--nfv-ovs`` of the command line; these override the file.
-        sides: of a comparison; None for a run that compares none.
+    ``options``: ``--nfv-ovs`` of the command line; these override the testbed file.
 
     Raises:
         ConfigError: options contradict each other, or name neither a kept version nor a path; or as of ``with_sides``.
@@ -235,11 +223,7 @@ def resolve_versions(ovs: OvsSpec, options: Sequence[str], sides: Sequence[Side]
 
 
 def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
-    """Add a version for each side of a comparison, with the side's name, to a testbed's OVS.
-
-    Args:
-        ovs: with resolved versions, which sides may name.
-        sides: of the comparison.
+    """Add a version for each side of a comparison, with the side's name, to a testbed's OVS with resolved versions.
 
     Raises:
         ConfigError: a side's version does not exist, or the testbed uses the system's OVS, which cannot be exchanged.
@@ -260,15 +244,7 @@ def with_sides(ovs: OvsSpec, sides: Sequence[Side]) -> OvsSpec:
 
 
 def resolve_version(version: NamedOvs, registry: Registry) -> NamedOvs:
-    """Resolve a version to its path, origin and build.
-
-    Args:
-        version: ``where`` is "installed", the name of a kept version, or a path.
-        registry: of the kept versions.
-
-    Raises:
-        ConfigError: neither a kept version nor a path.
-    """
+    """Resolve a version to its path, origin and build; ConfigError if it is neither kept nor a path."""
     where = version.where
     if where == INSTALLED:
         return NamedOvs(version.name, where, None, INSTALLED)
