@@ -13,7 +13,8 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
-from pytest_nfvperf.adapters.net.ends import OURS, keep, restore_settings
+from pytest_nfvperf.adapters.net.borrowed import note_settings, restore_settings
+from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Kind, read_entries
 from tests.functional.lab_support import veth_cables
@@ -28,10 +29,10 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from pytest_nfvperf.adapters.net.ends import keep
+from pytest_nfvperf.adapters.net.borrowed import note_settings
 from tests.functional.test_kept_settings import change
 journal = open_journal(Path(sys.argv[1]))
-keep(journal, [sys.argv[3]], Path(sys.argv[2]))
+note_settings(journal, [sys.argv[3]], Path(sys.argv[2]))
 change(Path(sys.argv[2]), sys.argv[3])
 print("changed", flush=True)
 time.sleep(60)
@@ -64,7 +65,7 @@ def test_what_was_changed_is_put_back(place: tuple[Path, str]) -> None:
     namespace, name = place
     with clean_run() as journal:
         before = flags_of(namespace, name)
-        (entry,) = keep(journal, [name], namespace)
+        (entry,) = note_settings(journal, [name], namespace)
         change(namespace, name)
         assert flags_of(namespace, name) != before
         assert restore_settings(entry)
@@ -78,7 +79,7 @@ def test_the_journals_end_puts_it_back(place: tuple[Path, str]) -> None:
     before = flags_of(namespace, name)
     with run_base() as base:
         journal = open_journal(base)
-        keep(journal, [name], namespace)
+        note_settings(journal, [name], namespace)
         change(namespace, name)
         journal.close()
     assert flags_of(namespace, name) == before
@@ -103,11 +104,11 @@ def test_after_kill_9_the_next_run_puts_it_back(place: tuple[Path, str]) -> None
 def test_one_that_is_gone_is_no_failure() -> None:
     with clean_run() as journal:
         with veth_cables(1) as ((near, _),):
-            (entry,) = keep(journal, [near])
+            (entry,) = note_settings(journal, [near])
         assert not restore_settings(entry)
         journal.forget(entry)
 
 
 def test_one_that_is_not_there_is_an_error() -> None:
     with clean_run() as journal, pytest.raises(OSError, match="no interface with this name"):
-        keep(journal, ["nonesuch"])
+        note_settings(journal, ["nonesuch"])

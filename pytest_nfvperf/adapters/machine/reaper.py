@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.borrowed import remove_link, restore_borrowed
-from pytest_nfvperf.adapters.net.ends import OURS, restore_settings
+from pytest_nfvperf.adapters.net.borrowed import remove_link, restore_borrowed, restore_settings
+from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
 from pyroute2.netlink import genlmsg
 from pyroute2.netlink.generic import ethtool as pyroute2_ethtool
 
@@ -22,8 +21,7 @@ from pytest_nfvperf.adapters.net.netlink import (
     attributes,
     family_number,
 )
-from pytest_nfvperf.adapters.net.threads import enter, in_own_thread, inside, open_namespaces
-from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
+from pytest_nfvperf.adapters.net.threads import enter, in_own_thread, open_namespaces
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, Offloads
 
@@ -53,7 +51,6 @@ Routes = Mapping[Path, Sequence[tuple[str, str]]]
 """(destination, gateway) pairs such as ("10.2.0.0/24", "10.1.0.254"), by the files of namespaces."""
 
 _IPV6 = Path("/proc/sys/net/ipv6/conf")
-_KEPT_FLAGS = 0x100 | 0x200  # IFF_PROMISC, IFF_ALLMULTI, linux/if.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,38 +330,3 @@ def move_links(moves: Iterable[tuple[str, Path, str]]) -> None:
         netlink.send(
             [rtnetlink.move(socket.if_nametoindex(name), name, handle(target), new) for name, target, new in moves]
         )
-
-
-# Interfaces that one of our programs changes in place, such as TRex, which makes its own promiscuous. Their settings
-# are journaled before the program starts, and restored at the end of the run, or by the reaper if it was killed. They
-# stay in their namespace, and up or down as they are.
-
-
-def keep(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) -> list[Entry]:
-    settings = inside(namespace, lambda: {name: _read(name) for name in interfaces})
-    return [
-        journal.note(Kind.SETTINGS, name, namespace=str(namespace), flags=flags, mtu=mtu)
-        for name, (flags, mtu) in settings.items()
-    ]
-
-
-def restore_settings(entry: Entry) -> bool:
-    """Restore an interface as journaled; False if nothing differs, or it is gone."""
-    namespace = Path(entry.details["namespace"])
-
-    def restore() -> bool:
-        flags, mtu = int(entry.details["flags"]), int(entry.details["mtu"])
-        if not exists(entry.name) or _read(entry.name) == (flags, mtu):
-            return False
-        with Netlink() as netlink:
-            index = socket.if_nametoindex(entry.name)
-            netlink.send([rtnetlink.set_flags(index, entry.name, flags, _KEPT_FLAGS, mtu=mtu)])
-        return True
-
-    return namespace.exists() and inside(namespace, restore)
-
-
-def _read(interface: str) -> tuple[int, int]:
-    with IPRoute() as links:
-        (link,) = links.get_links(socket.if_nametoindex(interface))
-        return int(link["flags"]) & _KEPT_FLAGS, int(link.get_attr("IFLA_MTU"))

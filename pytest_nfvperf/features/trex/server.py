@@ -17,7 +17,8 @@ from typing import Any
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
-from pytest_nfvperf.adapters.net.ends import OURS, keep, restore_settings
+from pytest_nfvperf.adapters.net.borrowed import note_settings, restore_settings
+from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, describe_exit, spawn, wait_until
@@ -157,7 +158,7 @@ def start_server(spec: TrexSpec, start: TrexStart, journal: Journal) -> TrexServ
         raise ConfigError(f"{one.what}: {one.advice}", key=f"generator.trex.start.{one.key}")
     config = journal.directory / "trex_cfg.yaml"
     config.write_text(_configuration(spec, start, journal.tag), encoding="utf-8")
-    saved_settings = keep(journal, kernel_interfaces(start), _namespace_of(start))
+    saved_settings = note_settings(journal, kernel_interfaces(start), _namespace_of(start))
     options = ["-i", "--cfg", str(config), "--no-scapy-server", *([] if start.driver == "pci" else ["--software"])]
     # By itself the program finds its own libraries, by machine, from its own directory only.
     libraries = Path(start.path) / "so"
