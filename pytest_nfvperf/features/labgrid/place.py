@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest_nfvperf
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
 
 CLIENT = "labgrid-client"
 WAITING, PLACE, REFUSED = "waiting", "place", "refused"
@@ -22,10 +22,6 @@ WAITING, PLACE, REFUSED = "waiting", "place", "refused"
 _MODULE = "pytest_nfvperf.features.labgrid.place"
 _TOKEN = re.compile(r"LG_TOKEN=(\w+)")
 _CALL_S, _RELEASE_S = 30.0, 60.0
-
-
-class _RefusedError(Exception):
-    """labgrid's client refused; the text says why."""
 
 
 def main(client: str, filters: Sequence[str]) -> None:
@@ -38,14 +34,14 @@ def main(client: str, filters: Sequence[str]) -> None:
     try:
         found = _TOKEN.search(_call(client, "reserve", "--shell", *filters))
         if found is None:
-            raise _RefusedError("its client printed no token of the reservation")
+            raise TestbedError("its client printed no token of the reservation")
         token = found[1]
         if not _wait(client, token):
             return
         place = _call(client, "-p", f"+{token}", "acquire").split()[-1]
         _report(PLACE, place)
         _input_ended(None)
-    except (_RefusedError, subprocess.TimeoutExpired, OSError) as error:
+    except (TestbedError, subprocess.TimeoutExpired, OSError) as error:
         _report(REFUSED, str(error))
     finally:
         if place:
@@ -67,7 +63,7 @@ def _wait(client: str, token: str) -> bool:
                 _report(WAITING, token)
         if waiting.returncode != 0:
             stderr = waiting.stderr.read().decode(errors="replace") if waiting.stderr else ""
-            raise _RefusedError(stderr.strip())
+            raise TestbedError(stderr.strip())
     return True
 
 
@@ -87,7 +83,7 @@ def _call(client: str, *words: str) -> str:
         check=False,
     )
     if done.returncode != 0:
-        raise _RefusedError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+        raise TestbedError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout.strip()
 
 

@@ -160,8 +160,7 @@ OVN: Daemons[OvnDaemons] = Daemons(LocalOvn, SimulatedOvn)
 class LiveOvn:
     """A topology with OVN over it: measure on ``live``; ``ovn`` has the logical network.
 
-    OVN is started again, with the switches that it began with, whenever the topology is built again; ``ovn`` is then a
-    new one.
+    Whenever the topology is built again, OVN starts with the same switches as at first, and ``ovn`` is a new one.
     """
 
     def __init__(self, daemons: OvnDaemons, live: LiveTopology, switches: Sequence[LogicalSwitch]) -> None:
@@ -176,7 +175,7 @@ class LiveOvn:
 
 
 class LiveOvnPath:
-    """The deployed path of ovn-bgp-agent: ``path`` has ``ovn``, ``frr``, ``bird`` and ``agent``.
+    """The deployed path of ovn-bgp-agent: ``path`` has ``ovn``, ``frr`` and ``bird``.
 
     The VM's logical port exists from ``path.connect_vm()`` to ``path.disconnect_vm()``. Whenever the topology is built
     again, ``path`` is a new one.
