@@ -28,17 +28,17 @@ from pytest_nfvperf.model.topology.ports import AS_IT_IS, Offloads
 _RUNNING, _LOWER_UP = 0x40, 0x10000  # IFF_RUNNING, IFF_LOWER_UP
 _MTU, _CARRIER_DOWN = 4, 48  # IFLA_MTU, IFLA_CARRIER_DOWN_COUNT
 
-FEATURES: Mapping[str, tuple[str, ...]] = {
-    "tso": ("tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"),
-    "gso": ("tx-generic-segmentation",),
-    "gro": ("rx-gro",),
+_FEATURES: Mapping[str, tuple[str, ...]] = {
     "tx_checksum": ("tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6", "tx-checksum-sctp"),
     "rx_checksum": ("rx-checksum",),
+    "gso": ("tx-generic-segmentation",),
+    "gro": ("rx-gro",),
+    "tso": ("tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"),
 }
-"""The kernel's features (netdev_features_strings) behind each word of ethtool -K; a device has some of a group."""
+"""The kernel's features (netdev_features_strings) behind each word of ethtool -K; a device has some of a group.
 
-_ORDER = ("tx_checksum", "rx_checksum", "gso", "gro", "tso")
-"""Checksums first: without them the kernel takes segmentation away."""
+In the order of setting them, checksums first: without them the kernel takes segmentation away.
+"""
 
 _HW, _ACTIVE = 2, 4  # ETHTOOL_A_FEATURES_*, linux/ethtool_netlink.h
 _BITSET_BITS, _BIT_NAME, _BIT_VALUE = 3, 2, 3
@@ -125,15 +125,16 @@ class Ethtool:
         if not switches:
             return
         features = self.features(interface)
-        for name in sorted(switches, key=_ORDER.index):
-            self._switch(interface, name, switches[name], features)
+        for name in _FEATURES:
+            if name in switches:
+                self._switch(interface, name, switches[name], features)
         now = self.read(interface)
         for name, on in switches.items():
             if getattr(now, name) is not on:
                 raise TestbedError(_not_changed(interface, name, on, self.features(interface)))
 
     def _switch(self, interface: str, name: str, on: bool, features: Mapping[str, Feature]) -> None:
-        changeable = [feature for feature in FEATURES[name] if feature in features and not features[feature].fixed]
+        changeable = [feature for feature in _FEATURES[name] if feature in features and not features[feature].fixed]
         if not changeable:
             return
         value: list[Any] = [["ETHTOOL_A_BITSET_BIT_VALUE", True]] if on else []
@@ -149,7 +150,7 @@ class Ethtool:
         """The active offloads; None for one that the interface does not know."""
         features = self.features(interface)
         offloads: dict[str, bool | None] = {}
-        for offload, names in FEATURES.items():
+        for offload, names in _FEATURES.items():
             present = [features[name].active for name in names if name in features]
             # as ethtool -k shows it: on if any of a group is on
             offloads[offload] = any(present) if present else None
@@ -182,7 +183,7 @@ def _names(bitset: bytes, *, unset_too: bool = False) -> set[str]:
 
 
 def _not_changed(interface: str, offload: str, on: bool, features: Mapping[str, Feature]) -> str:
-    members = [name for name in FEATURES[offload] if name in features]
+    members = [name for name in _FEATURES[offload] if name in features]
     states = ", ".join(
         f"{name}: {_on_off(features[name].active)}{' [fixed]' if features[name].fixed else ''}" for name in members
     )
