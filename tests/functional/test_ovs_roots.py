@@ -65,9 +65,9 @@ def test_frames_pass_and_nothing_is_written_into_it_or_stays_mounted(root: Path,
     before, mounts = listing(root), lasting_mounts()
     version = add(str(root), Registry(), name="there").version
     found = verify(version)
-    assert (found.problems, found.good) == ((), True)
-    assert [(each.datapath, each.problem) for each in found.passed] == [("dpdk", ""), ("netdev", "")]
-    assert all(each.received == each.sent > 0 for each in found.passed)
+    assert (found.problems, found.usable) == ((), True)
+    assert [(each.datapath, each.problem) for each in found.datapaths] == [("dpdk", ""), ("netdev", "")]
+    assert all(each.received == each.sent > 0 for each in found.datapaths)
     assert listing(root) == before
     assert lasting_mounts() == mounts
 

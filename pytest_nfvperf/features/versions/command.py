@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,18 +63,18 @@ class VerifiedVersion:
     """The result of a verification.
 
     Attributes:
-        passed: one result for each datapath.
+        datapaths: one result each.
         lacks: features of newer or other builds that this one does not have.
         problems: what makes it unusable, or differs from the version that was added.
     """
 
-    passed: tuple[DatapathResult, ...]
+    datapaths: tuple[DatapathResult, ...]
     lacks: tuple[str, ...]
     problems: tuple[str, ...]
 
     @property
-    def good(self) -> bool:
-        return not self.problems and not any(each.failed for each in self.passed)
+    def usable(self) -> bool:
+        return not self.problems and not any(each.failed for each in self.datapaths)
 
 
 def verify(version: CachedVersion) -> VerifiedVersion:
@@ -86,21 +87,18 @@ def verify(version: CachedVersion) -> VerifiedVersion:
     binaries = locate(version.place)
     discovered = discover_testbed()
     testbed = replace(discovered, ovs=replace(discovered.ovs, prefix=version.place))
-    backend = LocalBackend(testbed, EmbeddedSide(testbed))
-    try:
+    with closing(LocalBackend(testbed, EmbeddedSide(testbed))) as backend:
         rig = Rig(backend.parts(), Context(Recorder("verify", [], backend.clock), SilentProgress(), backend.clock))
-        passed = tuple(_pass_frames(backend, rig, datapath) for datapath in _DATAPATHS)
+        datapaths = tuple(_pass_frames(backend, rig, datapath) for datapath in _DATAPATHS)
         rig.close()
-    finally:
-        backend.close()
     problems = []
     if checksum(files_of(binaries), Path(version.place)) != version.checksum:
         problems.append(f"its files in {version.place} are not those that were added: remove it, and add it again")
     if binaries.version != version.version:
         problems.append(f"it says it is OVS {binaries.version}, and was added as {version.version}")
-    if all(each.problem for each in passed):
+    if all(each.problem for each in datapaths):
         problems.append("frames pass on none of its datapaths")
-    return VerifiedVersion(passed, _lacks(binaries), tuple(problems))
+    return VerifiedVersion(datapaths, _lacks(binaries), tuple(problems))
 
 
 def _pass_frames(backend: LocalBackend, rig: Rig, datapath: str) -> DatapathResult:
@@ -182,31 +180,30 @@ def _add(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> int:  # noqa: ARG001 - every command takes the arguments
-    kept = Registry().all()
-    for version in kept:
+    versions = Registry().all()
+    for version in versions:
         print(_described(version))
-    if not kept:
+    if not versions:
         print("no version is kept: add one by `nfvperf ovs add debian:bookworm`")
     return 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
     registry = Registry()
-    kept = [registry.find(name) for name in arguments.names] or registry.all()
-    good = True
-    for version in kept:
+    usable = True
+    for version in [registry.find(name) for name in arguments.names] or registry.all():
         try:
-            found = verify(version)
+            verified = verify(version)
         except NfvperfError as error:
             print(f"{_described(version)}\n  NOT usable: {error}", file=sys.stderr)
-            good = False
+            usable = False
             continue
-        lines = [_described(version), *(f"  {each}" for each in found.passed)]
-        lines += [f"  lacks {what}" for what in found.lacks]
-        lines += [f"  NOT usable: {problem}" for problem in found.problems]
+        lines = [_described(version), *(f"  {each}" for each in verified.datapaths)]
+        lines += [f"  lacks {what}" for what in verified.lacks]
+        lines += [f"  NOT usable: {problem}" for problem in verified.problems]
         print("\n".join(lines))
-        good = good and found.good
-    return 0 if good else 1
+        usable = usable and verified.usable
+    return 0 if usable else 1
 
 
 def _remove(arguments: argparse.Namespace) -> int:
