@@ -64,11 +64,8 @@ def inside_netns(namespace: str, work: Callable[[], T]) -> T:
 
 def enter(namespace: Path) -> None:
     """Move the calling thread into a namespace. Only for threads that end after their work: see ``in_own_thread``."""
-    handle = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        checked(libc().setns(handle, _CLONE_NEWNET), namespace)
-    finally:
-        os.close(handle)
+    with namespace.open("rb", buffering=0) as file:
+        checked(libc().setns(file.fileno(), _CLONE_NEWNET), namespace)
 
 
 def enter_new() -> None:
@@ -89,9 +86,7 @@ def open_namespaces() -> Iterator[Callable[[Path], int]]:
 
         @cache
         def handle(namespace: Path) -> int:
-            opened = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-            stack.callback(os.close, opened)
-            return opened
+            return stack.enter_context(namespace.open("rb", buffering=0)).fileno()
 
         yield handle
 
