@@ -120,9 +120,8 @@ class LocalOvn:
         return OvnPath(plan, ovn, frr, bird, agent)
 
     def _lacks_private_ovs(self) -> str | None:
-        if self._ovs.instance == "private":
-            return None
-        return "OVN runs on a private OVS only: it writes into OVS's own database"
+        is_private = self._ovs.instance == "private"
+        return None if is_private else "OVN runs on a private OVS only: it writes into OVS's own database"
 
 
 class SimulatedNetwork:
