@@ -151,7 +151,6 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     selection.sort_suites(config, items)
     selected = [item for item in items if is_measuring(item)]
     selection.check_before_run(config, measuring, selected, session_of(config))
-    worker.refuse_unsendable(config, items)
     worker.report_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
         from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for resumed runs
@@ -227,14 +226,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object]:
     if not _is_recorded(item):
         return (yield)
-    from pytest_nfvperf.plugin import comparing, phases  # noqa: PLC0415
+    from pytest_nfvperf.plugin import phases  # noqa: PLC0415
 
     phases.refuse_unrecorded(item)
     session = session_of(item.config)
     if phase == "setup" and item.config.stash[RECORDED_KEY]:
         phases.begin_setup(item, session)
         phases.refuse_unrecorded(item)
-    with phases.tolerating(item, phase, session), comparing.judged(item, phase, session):
+    with phases.tolerating(item, phase, session):
         return (yield)
     return None
 

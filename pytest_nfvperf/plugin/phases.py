@@ -24,9 +24,9 @@ from pytest_nfvperf.adapters.report.junit import ATTEMPT, REASON, RESULT, fate_p
 from pytest_nfvperf.adapters.report.texts import Findings, figures_text
 from pytest_nfvperf.measure.compare_sides import SideLostError
 from pytest_nfvperf.model.display import visible
-from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test, one_line
-from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData
+from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.plugin.failure_causes import (
     Ending,
@@ -154,7 +154,8 @@ def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[N
     """
     attempt = item.stash[ATTEMPT_KEY] if ATTEMPT_KEY in item.stash else Attempt()  # a plan begins none
     try:
-        yield
+        with _judging_comparison(item, phase, session):
+            yield
     except InconclusiveError as error:
         attempt.raised[phase] = error
         if session.options.inconclusive != "warn":
@@ -168,6 +169,32 @@ def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[N
     except BaseException as error:
         attempt.raised[phase] = error
         raise
+
+
+@contextmanager
+def _judging_comparison(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[None]:
+    """In a run that compares sides, the comparison decides the result of a test after its body.
+
+    What the test itself checks afterwards is no part of the comparison: it needs figures that were not measured. Such a
+    failure becomes a note, unless the test compared nothing.
+    """
+    comparison = session.comparison
+    if comparison is None or phase != "call" or not is_measuring(item):
+        yield
+        return
+    comparison.begin_test()
+    try:
+        yield
+    except NfvperfError:
+        raise
+    except Exception as error:
+        if not comparison.made:
+            raise
+        text = (
+            f"the test ended by {type(error).__name__}: {error}; it checks figures that a comparison does not measure"
+        )
+        session.recorder.emit(AttachmentData("note on the comparison", text=text))
+    comparison.judge()
 
 
 def explain(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport, session: NfvSession) -> None:

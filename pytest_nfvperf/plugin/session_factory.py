@@ -33,7 +33,6 @@ from pytest_nfvperf.plugin.output import other_results, say, terminal_of
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
-from pytest_nfvperf.plugin.worker import run_dir_of_worker, share
 from pytest_nfvperf.plugin.worker_channel import channel_of
 from pytest_nfvperf.ports.evidence import Sink
 from pytest_nfvperf.session.comparing import Comparison
@@ -112,7 +111,9 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
             lambda: session.rig.close(),  # noqa: PLW0108 - there is no rig yet
         )
     if channel is not None:
-        share(session, channel)
+        # Judge relations also by what other workers measured.
+        session.measured.publish = channel.report_observed
+        session.measured.receive = channel.observed_elsewhere
         if lease.held:
             channel.report_testbed(testbed.name, lease.given.label if lease.given else "")
         elif lease.given is None and session.machine.can_share:
@@ -132,7 +133,11 @@ def _lease(config: pytest.Config, options: Options, run_dir: Path) -> TestbedLea
         )
     channel = channel_of(config)
     label = channel.wanted if channel else ""
-    return lease_testbed(config, options, label, run_dir_of_worker(config, run_dir), partial(say, config))
+    shared_dir = None
+    if hasattr(config, "workerinput"):
+        run_dir.mkdir(parents=True, exist_ok=True)
+        shared_dir = run_dir
+    return lease_testbed(config, options, label, shared_dir, partial(say, config))
 
 
 def _testbed(config: pytest.Config, options: Options, given: GivenTestbed | None) -> Testbed:

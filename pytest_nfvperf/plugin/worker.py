@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
 from pytest_nfvperf.model.sla.rules import Groups, Selected, join_related
 from pytest_nfvperf.plugin.labels import FUNCTIONAL, TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.work_groups import Place
-from pytest_nfvperf.plugin.worker_channel import WorkerChannel, channel_of, refuse_not_utf8
+from pytest_nfvperf.plugin.worker_channel import channel_of, refuse_not_utf8
 from pytest_nfvperf.session.run import NfvSession
 
 SLA_FIXTURE = "sla"
 """A test without this fixture is not judged by an SLA."""
 
 
-def refuse_unsendable(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
-    """Raise pytest.UsageError in a worker whose tests have names that xdist cannot send."""
+def report_places(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
+    """In a worker, report which tests belong together, before xdist reports the collected tests.
+
+    Raises:
+        pytest.UsageError: xdist cannot send the name of a test.
+    """
     if hasattr(config, "workerinput"):
         refuse_not_utf8(item.nodeid for item in items)
-
-
-def report_places(config: pytest.Config, items: Sequence[pytest.Item], session: NfvSession) -> None:
-    """Report which tests belong together, before xdist reports the collected tests."""
     channel = channel_of(config)
     if channel is None:
         return
@@ -72,17 +71,3 @@ def wait_for_turn(item: pytest.Item, session: NfvSession) -> None:
 
 def _is_functional(item: pytest.Item, session: NfvSession) -> bool:
     return item.get_closest_marker(FUNCTIONAL) is not None and session.machine.can_share
-
-
-def run_dir_of_worker(config: pytest.Config, run_dir: Path) -> Path | None:
-    """The run's directory, created now, in a worker; None in a process without other workers."""
-    if not hasattr(config, "workerinput"):
-        return None
-    run_dir.mkdir(parents=True, exist_ok=True)
-    return run_dir
-
-
-def share(session: NfvSession, channel: WorkerChannel) -> None:
-    """Send other workers what this one measures, and judge relations by what they measured."""
-    session.measured.publish = channel.report_observed
-    session.measured.receive = channel.observed_elsewhere
