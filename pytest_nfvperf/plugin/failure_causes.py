@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
 import pytest
 
@@ -134,32 +134,23 @@ def left_unfinished(error: BaseException) -> bool:
     An example is the ``pytest.fail`` that pytest-timeout raises from a signal handler, in the middle of a trial.
     """
     expected = (NfvperfError, SlaFailure, SideLostError, SidesBrokenError, InconclusiveWarning, pytest.UsageError)
-    return not isinstance(error, (*expected, pytest.skip.Exception)) and bool(_places_on_testbed(error))
+    return not isinstance(error, (*expected, pytest.skip.Exception)) and bool(_frames_from_testbed_on(error))
 
 
 def interrupted(error: BaseException | None) -> bool:
     """Whether a signal handler raised it while our code measured, such as the time limit of a plugin."""
-    places = _places_on_testbed(error) if error is not None else []
-    at = places[0] if places else None
-    while at is not None:
+    for frame in _frames_from_testbed_on(error) if error is not None else ():
         # A signal handler is the one function that receives the frame which it interrupted (signal.signal).
-        frame = at.tb_frame
         arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
         if frame.f_back is not None and any(frame.f_locals.get(name) is frame.f_back for name in arguments):
             return True
-        at = at.tb_next
     return False
 
 
-def _places_on_testbed(error: BaseException) -> list[TracebackType]:
-    """Where an exception passed through our code, the outermost first."""
-    places: list[TracebackType] = []
-    at = error.__traceback__
-    while at is not None:
-        if str(at.tb_frame.f_globals.get("__name__", "")).startswith(_ON_TESTBED):
-            places.append(at)
-        at = at.tb_next
-    return places
+def _frames_from_testbed_on(error: BaseException) -> list[FrameType]:
+    """The frames that an exception passed through, from the outermost one of our code that works on the testbed."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return list(dropwhile(lambda frame: not str(frame.f_globals.get("__name__", "")).startswith(_ON_TESTBED), frames))
 
 
 def _first_line(report: pytest.TestReport, error: BaseException | None) -> str:
@@ -200,15 +191,16 @@ def as_usage_error(error: BaseException | None) -> BaseException | None:
     if error is None:
         return None
     message = _wrong_name(error) if isinstance(error, AttributeError) else _wrong_call(error)
-    innermost = [Path(), *(file for file, _ in _lines_of(error.__traceback__))][-1]
-    if message is None or not _is_authors(innermost):
+    files = [Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if message is None or not _is_authors(files[-1] if files else Path()):
         return error
     return ArgumentError(message).with_traceback(error.__traceback__)
 
 
 def place_in_test(error: BaseException, root: Path) -> str:
     """``tests/test_x.py:12``, the innermost line that an author wrote; "" without one."""
-    for file, line in reversed(list(_lines_of(error.__traceback__))):
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = Path(frame.f_code.co_filename)
         if _is_authors(file) and file.is_relative_to(root) and "site-packages" not in file.parts:
             return f"{file.relative_to(root)}:{line}"
     return ""
@@ -230,12 +222,6 @@ def _wrong_call(error: BaseException) -> str | None:
     nfv = pytest_nfvperf
     public = {name for space in (nfv, nfv.parts, nfv.results, nfv.extend, nfv.testing) for name in dir(space)}
     return str(error) if match["call"].split(".")[0] in public else None
-
-
-def _lines_of(at: TracebackType | None) -> Iterator[tuple[Path, int]]:
-    while at is not None:
-        yield Path(at.tb_frame.f_code.co_filename), at.tb_lineno
-        at = at.tb_next
 
 
 def _is_authors(file: Path) -> bool:
