@@ -12,9 +12,10 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.engine import ReplayedCeilings, engine_of, read, replaying
+from pytest_nfvperf.adapters.generators.fake import FakeStreams
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, lacks_roles
-from pytest_nfvperf.backends.simulated import SimulatedDut
+from pytest_nfvperf.backends.simulated import ASSUMED_BPS, SimulatedDatapath
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import listed
@@ -31,7 +32,6 @@ class ReplayBackend:
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self.clock = VirtualClock()
-        self._dut = SimulatedDut(self.clock)
         if testbed.generator.recording is None:
             raise ConfigError("engine 'replay' needs what it answers with", key="generator.recording")
         self._path = Path(testbed.generator.recording)
@@ -63,12 +63,14 @@ class ReplayBackend:
 
     def parts(self) -> RigParts:
         return RigParts(
-            make_datapath=lambda dut: self._dut.datapath(dut.kind or self.testbed.ovs.datapath, self._devices()),
+            make_datapath=lambda dut: SimulatedDatapath(
+                self.clock, dut.kind or self.testbed.ovs.datapath, self._devices()
+            ),
             make_generator=self._replayed,
             make_ledger=None,
             ceilings=ReplayedCeilings(self._exchanges()),
             pmd_cpus=len(self.testbed.cpus.pmd),
-            make_streams=self._dut.streams,
+            make_streams=lambda: FakeStreams(ASSUMED_BPS, clock=self.clock),
         )
 
     def daemons(self, of: Daemons[T]) -> T:

@@ -141,30 +141,6 @@ class SimulatedDatapath:
     def close(self) -> None: ...
 
 
-class SimulatedDut:
-    """Datapath and streams in one virtual time."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self._clock = clock
-        self._streams: list[FakeStreams] = []
-        self.requests = SimulatedRequests(clock)
-        self.connects = SimulatedConnects(clock)
-
-    @property
-    def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
-        """All runs of streams, of requests and of connects so far, each kind in its order."""
-        streams = [spec for streams in self._streams for spec in streams.specs]
-        return streams, self.requests.specs, self.connects.specs
-
-    def datapath(self, kind: str, devices: Mapping[str, str] | None = None) -> SimulatedDatapath:
-        return SimulatedDatapath(self._clock, kind, devices)
-
-    def streams(self) -> FakeStreams:
-        streams = FakeStreams(ASSUMED_BPS, clock=self._clock)
-        self._streams.append(streams)
-        return streams
-
-
 class SimulatedCeilings:
     """Spends the time of a measurement once for each traffic."""
 
@@ -195,7 +171,9 @@ class SimulatedBackend:
             buffer_frames=_BUFFER_FRAMES,
         )
         self._generators: list[FakeGenerator] = []
-        self._dut = SimulatedDut(self.clock)
+        self._streams: list[FakeStreams] = []
+        self._requests = SimulatedRequests(self.clock)
+        self._connects = SimulatedConnects(self.clock)
 
     @property
     def specs(self) -> list[TrialSpec]:
@@ -203,7 +181,9 @@ class SimulatedBackend:
 
     @property
     def end_specs(self) -> tuple[Sequence[EndSpec], ...]:
-        return self._dut.end_specs
+        """All runs of streams, of requests and of connects so far, each kind in its order."""
+        streams = [spec for streams in self._streams for spec in streams.specs]
+        return streams, self._requests.specs, self._connects.specs
 
     def check(self) -> None: ...
 
@@ -225,14 +205,14 @@ class SimulatedBackend:
 
     def parts(self) -> RigParts:
         return RigParts(
-            make_datapath=lambda dut: self._dut.datapath(dut.kind or "dpdk"),
+            make_datapath=lambda dut: SimulatedDatapath(self.clock, dut.kind or "dpdk"),
             make_generator=self._make_generator,
             make_ledger=None,
             ceilings=SimulatedCeilings(self.clock),
             pmd_cpus=len(self.testbed.cpus.pmd),
-            make_streams=self._dut.streams,
-            make_requests=lambda: self._dut.requests,
-            make_connects=lambda: self._dut.connects,
+            make_streams=self._make_streams,
+            make_requests=lambda: self._requests,
+            make_connects=lambda: self._connects,
         )
 
     @property
@@ -267,3 +247,8 @@ class SimulatedBackend:
         generator.clock = self.clock
         self._generators.append(generator)
         return generator
+
+    def _make_streams(self) -> FakeStreams:
+        streams = FakeStreams(ASSUMED_BPS, clock=self.clock)
+        self._streams.append(streams)
+        return streams

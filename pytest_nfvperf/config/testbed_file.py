@@ -9,7 +9,6 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Protocol
 
 from pytest_nfvperf.config.testbed_model import (
     CpuClaim,
@@ -34,7 +33,7 @@ _MAY_SHARE = frozenset({"housekeeping", "generator"})
 
 
 def load_testbed(
-    path: str | Path, *, numa: NumaReader | None = None, cores: int | None = None
+    path: str | Path, *, numa: SysfsNuma | None = None, cores: int | None = None
 ) -> tuple[Testbed, tuple[str, ...]]:
     """Read a testbed file.
 
@@ -53,13 +52,13 @@ def load_testbed(
 
 
 def parse_testbed(
-    text: str, file: str = "<testbed>", *, numa: NumaReader | None = None, cores: int | None = None
+    text: str, file: str = "<testbed>", *, numa: SysfsNuma | None = None, cores: int | None = None
 ) -> tuple[Testbed, tuple[str, ...]]:
     """As :func:`load_testbed`, from text; ``file`` is what messages call it."""
     return _checked(parse_document(text, file), numa, cores)
 
 
-def _checked(document: Document, numa: NumaReader | None, cores: int | None) -> tuple[Testbed, tuple[str, ...]]:
+def _checked(document: Document, numa: SysfsNuma | None, cores: int | None) -> tuple[Testbed, tuple[str, ...]]:
     file: TestbedFile = data_of(TestbedFile, validated(section_of(TestbedFile, TestbedModel), document))
     cores = usable_cores() if cores is None else cores
     warnings = check_testbed(file, document, cores=cores, numa=numa or SysfsNuma())
@@ -74,24 +73,8 @@ def testbed_to_yaml(testbed: Testbed) -> str:
 testbed_to_yaml.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
 
 
-class NumaReader(Protocol):
-    """Where a CPU or a PCI device sits."""
-
-    def cpu_node(self, cpu: int) -> int | None:
-        """NUMA node of a CPU; None when it is not known or there is no such CPU."""
-        ...
-
-    def pci_node(self, pci: str) -> int | None:
-        """NUMA node of a PCI device; None when it is not known or there is no such device."""
-        ...
-
-    def pci_of(self, interface: str) -> str | None:
-        """PCI address of a kernel interface; None where it has none, or is not there."""
-        ...
-
-
 class SysfsNuma:
-    """NUMA nodes from sysfs."""
+    """Where CPUs and PCI devices are, from sysfs; None for what is not there, or not known."""
 
     def __init__(self, sysfs: Path = Path("/sys")) -> None:
         self._sysfs = sysfs
@@ -108,6 +91,7 @@ class SysfsNuma:
         return node if node >= 0 else None  # the kernel writes -1 for "not known"
 
     def pci_of(self, interface: str) -> str | None:
+        """PCI address of a kernel interface."""
         # Behind a virtio interface there is a device of the virtio bus, and behind that the PCI device.
         device = (self._sysfs / "class/net" / interface / "device").resolve()
         return next((found for part in reversed(device.parts) if (found := normal_pci(part))), None)
@@ -131,7 +115,7 @@ def usable_cores(sysfs: Path = Path("/sys")) -> int:
 Problem = tuple[KeyPath, str]
 
 
-def check_testbed(testbed: TestbedFile, document: Document, *, cores: int, numa: NumaReader) -> tuple[str, ...]:
+def check_testbed(testbed: TestbedFile, document: Document, *, cores: int, numa: SysfsNuma) -> tuple[str, ...]:
     """Raise ConfigError for the first contradiction; return warnings about what is only doubtful."""
     claims = cpu_claims(testbed)
     shared = _MAY_SHARE if cores <= 2 or testbed.discovered else frozenset()  # discovered: planned for its cores
@@ -233,7 +217,7 @@ def _bonds(testbed: TestbedFile) -> Iterator[Problem]:
             yield members, "a bond has two members or more: name them, or use the port itself"
 
 
-def _devices_of_generator(testbed: TestbedFile, numa: NumaReader) -> Iterator[Problem]:
+def _devices_of_generator(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Problem]:
     generator, start = testbed.generator, testbed.generator.trex.start
     path: KeyPath = ("generator", "devices")
     devices = generator.devices
@@ -341,7 +325,7 @@ def _shared_cpus(claims: Sequence[CpuClaim], may_share: Collection[str]) -> Iter
             )
 
 
-def _distant_ports(testbed: TestbedFile, claims: Sequence[CpuClaim], numa: NumaReader) -> Iterator[str]:
+def _distant_ports(testbed: TestbedFile, claims: Sequence[CpuClaim], numa: SysfsNuma) -> Iterator[str]:
     pmds = next((claim.cpus for claim in claims if claim.owner == "pmd"), ())
     nodes = {cpu: numa.cpu_node(cpu) for cpu in pmds}
     for port in testbed.dut.ports:
