@@ -219,14 +219,15 @@ def _share(text: str) -> float:
 
 
 def _absolute(metric: str, kind: Metric, bound: str) -> tuple[float, str]:
-    for dimension, unit in kind.units[1:]:
+    main, *others = kind.dimensions
+    for dimension in others:
         try:
-            return quantity(bound, dimension, metric), unit
+            return quantity(bound, dimension, metric), dimension.unit
         except UnitError:
             continue  # the metric's main dimension, below, raises the error
     if kind.line_ratio and bound.endswith("%"):
         raise ValueError(f"'{bound}' of what? Write '{bound} of line rate' or '{bound} of {{bridges: 1}}'")
-    return quantity(bound, kind.units[0][0], metric), kind.units[0][1]
+    return quantity(bound, main, metric), main.unit
 
 
 def parse_load(metric: str, at: object) -> str | None:

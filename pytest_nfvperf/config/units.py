@@ -18,8 +18,13 @@ from pytest_nfvperf.model.display import did_you_mean, listed
 class Dimension:
     """One kind of quantity: its units as whole factors of the smallest, and what to write instead.
 
-    ``divisor``: smallest units in one unit of the result. Whole factors and one division keep
-    "57 %" exactly 0.57, where a multiplication by 0.01 would not. ``signed``: it can be below 0.
+    Attributes:
+        base: the smallest unit.
+        bare: a number without a unit is understood.
+        divisor: smallest units in one unit of the result. Whole factors and one division keep "57 %" exactly 0.57; a
+            multiplication by 0.01 would not.
+        result: unit of the result; "" where it is the smallest.
+        signed: it can be below 0.
     """
 
     noun: str
@@ -28,15 +33,26 @@ class Dimension:
     example: str
     bare: bool = False
     divisor: float = 1
+    result: str = ""
     signed: bool = False
+
+    @property
+    def unit(self) -> str:
+        """The unit that ``quantity`` computes in, as observations name it."""
+        return self.result or self.base
 
 
 FRAME_RATE = Dimension("a frame rate", "pps", {"pps": 1, "kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}, "4 Mpps")
 BIT_RATE = Dimension("a bit rate", "bps", {"bps": 1, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}, "100 Gbps")
 TIME = Dimension(
-    "a time", "ns", {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}, "50 us", divisor=1e9
+    "a time",
+    "ns",
+    {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12},
+    "50 us",
+    divisor=1e9,
+    result="s",
 )
-RATIO = Dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6)
+RATIO = Dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6, result="ratio")
 SIZE = Dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
 FRAMES = Dimension("a number of frames", "frames", {"frames": 1}, "100 frames", bare=True)
 CYCLES = Dimension("a number of cycles", "cycles", {"cycles": 1}, "250 cycles", bare=True)
@@ -46,12 +62,9 @@ INSTRUCTIONS = Dimension(
 CORES = Dimension("a number of cores", "cores", {"cores": 1}, "1.5 cores", bare=True)
 CPU_PER_GIGABIT = Dimension("a CPU time per gigabit", "cpu-s/Gbit", {"cpu-s/Gbit": 1}, "2 cpu-s/Gbit", bare=True)
 SEGMENTS = Dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
-
 TIMES = Dimension("how often", "times", {"times": 1}, "0 times", bare=True)
 EACH_SECOND = Dimension("a number of times a second", "times/s", {"times/s": 1}, "1000 times/s", bare=True)
-
-TIME_NS = replace(TIME, divisor=1)
-
+TIME_NS = replace(TIME, divisor=1, result="")
 DIMENSIONS = (
     FRAME_RATE,
     BIT_RATE,

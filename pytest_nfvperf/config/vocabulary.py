@@ -71,40 +71,37 @@ class Metric:
     """Something measured.
 
     Attributes:
-        units: dimensions a limit may have, each with the unit of the Observation it is held against.
+        dimensions: those that a limit may have.
         at: "required", "optional" or "" when the metric is not taken at a load.
         line_ratio: a limit may be a share of line rate.
     """
 
     meaning: str
-    units: tuple[tuple[Dimension, str], ...]
+    dimensions: tuple[Dimension, ...]
     example: str
     at: str = ""
     line_ratio: bool = False
 
 
-_RATES = ((FRAME_RATE, "pps"), (BIT_RATE, "bps"))
-
-
 def _rate(meaning: str) -> Metric:
-    return Metric(meaning, _RATES, ">= 4 Mpps", line_ratio=True)
+    return Metric(meaning, (FRAME_RATE, BIT_RATE), ">= 4 Mpps", line_ratio=True)
 
 
 def _latency(meaning: str) -> Metric:
     since = "from the scheduled send time (TRex: the actual one)"
-    return Metric(f"{meaning} latency {since}", ((TIME_NS, "ns"),), "<= 100 us", at="required")
+    return Metric(f"{meaning} latency {since}", (TIME_NS,), "<= 100 us", at="required")
 
 
 def _response_time(which: str) -> Metric:
-    return Metric(f"{which} time from a request to its response", ((TIME_NS, "ns"),), "<= 100 us")
+    return Metric(f"{which} time from a request to its response", (TIME_NS,), "<= 100 us")
 
 
 def _connect_time(which: str) -> Metric:
-    return Metric(f"{which} time of a TCP connect, by the client", ((TIME_NS, "ns"),), "<= 100 us")
+    return Metric(f"{which} time of a TCP connect, by the client", (TIME_NS,), "<= 100 us")
 
 
 def _seconds(meaning: str) -> Metric:
-    return Metric(meaning, ((TIME, "s"),), "<= 10 s")
+    return Metric(meaning, (TIME,), "<= 10 s")
 
 
 _STEPS = {
@@ -122,100 +119,93 @@ def _steps(change: str) -> dict[str, Metric]:
     }
 
 
-def _slope(metric: str, dimension: Dimension, unit: str, example: str) -> Metric:
+def _slope(metric: str, dimension: Dimension, example: str) -> Metric:
     """``metric_slope``: its limit may also be a share of the baseline."""
-    units = ((replace(RATIO, signed=True), "ratio"), (replace(dimension, signed=True), unit))
-    return Metric(f"change of {metric} for each one more, over a series of subjects", units, example)
+    dimensions = replace(RATIO, signed=True), replace(dimension, signed=True)
+    return Metric(f"change of {metric} for each one more, over a series of subjects", dimensions, example)
 
 
-def _change(figure: str, dimension: Dimension, unit: str, example: str) -> Metric:
-
-    return Metric(f"change of {figure} over a soak, by its trend", ((replace(dimension, signed=True), unit),), example)
+def _change(figure: str, dimension: Dimension, example: str) -> Metric:
+    return Metric(f"change of {figure} over a soak, by its trend", (replace(dimension, signed=True),), example)
 
 
 METRICS = {
     "ndr": _rate("highest load per direction without loss"),
     "pdr": _rate("highest load per direction with at most 0.5 % loss"),
     "throughput": _rate("RFC 2544 throughput per direction"),
-    "loss_ratio": Metric("lost / offered", ((RATIO, "ratio"),), "<= 0", at="optional"),
-    "lost_frames": Metric("offered - received, all directions", ((FRAMES, "frames"),), "<= 0", at="optional"),
+    "loss_ratio": Metric("lost / offered", (RATIO,), "<= 0", at="optional"),
+    "lost_frames": Metric("offered - received, all directions", (FRAMES,), "<= 0", at="optional"),
     "latency_min": _latency("smallest"),
     "latency_p50": _latency("median"),
     "latency_p90": _latency("90th percentile of"),
     "latency_p99": _latency("99th percentile of"),
     "latency_p999": _latency("99.9th percentile of"),
     "latency_max": _latency("largest"),
-    "back_to_back_frames": Metric(
-        "mean longest burst without loss (RFC 9004)", ((FRAMES, "frames"),), ">= 10000 frames"
-    ),
-    "corrected_buffer_s": Metric("buffer time by RFC 9004, corrected", ((TIME, "s"),), ">= 100 us"),
-    "cycles_per_packet": Metric("PMD cycles a packet", ((CYCLES, "cycles"),), "<= 250 cycles"),
+    "back_to_back_frames": Metric("mean longest burst without loss (RFC 9004)", (FRAMES,), ">= 10000 frames"),
+    "corrected_buffer_s": Metric("buffer time by RFC 9004, corrected", (TIME,), ">= 100 us"),
+    "cycles_per_packet": Metric("PMD cycles a packet", (CYCLES,), "<= 250 cycles"),
     "instructions_per_packet": Metric(
         "CPU instructions a packet, counted in virtual time: no rate, and of no real machine",
-        ((INSTRUCTIONS, "instructions"),),
+        (INSTRUCTIONS,),
         "<= 10000 instructions",
     ),
-    "mpps_per_core": Metric("frames forwarded per PMD core", ((FRAME_RATE, "pps"),), ">= 5 Mpps"),
-    "offloaded_flows": Metric("share of the datapath's flows that are in the NIC", ((RATIO, "ratio"),), ">= 100 %"),
-    "pmd_busy": Metric("share of PMD cycles spent on packets", ((RATIO, "ratio"),), "<= 90 %"),
+    "mpps_per_core": Metric("frames forwarded per PMD core", (FRAME_RATE,), ">= 5 Mpps"),
+    "offloaded_flows": Metric("share of the datapath's flows that are in the NIC", (RATIO,), ">= 100 %"),
+    "pmd_busy": Metric("share of PMD cycles spent on packets", (RATIO,), "<= 90 %"),
     "dut_cpu_seconds": _seconds("CPU time of the DUT over the cost trial"),
     "generator_cpu_seconds": _seconds("CPU time of the generator over the cost trial"),
     "test_process_cpu_seconds": _seconds("CPU time of pytest over the cost trial"),
     "forwarding_rate": _rate("received rate per direction at maximum offered load (RFC 2285 section 3.6.2)"),
-    "packet_time": Metric("time a packet at maximum offered load, all directions", ((TIME_NS, "ns"),), "<= 100 ns"),
+    "packet_time": Metric("time a packet at maximum offered load, all directions", (TIME_NS,), "<= 100 ns"),
     "mirror_rate": _rate("copies received from a mirror at maximum offered load"),
     "mirror_completeness": Metric(
         "copies received over copies expected, at the set load; each crossing of the bridge is one",
-        ((RATIO, "ratio"),),
+        (RATIO,),
         ">= 100 %",
     ),
     "mirror_completeness_overloaded": Metric(
-        "copies received over copies expected, at maximum offered load", ((RATIO, "ratio"),), ">= 30 %"
+        "copies received over copies expected, at maximum offered load", (RATIO,), ">= 30 %"
     ),
     "mirror_dropped": Metric(
-        "copies that the mirror's output counted as dropped at maximum offered load", ((RATIO, "ratio"),), "<= 10 %"
+        "copies that the mirror's output counted as dropped at maximum offered load", (RATIO,), "<= 10 %"
     ),
     "mirror_unexplained": Metric(
         "copies that were expected at maximum offered load and neither received nor counted as dropped",
-        ((RATIO, "ratio"),),
+        (RATIO,),
         "<= 0.1 %",
     ),
-    "tcp_throughput": Metric("TCP payload received", ((BIT_RATE, "bps"),), ">= 1 Gbps"),
-    "udp_throughput": Metric("UDP payload received", ((BIT_RATE, "bps"),), ">= 1 Gbps"),
-    "sender_cores": Metric("CPUs that the sending side used", ((CORES, "cores"),), "<= 1.2 cores"),
-    "receiver_cores": Metric("CPUs that the receiving side used", ((CORES, "cores"),), "<= 1.2 cores"),
+    "tcp_throughput": Metric("TCP payload received", (BIT_RATE,), ">= 1 Gbps"),
+    "udp_throughput": Metric("UDP payload received", (BIT_RATE,), ">= 1 Gbps"),
+    "sender_cores": Metric("CPUs that the sending side used", (CORES,), "<= 1.2 cores"),
+    "receiver_cores": Metric("CPUs that the receiving side used", (CORES,), "<= 1.2 cores"),
     "datapath_cores": Metric(
-        "CPUs that the datapath used: its threads, and softirq where it is in the kernel",
-        ((CORES, "cores"),),
-        "<= 1.2 cores",
+        "CPUs that the datapath used: its threads, and softirq where it is in the kernel", (CORES,), "<= 1.2 cores"
     ),
-    "softirq_cores": Metric("CPUs that the machine spent in softirq", ((CORES, "cores"),), "<= 0.5 cores"),
-    "pmd_cores": Metric("CPUs that PMD threads used at a fixed load", ((CORES, "cores"),), "<= 0.5 cores"),
-    "load_latency_p50": Metric("median latency at a fixed load", ((TIME_NS, "ns"),), "<= 100 us"),
-    "load_latency_p99": Metric("99th percentile of latency at a fixed load", ((TIME_NS, "ns"),), "<= 1 ms"),
+    "softirq_cores": Metric("CPUs that the machine spent in softirq", (CORES,), "<= 0.5 cores"),
+    "pmd_cores": Metric("CPUs that PMD threads used at a fixed load", (CORES,), "<= 0.5 cores"),
+    "load_latency_p50": Metric("median latency at a fixed load", (TIME_NS,), "<= 100 us"),
+    "load_latency_p99": Metric("99th percentile of latency at a fixed load", (TIME_NS,), "<= 1 ms"),
     "cpu_per_gigabit": Metric(
         "CPU seconds a gigabit of payload, of sender, receiver, datapath, kernel threads and VNFs",
-        ((CPU_PER_GIGABIT, "cpu-s/Gbit"),),
+        (CPU_PER_GIGABIT,),
         "<= 2 cpu-s/Gbit",
     ),
-    "context_switches": Metric("how often threads were put on a CPU", ((EACH_SECOND, "times/s"),), "<= 100000 times/s"),
+    "context_switches": Metric("how often threads were put on a CPU", (EACH_SECOND,), "<= 100000 times/s"),
     "response_time_p50": _response_time("median"),
     "response_time_p99": _response_time("99th percentile of the"),
     "response_time_p999": _response_time("99.9th percentile of the"),
-    "responses": Metric("responses a second", ((EACH_SECOND, "times/s"),), ">= 1000 times/s"),
+    "responses": Metric("responses a second", (EACH_SECOND,), ">= 1000 times/s"),
     "connect_rate": Metric(
-        "TCP connections that one client opens a second, one after the other",
-        ((EACH_SECOND, "times/s"),),
-        ">= 1000 times/s",
+        "TCP connections that one client opens a second, one after the other", (EACH_SECOND,), ">= 1000 times/s"
     ),
     "connect_time_mean": _connect_time("mean"),
     "connect_time_p50": _connect_time("median"),
     "connect_time_p99": _connect_time("99th percentile of the"),
     "connect_time_p999": _connect_time("99.9th percentile of the"),
-    "failed_connects": Metric("TCP connects that were refused or timed out", ((TIMES, "times"),), "<= 0 times"),
+    "failed_connects": Metric("TCP connects that were refused or timed out", (TIMES,), "<= 0 times"),
     "reconnect_time": _seconds("longest time without a datagram between two namespaces, around a restart of OVS"),
     "restart_time": _seconds("from the end of ovs-vswitchd to its having taken its configuration again"),
-    "retransmits": Metric("TCP segments sent again", ((SEGMENTS, "segments"),), "<= 100 segments"),
+    "retransmits": Metric("TCP segments sent again", (SEGMENTS,), "<= 100 segments"),
     "establishment_time": _seconds("from the start of both BGP speakers to Established, with BFD up"),
     "withdrawal_time": _seconds("from the withdrawal of a route to the last frame that was still forwarded by it"),
     "announcement_time": _seconds("from the announcement of a route to the first frame that was forwarded by it"),
@@ -226,18 +216,18 @@ METRICS = {
     "survival_time": _seconds("from the begin of an overload to the end of the routing session"),
     "prefixes_received_time": _seconds("from the announcement of many prefixes to the DUT's having counted them all"),
     "prefixes_installed_time": _seconds("from the announcement of many prefixes to all being flows"),
-    "forwarding_rate_slope": _slope("forwarding_rate", FRAME_RATE, "pps", ">= -0.5 %"),
-    "packet_time_slope": _slope("packet_time", TIME_NS, "ns", "<= 5 ns"),
-    "cycles_per_packet_slope": _slope("cycles_per_packet", CYCLES, "cycles", "<= 5 cycles"),
-    "tcp_throughput_slope": _slope("tcp_throughput", BIT_RATE, "bps", ">= -5 %"),
-    "rate_change": _change("the received rate", RATIO, "ratio", ">= -0.5 %"),
-    "latency_p99_change": _change("the 99th percentile of latency", RATIO, "ratio", "<= 20 %"),
-    "cycles_change": _change("PMD cycles a packet", RATIO, "ratio", "<= 2 %"),
-    "memory_growth": _change("ovs-vswitchd's resident memory", SIZE, "bytes", "<= 8 MiB"),
-    "session_flaps": Metric("routing sessions that went down during a soak", ((TIMES, "times"),), "<= 0"),
-    "sample_gaps": Metric("samples of a soak that are missing, or for no known reason", ((TIMES, "times"),), "<= 0"),
-    "spoiled_ratio": Metric("share of a soak's intervals that the rig disturbed", ((RATIO, "ratio"),), "<= 5 %"),
-    "sampling_cores": Metric("CPUs that sampling a soak took", ((CORES, "cores"),), "<= 0.02 cores"),
+    "forwarding_rate_slope": _slope("forwarding_rate", FRAME_RATE, ">= -0.5 %"),
+    "packet_time_slope": _slope("packet_time", TIME_NS, "<= 5 ns"),
+    "cycles_per_packet_slope": _slope("cycles_per_packet", CYCLES, "<= 5 cycles"),
+    "tcp_throughput_slope": _slope("tcp_throughput", BIT_RATE, ">= -5 %"),
+    "rate_change": _change("the received rate", RATIO, ">= -0.5 %"),
+    "latency_p99_change": _change("the 99th percentile of latency", RATIO, "<= 20 %"),
+    "cycles_change": _change("PMD cycles a packet", RATIO, "<= 2 %"),
+    "memory_growth": _change("ovs-vswitchd's resident memory", SIZE, "<= 8 MiB"),
+    "session_flaps": Metric("routing sessions that went down during a soak", (TIMES,), "<= 0"),
+    "sample_gaps": Metric("samples of a soak that are missing, or for no known reason", (TIMES,), "<= 0"),
+    "spoiled_ratio": Metric("share of a soak's intervals that the rig disturbed", (RATIO,), "<= 5 %"),
+    "sampling_cores": Metric("CPUs that sampling a soak took", (CORES,), "<= 0.02 cores"),
 }
 
 GOALS = ("ndr", "pdr", "throughput")
