@@ -42,29 +42,24 @@ class Dimension:
         return self.result or self.base
 
 
+def _count(noun: str, unit: str, example: str) -> Dimension:
+    return Dimension(noun, unit, {unit: 1}, example, bare=True)
+
+
 FRAME_RATE = Dimension("a frame rate", "pps", {"pps": 1, "kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}, "4 Mpps")
 BIT_RATE = Dimension("a bit rate", "bps", {"bps": 1, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12}, "100 Gbps")
-TIME = Dimension(
-    "a time",
-    "ns",
-    {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12},
-    "50 us",
-    divisor=1e9,
-    result="s",
-)
+TIME_NS = Dimension("a time", "ns", {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 6e10, "h": 3.6e12}, "50 us")
+TIME = replace(TIME_NS, divisor=1e9, result="s")
 RATIO = Dimension("a ratio", "ppm", {"ppm": 1, "%": 1e4}, "0.5 %", bare=True, divisor=1e6, result="ratio")
 SIZE = Dimension("a size", "bytes", {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}, "512 MiB")
-FRAMES = Dimension("a number of frames", "frames", {"frames": 1}, "100 frames", bare=True)
-CYCLES = Dimension("a number of cycles", "cycles", {"cycles": 1}, "250 cycles", bare=True)
-INSTRUCTIONS = Dimension(
-    "a number of instructions", "instructions", {"instructions": 1}, "2500 instructions", bare=True
-)
-CORES = Dimension("a number of cores", "cores", {"cores": 1}, "1.5 cores", bare=True)
-CPU_PER_GIGABIT = Dimension("a CPU time per gigabit", "cpu-s/Gbit", {"cpu-s/Gbit": 1}, "2 cpu-s/Gbit", bare=True)
-SEGMENTS = Dimension("a number of segments", "segments", {"segments": 1}, "100 segments", bare=True)
-TIMES = Dimension("how often", "times", {"times": 1}, "0 times", bare=True)
-EACH_SECOND = Dimension("a number of times a second", "times/s", {"times/s": 1}, "1000 times/s", bare=True)
-TIME_NS = replace(TIME, divisor=1, result="")
+FRAMES = _count("a number of frames", "frames", "100 frames")
+CYCLES = _count("a number of cycles", "cycles", "250 cycles")
+INSTRUCTIONS = _count("a number of instructions", "instructions", "2500 instructions")
+CORES = _count("a number of cores", "cores", "1.5 cores")
+CPU_PER_GIGABIT = _count("a CPU time per gigabit", "cpu-s/Gbit", "2 cpu-s/Gbit")
+SEGMENTS = _count("a number of segments", "segments", "100 segments")
+TIMES = _count("how often", "times", "0 times")
+EACH_SECOND = _count("a number of times a second", "times/s", "1000 times/s")
 DIMENSIONS = (
     FRAME_RATE,
     BIT_RATE,
