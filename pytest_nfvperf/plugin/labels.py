@@ -6,7 +6,7 @@ The thorough profiles run a whole sweep, quick a chosen part of it, and smoke on
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -56,14 +56,9 @@ def sweep(name: str, values: Iterable[Any], *, quick: Collection[Any] | None = N
     if isinstance(values, str):
         raise ArgumentError(f"sweep of {name!r}: give a list of values, not the text {values!r}")
     all_values = list(values)
-    quick = all_values if quick is None else list(quick)
-    strangers = [value for value in quick if value not in all_values]
-    if strangers:
-        raise ArgumentError(f"sweep of {name!r}: quick keeps {strangers[0]!r}, which is not among {all_values}")
-    if not quick:
-        raise ArgumentError(f"sweep of {name!r}: the quick profile must keep at least one value")
+    short = _quick_part(f"sweep of {name!r}", all_values, quick)
     params = [
-        pytest.param(value, id=_identify(value), marks=() if value in quick else pytest.mark.nfv_not_quick)
+        pytest.param(value, id=_identify(value), marks=() if value in short else pytest.mark.nfv_not_quick)
         for value in all_values
     ]
     return pytest.mark.parametrize(name, params)
@@ -90,11 +85,7 @@ def chosen(
     for case in listed:
         if not isinstance(case, (tuple, list)) or len(case) != wanted:
             raise ArgumentError(f"cases of {names!r}: {shown_value(case)} is no tuple of {wanted} values")
-    quick = listed if quick is None else list(quick)
-    strangers = [case for case in quick if case not in listed]
-    if strangers or not quick:
-        what = f"quick has {strangers[0]!r}, which is not among them" if strangers else "quick must have at least one"
-        raise ArgumentError(f"cases of {names!r}: {what}")
+    short = _quick_part(f"cases of {names!r}", listed, quick)
     words = [name.strip() for name in names.split(",")]
     params = [
         pytest.param(
@@ -104,7 +95,7 @@ def chosen(
                 f"{word}_{_identify(value)}" if isinstance(value, int) else _identify(value)
                 for word, value in zip(words, case, strict=True)
             ),
-            marks=() if case in quick else pytest.mark.nfv_not_quick,
+            marks=() if case in short else pytest.mark.nfv_not_quick,
         )
         for case in listed
     ]
@@ -133,10 +124,7 @@ def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = 
         ValueError: fewer than two values, or a quick value that is not among them.
     """
     full = Compared(values)
-    short = full if quick is None else Compared(quick)
-    strangers = [value for value in short if value not in full]
-    if strangers:
-        raise ArgumentError(f"comparison of {name!r}: quick has {strangers[0]!r}, which is not among {list(full)}")
+    short = Compared(_quick_part(f"comparison of {name!r}", full, quick))
     if len(short) < 2:
         raise ArgumentError(f"comparison of {name!r}: two values or more can be compared, not {list(short)}")
     cases: list[tuple[Compared, tuple[pytest.MarkDecorator, ...]]] = []
@@ -150,6 +138,17 @@ def compares(name: str, values: Iterable[Any], *, quick: Iterable[Any] | None = 
     return pytest.mark.parametrize(
         name, [pytest.param(each, id=_series(name, each), marks=marks) for each, marks in cases]
     )
+
+
+def _quick_part(what: str, values: Sequence[Any], quick: Iterable[Any] | None) -> list[Any]:
+    """What the quick profile keeps: all, or those of ``quick``; ArgumentError for none, and for other values."""
+    kept = list(values if quick is None else quick)
+    strangers = [value for value in kept if value not in values]
+    if strangers:
+        raise ArgumentError(f"{what}: quick keeps {strangers[0]!r}, which is not among {shown_value(list(values))}")
+    if not kept:
+        raise ArgumentError(f"{what}: the quick profile must keep at least one value")
+    return kept
 
 
 def _series(name: str, values: Compared) -> str:

@@ -34,32 +34,20 @@ class GivenTestbed:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The user's options.
+    """One field an option of plugin/options.py, whose help says what it does.
 
     Attributes:
-        testbeds: testbed files; empty for the embedded testbed. A process locks a free one.
-        profile: smoke, quick, gate, full or soak.
-        slas: SLA files that replace the ``sla.yaml`` beside each suite.
+        testbeds: empty for the embedded testbed. A process locks a free one.
+        slas: files that replace the ``sla.yaml`` beside each suite.
         packs: SLA packs that replace it, by name: "published:S1".
-        ovs: OVS to test, each as WHERE (the testbed's own) or NAME=WHERE (for tests that name it).
         results: parent of the runs' result directories.
-        keep: keep the run directory (logs, sockets, database) when the run ends.
-        plan: list trials and the estimated time, send nothing.
-        inconclusive: "fail" or "warn".
         report: render the HTML page at the end.
-        soak_duration_s: length of soaks instead of the profile's, s; None for the profile's.
-        soak_load: load of soaks: frames/s per direction or a share of the NDR.
-        repeat: number of searches for NDR, PDR and throughput.
-        resume: directory of a killed run to continue; None for a new run.
-        baseline: results of an earlier run that limits may be a share of; None without one.
-        compare: the sides to compare; None in a run that compares none.
-        compare_rounds: rounds that count instructions of each side, with one of the baseline; None: as needed.
-        compare_blocks: a comparison by the clock ends at this number of blocks; None: when it is conclusive.
-        profile_cpu: repeat streams unmeasured, with a profile of where the cycles go.
-        wait_s: longest wait for a testbed, or for CPUs, that another run uses, s.
-        virtual_time: count instructions instead of measuring by the clock.
+        soak_duration_s: None for the profile's.
+        resume: directory of the run to continue; None for a new run.
+        compare: the sides; None in a run that compares none.
+        compare_rounds: None: as many as needed.
+        compare_blocks: None: until the comparison is conclusive.
         root: pytest's rootdir, which reports name SLA files from.
-        record: directory for recordings of the conversation with the generator; None: no recording.
     """
 
     testbeds: tuple[GivenTestbed, ...]
