@@ -32,136 +32,114 @@ _MOST_DIGITS = 9
 """A longer number of repeats is a typing error."""
 
 
-def _several(metavar: str) -> dict[str, Any]:
-    return {"action": "append", "default": [], "metavar": metavar}
+def _text(metavar: str, text: str, default: str | None = None) -> dict[str, Any]:
+    return {"metavar": metavar, "default": default, "help": text}
 
 
-def _one_of(name: str) -> dict[str, Any]:
+def _several(metavar: str, text: str) -> dict[str, Any]:
+    return {"action": "append", "default": [], "metavar": metavar, "help": text}
+
+
+def _one_of(name: str, text: str) -> dict[str, Any]:
     default, values = CHOICES[name]
-    return {"default": default, "metavar": "{" + ",".join(values) + "}"}
+    return _text("{" + ",".join(values) + "}", text, default)
 
 
-_OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    (
-        "testbed",
-        _several("[LABEL=]FILE"),
-        (
-            "testbed file (default: the embedded testbed). pytest-xdist (-n) distributes the tests over several. "
-            "Testbeds with the same label are interchangeable, and every test runs once for each label. "
-            "DIRECTORY?TAGS names a place of labgrid"
-        ),
+def _flag(text: str) -> dict[str, Any]:
+    return {"action": "store_true", "help": text}
+
+
+def _number(text: str) -> dict[str, Any]:
+    return {"type": int, "metavar": "N", "help": text}
+
+
+_OPTIONS = {
+    "testbed": _several(
+        "[LABEL=]FILE",
+        "testbed file (default: the embedded testbed). pytest-xdist (-n) distributes the tests over several. "
+        "Testbeds with the same label are interchangeable, and every test runs once for each label. "
+        "DIRECTORY?TAGS names a place of labgrid",
     ),
-    (
-        "wait",
-        {"metavar": "TIME"},
+    "wait": _text(
+        "TIME",
         "how long to wait for a testbed, or for CPUs, that another run uses; '0 s': do not wait (default: 30 min)",
     ),
-    (
+    "profile": _one_of(
         "profile",
-        _one_of("profile"),
         "measuring profile: how long and how often to measure. It is not a traffic profile (default: %(default)s)",
     ),
-    (
-        "sla",
-        _several("FILE"),
+    "sla": _several(
+        "FILE",
         "SLA file to judge by, instead of the sla.yaml in each suite's folder. published:S1 names published figures",
     ),
-    (
-        "ovs",
-        _several("[NAME=]WHERE"),
-        (
-            "Open vSwitch to test: a prefix, a root, 'installed', or a name of `nfvperf ovs list`. NAME=WHERE adds "
-            "one for tests that request it by Dut(version=NAME)"
-        ),
+    "ovs": _several(
+        "[NAME=]WHERE",
+        "Open vSwitch to test: a prefix, a root, 'installed', or a name of `nfvperf ovs list`. NAME=WHERE adds "
+        "one for tests that request it by Dut(version=NAME)",
     ),
-    (
-        "compare",
-        _several("[NAME=]WHERE"),
-        (
-            "Open vSwitch to compare with the others that this option names. The first is the baseline (`nfvperf "
-            "compare` uses this option)"
-        ),
+    "compare": _several(
+        "[NAME=]WHERE",
+        "Open vSwitch to compare with the others that this option names. The first is the baseline (`nfvperf "
+        "compare` uses this option)",
     ),
-    (
-        "compare-set",
-        _several("[SIDE:]other_config:KEY=VALUE"),
-        "a setting of one side of the comparison, or of all sides",
+    "compare-set": _several(
+        "[SIDE:]other_config:KEY=VALUE", "a setting of one side of the comparison, or of all sides"
     ),
-    (
-        "compare-margin",
-        {"metavar": "SHARE"},
+    "compare-margin": _text(
+        "SHARE",
         "two sides are the same if the interval of their ratio lies within this distance of 1 (default: '2 %%')",
     ),
-    (
-        "compare-rounds",
-        {"type": int, "metavar": "N"},
-        "count the instructions of each side exactly N times, without a second build of the baseline",
+    "compare-rounds": _number(
+        "count the instructions of each side exactly N times, without a second build of the baseline"
     ),
-    (
-        "compare-blocks",
-        {"type": int, "metavar": "N"},
-        "end a comparison at its first interim look after N blocks, even without a result",
+    "compare-blocks": _number("end a comparison at its first interim look after N blocks, even without a result"),
+    "results": _text("DIR", "directory for results (default: %(default)s)", "reports"),
+    "resume": _text(
+        "RUN",
+        "resume a run that was killed or interrupted, in its directory, such as reports/latest. Tests that "
+        "ended there on the same rig are not measured again",
     ),
-    ("results", {"default": "reports", "metavar": "DIR"}, "directory for results (default: %(default)s)"),
-    (
-        "resume",
-        {"metavar": "RUN"},
-        (
-            "resume a run that was killed or interrupted, in its directory, such as reports/latest. Tests that "
-            "ended there on the same rig are not measured again"
-        ),
-    ),
-    ("keep", {"action": "store_true"}, "keep the directory and the logs of the private OVS after the run"),
-    (
-        "record",
-        {"metavar": "DIR"},
+    "keep": _flag("keep the directory and the logs of the private OVS after the run"),
+    "record": _text(
+        "DIR",
         "record the conversation with the generator in this directory. Engine 'replay' of a testbed file plays it",
     ),
-    ("profile-cpu", {"action": "store_true"}, "draw flame graphs of streams, which show where the CPU cycles go"),
-    (
-        "virtual-time",
-        {"action": "store_true"},
-        "count instructions in a guest instead of measuring time: the cost of a packet is the same on any machine",
+    "profile-cpu": _flag("draw flame graphs of streams, which show where the CPU cycles go"),
+    "virtual-time": _flag(
+        "count instructions in a guest instead of measuring time: the cost of a packet is the same on any machine"
     ),
-    ("plan", {"action": "store_true"}, "list the trials and the estimated time. Nothing is sent"),
-    (
+    "plan": _flag("list the trials and the estimated time. Nothing is sent"),
+    "report": _one_of(
         "report",
-        _one_of("report"),
         "write the evidence as a page at the end of the run. `nfvperf report` does it later (default: %(default)s)",
     ),
-    (
-        "soak-duration",
-        {"metavar": "TIME"},
-        "duration of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 30 s, 15 min, 12 h)",
+    "soak-duration": _text(
+        "TIME", "duration of soaks, such as '90 s', '15 min', '12 h' (default: the profile's 30 s, 15 min, 12 h)"
     ),
-    (
-        "soak-load",
-        {"metavar": "LOAD"},
+    "soak-load": _text(
+        "LOAD",
         "load of soaks: '4 Mpps' per direction, or '80 %%' of the NDR (default: 4 Mpps, quick 2, if lossless)",
     ),
-    (
-        "repeat",
-        {"default": "1", "metavar": "N"},
+    "repeat": _text(
+        "N",
         "search NDR, PDR and throughput N times, and judge the interval of their median (default: %(default)s)",
+        "1",
     ),
-    (
-        "baseline",
-        {"metavar": "DIR"},
-        "results of an earlier run, or its file in a history, for limits such as '>= 97 %% of baseline'",
+    "baseline": _text(
+        "DIR", "results of an earlier run, or its file in a history, for limits such as '>= 97 %% of baseline'"
     ),
-    (
+    "inconclusive": _one_of(
         "inconclusive",
-        _one_of("inconclusive"),
         "what an INCONCLUSIVE verdict does: fail its test, or only warn (default: %(default)s)",
     ),
-)
-"""In the order of --help: name, attributes for argparse, help."""
+}
+"""In the order of --help: each option's attributes for argparse."""
 
 
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("nfvperf", "datapath acceptance (pytest_nfvperf)")
-    for name, attributes, text in _OPTIONS:
-        group.addoption(f"--nfv-{name}", help=text, **attributes)
+    for name, attributes in _OPTIONS.items():
+        group.addoption(f"--nfv-{name}", **attributes)
 
 
 def read_options(config: pytest.Config) -> tuple[Options, pytest.UsageError | None]:
