@@ -231,9 +231,7 @@ def lease_testbed(config: pytest.Config, options: Options, label: str, run_dir: 
     if choice[0].tags:
         given = _lease_place(choice[0], leases, options.wait_s, run_dir, say)
     else:
-        given = _first_free(choice, leases)
-        if given is None and not _held_by_other_worker(run_dir):
-            given = _wait(choice, leases, options.wait_s, run_dir, say)
+        given = _lease_file(choice, leases, options.wait_s, run_dir, say)
     if given is None:
         return TestbedLease(choice[0], held=False)
     if run_dir is not None:
@@ -245,10 +243,6 @@ def lease_testbed(config: pytest.Config, options: Options, label: str, run_dir: 
 def release_testbed(config: pytest.Config) -> None:
     for lease in config.stash.get(LEASES_KEY, []):
         lease.close()
-
-
-def _first_free(choice: Sequence[GivenTestbed], leases: list[Lease | LeasedPlace]) -> GivenTestbed | None:
-    return next((testbed for testbed in choice if _hold(leases, testbed.path)), None)
 
 
 def _hold(leases: list[Lease | LeasedPlace], place: Path, *, shared: bool = False) -> bool:
@@ -268,29 +262,26 @@ def _held_by_other_worker(run_dir: Path | None) -> bool:
     return lease is None
 
 
-def _wait(
-    choice: Sequence[GivenTestbed],
-    leases: list[Lease | LeasedPlace],
-    wait_s: float,
-    run_dir: Path | None,
-    say: Say,
+def _lease_file(
+    choice: Sequence[GivenTestbed], leases: list[Lease | LeasedPlace], wait_s: float, run_dir: Path | None, say: Say
 ) -> GivenTestbed | None:
+    """The first of these testbeds that is free; None if only other workers of this run hold testbeds."""
+
+    def ended() -> list[GivenTestbed | None]:
+        free = next((testbed for testbed in choice if _hold(leases, testbed.path)), None)
+        return [free] if free is not None or _held_by_other_worker(run_dir) else []
+
+    if given := ended():
+        return given[0]
     holders = "; ".join(f"{testbed.path.name} by {holder_text(testbed.path)}" for testbed in choice)
     if wait_s:
         say(f"waits up to {format_seconds(wait_s)} for a testbed that is free; in use: {holders}")
-    free: list[GivenTestbed] = []
-
-    def ended() -> bool:
-        free.extend(filter(None, [_first_free(choice, leases)]))
-        return bool(free) or _held_by_other_worker(run_dir)
-
     try:
-        wait_until(ended, "a free testbed", wait_s, interval_s=_INTERVAL_S)
+        return wait_until(ended, "a free testbed", wait_s, interval_s=_INTERVAL_S)[0]
     except DeadlineError as error:
         raise ConfigError(
             f"every testbed is in use: {holders}; wait longer (--nfv-wait), or give one more (--nfv-testbed)"
         ) from error
-    return free[0] if free else None
 
 
 def _lease_place(
