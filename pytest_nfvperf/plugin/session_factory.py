@@ -137,7 +137,7 @@ def _lease(config: pytest.Config, options: Options, run_dir: Path) -> TestbedLea
     if hasattr(config, "workerinput"):
         run_dir.mkdir(parents=True, exist_ok=True)
         shared_dir = run_dir
-    return lease_testbed(config, options, label, shared_dir, partial(say, config))
+    return _lease_testbed(config, options, label, shared_dir, partial(say, config))
 
 
 def _testbed(config: pytest.Config, options: Options, given: GivenTestbed | None) -> Testbed:
@@ -209,18 +209,10 @@ def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
     )
 
 
-def lease_testbed(config: pytest.Config, options: Options, label: str, run_dir: Path | None, say: Say) -> TestbedLease:
-    """Lease a testbed until the process ends.
+def _lease_testbed(config: pytest.Config, options: Options, label: str, run_dir: Path | None, say: Say) -> TestbedLease:
+    """Lease a testbed until the process ends, one with this label if possible; ConfigError if none is free in time.
 
-    Args:
-        config: keeps the lease.
-        options: have the testbeds, and how long to wait for one.
-        label: of the testbeds to try first.
-        run_dir: of the run, in one of its workers; None for a process without other workers.
-        say: tells the user that it waits.
-
-    Raises:
-        ConfigError: there is no such testbed, or none became free in time.
+    ``run_dir``: of the run, in one of its workers; None for a process without other workers.
     """
     leases = config.stash.setdefault(LEASES_KEY, [])
     if not options.testbeds:
