@@ -30,6 +30,15 @@ from pytest_nfvperf.model.sla.rules import (
 from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
 
 LIMIT_KEYS = ("at", "limit", "repeats")
+_LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)
+_SHARE = re.compile(r"(?P<share>.+?)\s+of\s+(?P<whole>.+)", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
+_FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
+BASELINE = "baseline"
+"""What a share is of: the same figure in the run that --nfv-baseline names."""
+_OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<="}
 
 __all__ = ["load_sla", "parse_sla", "unknown_labels", "unmatched_rules"]
 
@@ -141,18 +150,6 @@ def _limit(metric: str, given: Any, document: Document, path: KeyPath) -> Limit:
 
 # The grammar of one requirement: ``>= 4 Mpps``, ``>= 95 % of {bridges: 1}``, at ``50 % of pdr``.
 # Its errors are ValueErrors, which know no file: callers above add the place.
-
-
-_LIMIT = re.compile(r"(?P<operator>[^\w\s.+-]*)\s*(?P<bound>.*)", re.DOTALL)
-_SHARE = re.compile(r"(?P<share>.+?)\s+of\s+(?P<whole>.+)", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
-_LABEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_FLOWS = re.compile(r"(?P<number>\d+)(?P<factor>[kM]?)", re.ASCII)
-_FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
-BASELINE = "baseline"
-"""What a share is of: the same figure in the run that --nfv-baseline names."""
-
-_OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<="}
 
 
 def parse_limit(metric: str, text: object, at: object = None) -> Limit:

@@ -39,6 +39,22 @@ _EXAMPLES: dict[str, tuple[str, list[Any]]] = {
     "CPUs": ("[2, 3] or '2-5,8'", [[2, 3], "2-5,8"]),
     "ports": ("[5201, 5202] or '5201-5264'", ["5201-5264", [5201, 5202]]),
 }
+_TYPES = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "string_type": "a text (quote it if it looks like a number)",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
+Model = TypeVar("Model", bound=BaseModel)
+_Note = TypeVar("_Note")
 
 
 class Strict(BaseModel):
@@ -108,9 +124,6 @@ def _keys(kind: type) -> list[tuple[Field[Any], Key, Any]]:
     hints = get_type_hints(kind, include_extras=True)
     found = [(each, _note(hints[each.name], Key), hints[each.name]) for each in fields(kind)]
     return [(each, key, hint) for each, key, hint in found if key is not None]
-
-
-_Note = TypeVar("_Note")
 
 
 def _note(hint: Any, kind: type[_Note]) -> _Note | None:
@@ -247,24 +260,6 @@ def as_quantity(dimension: Dimension) -> BeforeValidator:
 
 
 # From pydantic's errors to sentences that say where, what, and what to write instead.
-
-Model = TypeVar("Model", bound=BaseModel)
-
-_TYPES = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "string_type": "a text (quote it if it looks like a number)",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-}
-
-_BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
 
 
 def validated(model: type[Model], document: Document) -> Model:

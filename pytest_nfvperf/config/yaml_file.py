@@ -39,7 +39,8 @@ for _name, _pattern, _first in _CORE_TYPES:
 
 
 _PATTERNS = {f"tag:yaml.org,2002:{name}": re.compile(pattern) for name, pattern, _ in _CORE_TYPES}
-_UNTYPED = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
+_NODES = {"str": yaml.ScalarNode, "seq": yaml.SequenceNode, "map": yaml.MappingNode}
+_UNTYPED = {f"tag:yaml.org,2002:{name}" for name in _NODES}
 _NOUNS = {"null": "null", "bool": "true or false", "int": "a whole number", "float": "a number"}
 _MOST_DIGITS = 20
 """Of a whole number: 64 bits have as many. Python itself refuses to write one of 4300 digits into a message."""
@@ -72,8 +73,7 @@ class _NodeCheck:
         if id(node) in self._open:
             raise _MistakeError("an alias stands inside of what it is an alias of: write what is meant", line, path)
         self._open.add(id(node))
-        _check_tag(node, path)
-        _check_text(node, path)
+        _check_tag_and_text(node, path)
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self.check(item, (*path, index))
@@ -84,8 +84,7 @@ class _NodeCheck:
                 if not isinstance(key, yaml.ScalarNode):
                     raise _MistakeError("a key must be a word or a number", line, path)
                 here: KeyPath = (*path, shortened(key.value))
-                _check_tag(key, here)
-                _check_text(key, here)
+                _check_tag_and_text(key, here)
                 if first := seen.get((key.tag, key.value)):
                     message = f"key {key.value!r} is written twice, first in line {first}: keep one"
                     raise _MistakeError(message, line, path)
@@ -94,18 +93,8 @@ class _NodeCheck:
         self._open.remove(id(node))
 
 
-def _check_text(node: yaml.Node, path: KeyPath) -> None:
-    # A text may end up in a message, a file name or a report.
-    if not isinstance(node, yaml.ScalarNode):
-        return
-    line = node.start_mark.line + 1
-    if len(node.value) > _LONGEST_TEXT:
-        raise _MistakeError(f"is a text of {len(node.value)} characters: {_LONGEST_TEXT} are possible", line, path)
-    if bad := _NO_CHARACTER.search(node.value):
-        raise _MistakeError(f"has {bad[0]!r}, which no text can have: leave it out", line, path)
-
-
-def _check_tag(node: yaml.Node, path: KeyPath) -> None:
+def _check_tag_and_text(node: yaml.Node, path: KeyPath) -> None:
+    """Check the tag of a node, and the text of a scalar: that may end up in a message, a file name or a report."""
     line, name = node.start_mark.line + 1, node.tag.rpartition(":")[2]
     pattern = _PATTERNS.get(node.tag)
     if pattern is None:
@@ -114,17 +103,19 @@ def _check_tag(node: yaml.Node, path: KeyPath) -> None:
             raise _MistakeError(f"the type '{shown}' is none these files have: leave it out", line, path)
         if not isinstance(node, _NODES[name]):
             raise _MistakeError(f"'!!{name}' stands before what is none: leave it out", line, path)
-        return
-    if not isinstance(node, yaml.ScalarNode) or not pattern.fullmatch(node.value):
+    elif not isinstance(node, yaml.ScalarNode) or not pattern.fullmatch(node.value):
         given = shortened(node.value) if isinstance(node, yaml.ScalarNode) else "this"
         raise _MistakeError(f"{given!r} is not {_NOUNS[name]}, which '!!{name}' says: leave that out", line, path)
-    if name == "int" and len(node.value) > _MOST_DIGITS:
+    elif name == "int" and len(node.value) > _MOST_DIGITS:
         raise _MistakeError(
             f"{shortened(node.value)!r} is a number of {len(node.value)} digits: nothing here is so large", line, path
         )
-
-
-_NODES = {"str": yaml.ScalarNode, "seq": yaml.SequenceNode, "map": yaml.MappingNode}
+    if not isinstance(node, yaml.ScalarNode):
+        return
+    if len(node.value) > _LONGEST_TEXT:
+        raise _MistakeError(f"is a text of {len(node.value)} characters: {_LONGEST_TEXT} are possible", line, path)
+    if bad := _NO_CHARACTER.search(node.value):
+        raise _MistakeError(f"has {bad[0]!r}, which no text can have: leave it out", line, path)
 
 
 def shortened(text: str, most: int = 60) -> str:

@@ -322,7 +322,7 @@ class LastLine:
         parts = parts_of(session.config)
         with parts.isolated("the end of the run cannot be shown"):
             signal_name = stopping.ending(session.config).asked
-            if signal_name and self._state.last_line is not None:
+            if signal_name and self._state.conclusion is not None:
                 from pytest_nfvperf.plugin.run_result import conclude_stopped  # noqa: PLC0415 - only after measuring
 
                 # The signal came while the report was written: the report is written again, and says so.
@@ -332,8 +332,8 @@ class LastLine:
         return result
 
     def _write(self, config: pytest.Config, parts: EndParts) -> None:
-        state, terminal = self._state, terminal_of(config)
-        if state.last_line is None or terminal is None or terminal.verbosity < -1:
+        state, terminal, conclusion = self._state, terminal_of(config), self._state.conclusion
+        if conclusion is None or terminal is None or terminal.verbosity < -1:
             for line in parts.unshown():
                 print(f"nfvperf: {line}", file=sys.stderr)
             return
@@ -341,21 +341,21 @@ class LastLine:
             pytest_terminal_summary(config)  # pytest shows none after an internal error
         for line in parts.unshown():
             terminal.write_line(f"nfvperf: {line}", yellow=True)
-        shown = state.short_last_line if state.short_last_line and _one_stream() else state.last_line
-        markup = {"yellow": True} if state.good and state.doubtful else {"green": state.good, "red": not state.good}
+        from pytest_nfvperf.plugin.run_result import last_line_markup  # noqa: PLC0415 - only after measuring
+
+        shown = conclusion.without_reason if state.refused and _one_stream() else conclusion.last_line
         for line in folded(f"nfvperf: {shown}", terminal.width):
-            terminal.write_line(line, bold=True, **markup)
+            terminal.write_line(line, bold=True, **last_line_markup(conclusion))
         if lost := terminal.lost():
-            print(f"nfvperf: standard output takes no more: {lost}. {state.last_line}", file=sys.stderr)
+            print(f"nfvperf: standard output takes no more: {lost}. {conclusion.last_line}", file=sys.stderr)
 
 
 def _one_stream() -> bool:
     """Whether stdout and stderr are the same stream, as on a terminal: then one message suffices."""
     try:
-        out, err = os.fstat(1), os.fstat(2)
+        return os.path.sameopenfile(1, 2)
     except OSError:
         return False
-    return (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
 
 
 def _take_down_and_conclude(session: pytest.Session) -> None:

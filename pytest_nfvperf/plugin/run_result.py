@@ -122,8 +122,7 @@ def refuse(config: pytest.Config, items: Sequence[pytest.Item], error: pytest.Us
     status, reason = int(pytest.ExitCode.USAGE_ERROR), one_line(str(error))
     selected = tuple(item.nodeid for item in items)
     never = tuple(TestFacts(node_id, began=False) for node_id in selected)
-    conclusion = conclude_run(RunFacts(never, status, reason))
-    state.last_line, state.short_last_line = conclusion.last_line, conclusion.without_reason
+    state.conclusion, state.refused = conclude_run(RunFacts(never, status, reason)), True
     try:
         if resumed_name(config):
             _write_end(_end_file(config, run_dir, REFUSED), status, reason)
@@ -197,10 +196,7 @@ def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends:
     concluded = config.stash.get(CONCLUDED_KEY, None)
     conclusion = _without_evidence(session, state, known_ends) if concluded is None else concluded[1]
     session.exitstatus = conclusion.exit_status
-    state.last_line, state.good = conclusion.last_line, conclusion.fate in GOOD
-    if state.short_last_line:
-        state.short_last_line = conclusion.without_reason
-    state.doubtful = conclusion.rig == Grade.UNTRUSTED
+    state.conclusion = conclusion
     if concluded is not None:
         with parts.isolated(f"{COMPARISON_FILE} cannot be written"):
             compared = compared_run(*concluded)
@@ -209,6 +205,11 @@ def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends:
     if (junit := config.getoption("xmlpath", None)) is not None:
         with parts.isolated("the JUnit file does not say what became of each test"):
             tell_junit(config.invocation_params.dir / Path(os.path.expandvars(junit)).expanduser(), conclusion)
+
+
+def last_line_markup(conclusion: RunConclusion) -> dict[str, bool]:
+    good = conclusion.fate in GOOD
+    return {"yellow": True} if good and conclusion.rig == Grade.UNTRUSTED else {"green": good, "red": not good}
 
 
 def _without_evidence(session: pytest.Session, state: RunState, known_ends: Mapping[str, RunEndData]) -> RunConclusion:

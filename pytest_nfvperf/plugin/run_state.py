@@ -16,6 +16,7 @@ from pytest_nfvperf.session.options import Options
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.reader import TestEvidence
+    from pytest_nfvperf.model.evidence.conclusion import RunConclusion
     from pytest_nfvperf.session.run import NfvSession
 
 SESSION_KEY: pytest.StashKey[NfvSession] = pytest.StashKey()
@@ -43,10 +44,8 @@ class RunState:
 
     Attributes:
         uncollected: reports of files that could not be collected.
-        last_line: the result of the run, printed after everything else; None for nothing.
-        short_last_line: the same without the reason, if pytest prints the reason itself; else "".
-        good: the result is a pass.
-        doubtful: the rig was too disturbed to trust it.
+        conclusion: the result of the run, printed after everything else; None for nothing.
+        refused: a user's mistake ended the run before its first test, and pytest itself prints it.
         summarized: the summary has been shown.
         reported: user properties of each test's last report, by node id.
         failed: node ids of tests that pytest reports as failed.
@@ -54,9 +53,8 @@ class RunState:
 
     def __init__(self) -> None:
         self.uncollected: list[pytest.CollectReport] = []
-        self.last_line: str | None = None
-        self.short_last_line = ""
-        self.good = self.doubtful = self.summarized = False
+        self.conclusion: RunConclusion | None = None
+        self.refused = self.summarized = False
         self.reported: dict[str, dict[str, str]] = {}
         self.failed: set[str] = set()
         self._reason = ""
