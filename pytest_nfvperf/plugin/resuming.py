@@ -175,63 +175,46 @@ def _mark_adopted(ended: Mapping[pytest.Item, TestEvidence], session: NfvSession
     Returns:
         The marked tests that were judged again.
     """
-    judge = EarlierTestJudge(session, ended.values())
+    measured, unrecorded = MeasuredSubjects(), Recorder("rejudged", [], session.backend.clock)
+    for test in ended.values():  # each might be adopted, and then is the other side of relations
+        _store(test, measured)
     rejudged: list[pytest.Item] = []
     for item, earlier in ended.items():
-        test = judge.test(earlier, item.path)
-        if test is None:
+        rules = session.rules_in_force(item.path)
+        sla = SlaCheck(rules, measured, unrecorded, lambda _: None, baseline=lambda: session.baseline)
+        judged = _judged(earlier, sla, sla_name(session, item.path), session.options.root)
+        if judged is None:
             continue
-        if test is not earlier:
+        if judged is not earlier:
             rejudged.append(item)
-        item.stash[ADOPTED_KEY] = test
-        for outcome in test.outcomes.values():
-            session.measured.store(outcome.label, observations(outcome))
+        item.stash[ADOPTED_KEY] = judged
+        _store(judged, session.measured)
     return rejudged
 
 
-class EarlierTestJudge:
-    """Judges tests of an earlier process by the current SLA.
+def _store(test: TestEvidence, measured: MeasuredSubjects) -> None:
+    for outcome in test.outcomes.values():
+        measured.store(outcome.label, observations(outcome))
 
-    Args:
-        session: of this process.
-        tests: all that might be adopted: they are the other sides of relations.
+
+def _judged(test: TestEvidence, sla: SlaCheck, name: str, root: Path) -> TestEvidence | None:
+    """A test of an earlier process as the current SLA judges it, whose rules have this name.
+
+    Returns:
+        The same object if the SLA asks the same of it; None if it must be measured again.
     """
-
-    def __init__(self, session: NfvSession, tests: Iterable[TestEvidence]) -> None:
-        self._session = session
-        self._measured = MeasuredSubjects()
-        self._unrecorded = Recorder("rejudged", [], session.backend.clock)
-        for test in tests:
-            for outcome in test.outcomes.values():
-                self._measured.store(outcome.label, observations(outcome))
-
-    def test(self, test: TestEvidence, test_file: Path) -> TestEvidence | None:
-        """The test as the current SLA judges it.
-
-        Returns:
-            The same object if the SLA asks the same of it; None if it must be measured again.
-        """
-        name = sla_name(self._session, test_file)
-        if test.data.sla == name:
-            return test
-        sla = SlaCheck(
-            self._session.rules_in_force(test_file),
-            self._measured,
-            self._unrecorded,
-            lambda _: None,
-            baseline=lambda: self._session.baseline,
-        )
-        verdicts = _verdicts(test, sla)
-        if verdicts is None:
-            return None
-        root = self._session.options.root
-        if _requirements(verdicts, root) == _requirements(test.verdicts.values(), root):
-            return test
-        end = _end(test, verdicts)
-        if end is None:
-            return None
-        data = replace(test.data, sla=name, measured_in=test.file)
-        return replace(test, data=data, verdicts={str(number): one for number, one in enumerate(verdicts)}, end=end)
+    if test.data.sla == name:
+        return test
+    verdicts = _verdicts(test, sla)
+    if verdicts is None:
+        return None
+    if _requirements(verdicts, root) == _requirements(test.verdicts.values(), root):
+        return test
+    end = _end(test, verdicts)
+    if end is None:
+        return None
+    data = replace(test.data, sla=name, measured_in=test.file)
+    return replace(test, data=data, verdicts={str(number): one for number, one in enumerate(verdicts)}, end=end)
 
 
 def _verdicts(test: TestEvidence, sla: SlaCheck) -> tuple[Verdict, ...] | None:

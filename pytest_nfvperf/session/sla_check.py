@@ -68,15 +68,20 @@ class MeasuredSubjects:
 
     def store(self, labels: Mapping[str, str], observed: Sequence[Observation]) -> None:
         """Store observations of a subject. They replace those of an earlier attempt at the test."""
-        stored = self._observed.setdefault(_key(labels), [])
-        replaced = {(each.metric, each.unit, each.at) for each in observed}
-        stored[:] = [each for each in stored if (each.metric, each.unit, each.at) not in replaced] + list(observed)
+        key = _key(labels)
+        self._observed[key] = renewed(self._observed.get(key, ()), observed)
 
     def peers(self, labels: Mapping[str, str]) -> Sequence[Observation] | None:
         """Observations of the subject with these labels; None if it was not measured."""
         for text in self.receive() if self.receive is not None else ():
             self.store(*_subject_adapter().validate_json(text))
         return self._observed.get(_key(labels))
+
+
+def renewed(earlier: Sequence[Observation], observed: Sequence[Observation]) -> list[Observation]:
+    """The observations of a subject when further ones are made: these replace earlier ones of the same figure."""
+    replaced = {(each.metric, each.unit, each.at) for each in observed}
+    return [each for each in earlier if (each.metric, each.unit, each.at) not in replaced] + list(observed)
 
 
 def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:

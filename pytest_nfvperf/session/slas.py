@@ -25,6 +25,7 @@ from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.sla.rules import Rule, Sla
 from pytest_nfvperf.model.sla.verdict import Baseline, Observation, Subject, subject_of
 from pytest_nfvperf.session.options import PACK, Options
+from pytest_nfvperf.session.sla_check import renewed
 
 PUBLISHED_FILE = "published.yaml"
 SUITE_SLA = "sla.yaml"
@@ -135,8 +136,6 @@ def figures_of(run: RunEvidence) -> dict[Subject, list[Observation]]:
     """All figures of a run by subject. If a test ran more than once, the last figures count."""
     found: dict[Subject, list[Observation]] = {}
     for outcome in run.outcomes.values():
-        observed = observations(outcome)
-        stored = found.setdefault(subject_of(outcome.label), [])
-        replaced = {(each.metric, each.unit, each.at) for each in observed}
-        stored[:] = [each for each in stored if (each.metric, each.unit, each.at) not in replaced] + list(observed)
+        subject = subject_of(outcome.label)
+        found[subject] = renewed(found.get(subject, ()), observations(outcome))
     return found
