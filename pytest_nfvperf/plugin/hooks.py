@@ -44,11 +44,6 @@ from pytest_nfvperf.plugin.run_state import (
 if TYPE_CHECKING:
     from pytest_nfvperf.session.run import NfvSession
 
-MISTAKE_KEY = pytest.StashKey[pytest.UsageError | None]()
-"""A mistake in the options. It ends the run later than pytest_configure, which can leave no evidence."""
-MEASURING_KEY = pytest.StashKey[bool]()
-RECORDED_KEY = pytest.StashKey[bool]()
-"""True once the run has evidence, which lists every test, including those that measure nothing."""
 RUNNERS = Point[Callable[[pytest.Config], int | None]]("runner")
 """By option: a runner of the same command elsewhere. It returns the exit status; None: go on here."""
 NOT_LOADED = (
@@ -84,11 +79,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{VIRTUAL_TIME}: counts instructions; left out of runs by the clock")
     config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
     config.addinivalue_line("markers", f"{FUNCTIONAL}: judges no rate and no time; with -n several run at once")
-    options, config.stash[MISTAKE_KEY] = read_options(config)
-    config.stash[OPTIONS_KEY] = options
-    config.stash[MEASURING_KEY] = False
-    config.stash[RECORDED_KEY] = False
     config.stash[STATE_KEY] = state = RunState()
+    config.stash[OPTIONS_KEY], state.mistake = read_options(config)
     config.pluginmanager.register(state, "nfvperf-run-state")
     config.pluginmanager.register(LastLine(state), "nfvperf-last-line")
     if not is_worker(config):
@@ -105,7 +97,7 @@ def pytest_collection(session: pytest.Session) -> None:
     config = session.config
     if is_worker(config):
         return
-    mistake = config.stash[MISTAKE_KEY]
+    mistake = config.stash[STATE_KEY].mistake
     if mistake is not None:
         from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for runs that would measure
 
@@ -156,13 +148,13 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
         from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for resumed runs
 
         resuming.adopt_tests(config, items, session_of(config))
-    config.stash[MEASURING_KEY] = True
+    config.stash[STATE_KEY].measures = True
     if selection.starts(config, config.stash[OPTIONS_KEY]):
         stopping.watch(config, session_of(config))
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    if not config.stash[MEASURING_KEY]:
+    if not config.stash[STATE_KEY].measures:
         return []
     from pytest_nfvperf.plugin import run_result, selection  # noqa: PLC0415
 
@@ -187,7 +179,7 @@ def pytest_runtestloop(session: pytest.Session) -> object:
     except pytest.UsageError as error:
         run_result.refuse(config, session.items, error)
         raise
-    config.stash[RECORDED_KEY] = True
+    config.stash[STATE_KEY].recorded = True
     from pytest_nfvperf.plugin.phases import LoggedReports  # noqa: PLC0415 - only with evidence
 
     config.pluginmanager.register(LoggedReports(session_of(config)), "nfvperf-logged-reports")
@@ -230,7 +222,7 @@ def _tolerating(item: pytest.Item, phase: str) -> Generator[None, object, object
 
     phases.refuse_unrecorded(item)
     session = session_of(item.config)
-    if phase == "setup" and item.config.stash[RECORDED_KEY]:
+    if phase == "setup" and item.config.stash[STATE_KEY].recorded:
         phases.begin_setup(item, session)
         phases.refuse_unrecorded(item)
     with phases.tolerating(item, phase, session):
@@ -264,7 +256,7 @@ def pytest_runtest_makereport(
 
 def _is_recorded(item: pytest.Item) -> bool:
     # A plan has no evidence, but explains why its measuring tests fail or skip.
-    return is_measuring(item) or item.config.stash[RECORDED_KEY]
+    return is_measuring(item) or item.config.stash[STATE_KEY].recorded
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -284,16 +276,17 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
     if run_dir is None or terminal is None or is_worker(config):
         return
     with parts.isolated("the summary cannot be shown", f"then: nfvperf show {run_dir}"):
-        from pytest_nfvperf.plugin.run_result import CONCLUDED_KEY, summary  # noqa: PLC0415
+        from pytest_nfvperf.plugin.run_result import summary  # noqa: PLC0415
 
         session = config.stash.get(SESSION_KEY, None)
         leftovers = session.backend.leftovers() if session is not None else []
         ending = stopping.ending(config)
         leftovers += ending.problems
-        options, concluded = config.stash[OPTIONS_KEY], config.stash.get(CONCLUDED_KEY, None)
-        if concluded is not None:
+        options, state = config.stash[OPTIONS_KEY], config.stash[STATE_KEY]
+        if state.evidence is not None and state.conclusion is not None:
+            concluded = state.evidence, state.conclusion
             summary(terminal, run_dir, options, leftovers, concluded, parts, ending.time_for_charts)
-            config.stash[STATE_KEY].summarized = True
+            state.summarized = True
     for line in parts.unshown():
         terminal.write_line(f"nfvperf: {line}", yellow=True)
 

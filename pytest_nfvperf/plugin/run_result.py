@@ -56,7 +56,6 @@ from pytest_nfvperf.plugin.run_state import (
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.run import NfvSession
 
-CONCLUDED_KEY = pytest.StashKey[tuple[RunEvidence, RunConclusion]]()
 EVIDENCE = "evidence.jsonl"
 GOOD = frozenset({RunFate.ACCEPTED, RunFate.PASSED})
 SMOKE_CARRIES = "a short look at one case of each suite: it shows that they work here, and accepts nothing"
@@ -154,9 +153,9 @@ def conclude_session(session: pytest.Session, exitstatus: int, state: RunState) 
         with parts.isolated("the evidence cannot say how the run ended"):
             _write_end(file, exitstatus, reason)
     _decide(session, run_dir, state, {file.name: RunEndData(exitstatus, 0.0, {}, reason)})
-    if CONCLUDED_KEY in config.stash:
+    if state.evidence is not None and state.conclusion is not None:
         for exporter in other_results(config):
-            exporter.concluded(*config.stash[CONCLUDED_KEY])
+            exporter.concluded(state.evidence, state.conclusion)
 
 
 def conclude_stopped(session: pytest.Session, state: RunState, signal_name: str) -> bool:
@@ -164,8 +163,7 @@ def conclude_stopped(session: pytest.Session, state: RunState, signal_name: str)
 
     Returns True when the conclusion changed, so that an earlier report is out of date.
     """
-    concluded = session.config.stash.get(CONCLUDED_KEY, None)
-    if concluded is None or concluded[1].fate is RunFate.INTERRUPTED:
+    if state.evidence is None or state.conclusion is None or state.conclusion.fate is RunFate.INTERRUPTED:
         return False
     run_dir = session.config.stash[RUN_DIR_KEY]
     reason = f"stopped by {signal_name} while the report was written: every test had ended"
@@ -192,14 +190,15 @@ def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends:
             facts = _reported_facts(node_id, state)
             if facts is not None and facts.cause is Cause.TESTBED and run.test(facts.node_id).end is None:
                 run.test(facts.node_id).end = TestEndData("error", 0.0, facts.reason, facts.cause)
-        config.stash[CONCLUDED_KEY] = run, conclude(run)
-    concluded = config.stash.get(CONCLUDED_KEY, None)
-    conclusion = _without_evidence(session, state, known_ends) if concluded is None else concluded[1]
+        state.conclusion = conclude(run)
+        state.evidence = run
+    if state.evidence is None or state.conclusion is None:
+        state.conclusion = _without_evidence(session, state, known_ends)
+    conclusion = state.conclusion
     session.exitstatus = conclusion.exit_status
-    state.conclusion = conclusion
-    if concluded is not None:
+    if state.evidence is not None:
         with parts.isolated(f"{COMPARISON_FILE} cannot be written"):
-            compared = compared_run(*concluded)
+            compared = compared_run(state.evidence, conclusion)
             if compared is not None:
                 write_comparison(compared, run_dir)
     if (junit := config.getoption("xmlpath", None)) is not None:

@@ -15,7 +15,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.session.options import Options
 
 if TYPE_CHECKING:
-    from pytest_nfvperf.adapters.evidence.reader import TestEvidence
+    from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
     from pytest_nfvperf.model.evidence.conclusion import RunConclusion
     from pytest_nfvperf.session.run import NfvSession
 
@@ -43,7 +43,11 @@ class RunState:
     """What a process observed of its run.
 
     Attributes:
+        mistake: one in the options. It ends the run later than pytest_configure, which can leave no evidence.
+        measures: tests that measure were selected.
+        recorded: the run has evidence, which lists every test, including those that measure nothing.
         uncollected: reports of files that could not be collected.
+        evidence: the run's own, once it was read back; None also where it cannot be read.
         conclusion: the result of the run, printed after everything else; None for nothing.
         refused: a user's mistake ended the run before its first test, and pytest itself prints it.
         summarized: the summary has been shown.
@@ -52,9 +56,11 @@ class RunState:
     """
 
     def __init__(self) -> None:
+        self.mistake: pytest.UsageError | None = None
+        self.measures = self.recorded = self.refused = self.summarized = False
         self.uncollected: list[pytest.CollectReport] = []
+        self.evidence: RunEvidence | None = None
         self.conclusion: RunConclusion | None = None
-        self.refused = self.summarized = False
         self.reported: dict[str, dict[str, str]] = {}
         self.failed: set[str] = set()
         self._reason = ""
