@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sysconfig
 import traceback
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import dropwhile
 from pathlib import Path
 from types import FrameType
@@ -21,12 +21,13 @@ import pytest_nfvperf
 from pytest_nfvperf.measure.compare_sides import SideLostError
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError, NfvperfError, TestbedError
-from pytest_nfvperf.model.evidence.records import Cause
+from pytest_nfvperf.model.evidence.records import Cause, TestEndData
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.session.comparing import SidesBrokenError
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure
 
 LONGEST_TEXT = 20_000
+PASSED = TestEndData("passed", 0.0)
 WORD = "nfv_word"
 """Attribute of a report, which xdist carries along: the word for it in pytest's own lines."""
 _WORDS = {
@@ -59,27 +60,17 @@ _MISFIT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a test or a phase of it ended: ``TestEndData`` without the time."""
-
-    status: str = "passed"
-    cause: Cause = Cause.UNKNOWN
-    reason: str = ""
-    text: str = ""
-
-
-def ending_of(report: pytest.TestReport, error: BaseException | None) -> Ending:
-    """How one phase of a test ended. The report has the message that is shown already."""
+def ending_of(report: pytest.TestReport, error: BaseException | None) -> TestEndData:
+    """How one phase of a test ended, without its time. The report has the message that is shown already."""
     text = report.longreprtext[-LONGEST_TEXT:]
     if report.skipped and hasattr(report, "wasxfail"):
         why = report.wasxfail.removeprefix("reason: ")
-        return Ending("skipped", Cause.XFAIL, why or "expected to fail", text)
+        return TestEndData("skipped", 0.0, why or "expected to fail", Cause.XFAIL, text)
     if report.skipped:  # pytest keeps (file, line, "Skipped: reason")
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr or "")
-        return Ending("skipped", Cause.SKIP, reason.removeprefix("Skipped: "))
+        return TestEndData("skipped", 0.0, reason.removeprefix("Skipped: "), Cause.SKIP)
     if not report.failed:
-        return Ending()
+        return PASSED
     cause = cause_of(error, report.when or "call")
     if cause is Cause.ASSERTION and interrupted(error):
         cause = Cause.INCONCLUSIVE  # a time limit says nothing about the DUT
@@ -88,7 +79,7 @@ def ending_of(report: pytest.TestReport, error: BaseException | None) -> Ending:
     if cause is Cause.INTERNAL and error is not None:
         ours = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _owner(frame) == "nfvperf"]
         reason = f"{reason} ({ours[-1][0].f_globals.get('__name__', '')}, line {ours[-1][1]})"
-    return Ending(status, cause, reason, text)
+    return TestEndData(status, 0.0, reason, cause, text)
 
 
 def cause_of(error: BaseException | None, phase: str) -> Cause:
@@ -164,12 +155,12 @@ def _first_line(report: pytest.TestReport, error: BaseException | None) -> str:
     return lines[0] if ours else f"{name}: {lines[0]}"
 
 
-def graver(one: Ending, other: Ending) -> Ending:
-    """The ending that decides, of two phases: the graver one, or the earlier one of two alike."""
-    return min(one, other, key=lambda ending: _GRAVITY.index(ending.cause))
+def gravest(endings: Iterable[TestEndData]) -> TestEndData:
+    """The ending that decides, of the phases of a test: the gravest one, or the first of several alike."""
+    return min((PASSED, *endings), key=lambda ending: _GRAVITY.index(ending.cause))
 
 
-def mark(report: pytest.TestReport, ending: Ending) -> None:
+def mark(report: pytest.TestReport, ending: TestEndData) -> None:
     """Set our word for pytest's own lines, unless it is a plain failure."""
     if report.failed and ending.cause in _WORDS:
         setattr(report, WORD, _WORDS[ending.cause])

@@ -13,8 +13,7 @@ import time
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,11 @@ from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, 
 from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.plugin.failure_causes import (
-    Ending,
+    PASSED,
     as_usage_error,
     cause_of,
     ending_of,
-    graver,
+    gravest,
     left_unfinished,
     mark,
     place_in_test,
@@ -69,7 +68,7 @@ class Attempt:
 
     number: int = 1
     began: float = field(default_factory=time.monotonic)
-    endings: dict[str, Ending] = field(default_factory=dict)
+    endings: dict[str, TestEndData] = field(default_factory=dict)
     raised: dict[str, BaseException] = field(default_factory=dict)
     reports: dict[str, pytest.TestReport] = field(default_factory=dict)
     set_up: bool = False
@@ -77,9 +76,8 @@ class Attempt:
 
     def end_data(self) -> TestEndData:
         """The record of the gravest ending of its phases."""
-        ending = reduce(graver, self.endings.values(), Ending())
         seconds = time.monotonic() - self.began if self.ended is None else self.ended.seconds
-        return TestEndData(ending.status, seconds, ending.reason, ending.cause, ending.text)
+        return replace(gravest(self.endings.values()), seconds=seconds)
 
     def logged(self, report: pytest.TestReport) -> bool:
         """Use a report as pytest logs it; False if it says nothing new.
@@ -92,7 +90,7 @@ class Attempt:
         if report.outcome not in _LOGGED or not (is_phase or report.failed):
             return False
         name = phase if is_phase else f"part of {phase}"
-        if _LOGGED[self.endings.get(name, Ending()).status] == report.outcome:
+        if _LOGGED[self.endings.get(name, PASSED).status] == report.outcome:
             return False
         self.endings[name] = ending_of(report, self.raised.get(phase))
         return True
@@ -163,7 +161,7 @@ def tolerating(item: pytest.Item, phase: str, session: NfvSession) -> Iterator[N
         text = str(error)
         warnings.warn(InconclusiveWarning(text), stacklevel=2)
         status = "skipped" if phase == "setup" else "passed"
-        attempt.endings["tolerated"] = Ending(status, Cause.INCONCLUSIVE, one_line(text), text)
+        attempt.endings["tolerated"] = TestEndData(status, 0.0, one_line(text), Cause.INCONCLUSIVE, text)
         if phase == "setup":
             raise pytest.skip.Exception(f"INCONCLUSIVE: {text}") from error
     except BaseException as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from pydantic import TypeAdapter
@@ -130,9 +130,9 @@ class SlaCheck:
             InconclusiveError: the outcomes have no figure, and no rule applies that could report this.
         """
         _refuse_other_objects(outcomes)
-        judged = self._judge(outcomes)
-        self._act([judged])
-        return judged.verdicts
+        verdicts = self._judge(outcomes)
+        self._act([(outcomes, verdicts)])
+        return verdicts
 
     def check_each(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
         """Judge outcomes of several subjects, each by itself. It judges all of them before it fails the test.
@@ -148,16 +148,12 @@ class SlaCheck:
             what = "write sla.check(outcome) for one" if isinstance(outcomes, Outcome) else _instead(outcomes)
             raise ConfigError(f"sla.check_each() judges a list of outcomes: {what}")
         _refuse_other_objects(outcomes)
-        judged = [self._judge([outcome]) for outcome in outcomes]
+        judged = [((outcome,), self._judge([outcome])) for outcome in outcomes]
         self._act(judged)
-        return tuple(verdict for each in judged for verdict in each.verdicts)
+        return tuple(verdict for _, verdicts in judged for verdict in verdicts)
 
     def decided(self, outcome: Outcome) -> bool:
         """True if more readings cannot change the verdict: the data decide it, or the rig limits it."""
-        observed = _distinct([outcome])
-        verdicts = judge(
-            self._rules, outcome.label, observed, self._measured.peers, unmeasured(outcome), self._baseline()
-        )
         limited = _limited_by_rig(outcome)
         sampled = {samples.metric for samples in outcome.samples} | {metric for metric, _ in outcome.missing}
         sampled |= {f"{slope.metric}_slope" for slope in outcome.slopes}
@@ -165,7 +161,7 @@ class SlaCheck:
             verdict.judgement is Judgement.INCONCLUSIVE
             and verdict.metric in sampled
             and (verdict.metric, verdict.unit == _RELATION) not in limited
-            for verdict in verdicts
+            for verdict in self.verdicts_on([outcome])
         )
 
     def verdicts_on(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
@@ -180,50 +176,46 @@ class SlaCheck:
         found = judge(self._rules, labels, _distinct(outcomes), self._measured.peers, missing, self._baseline())
         return tuple(replace(verdict, subject=subject) for verdict in found)
 
-    def _judge(self, outcomes: Sequence[Outcome]) -> _Judged:
-        labels = _labels(outcomes)
-        self._measured.add(labels, _distinct(outcomes))
+    def _judge(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
+        self._measured.add(_labels(outcomes), _distinct(outcomes))
         verdicts = self.verdicts_on(outcomes)
         for verdict in verdicts:
             self._recorder.emit(verdict)
-        return _Judged(verdicts, labels, outcomes)
+        return verdicts
 
-    def _act(self, judged: Sequence[_Judged]) -> None:
+    def _act(self, judged: Sequence[tuple[Sequence[Outcome], Sequence[Verdict]]]) -> None:
+        """Pass, warn or fail by the outcomes of each subject and the verdicts on them."""
         # Without any figure the test did not pass, even where no rule asks for one.
-        empty = [each for each in judged if not each.verdicts and not _distinct(each.outcomes)]
+        empty = [outcomes for outcomes, verdicts in judged if not verdicts and not _distinct(outcomes)]
         missing = [
-            f"{name}: {why}" for each in empty for outcome in each.outcomes for name, why in unmeasured(outcome).items()
+            f"{name}: {why}" for outcomes in empty for outcome in outcomes for name, why in unmeasured(outcome).items()
         ]
         if missing:
             text = f"nothing could be measured; {'; '.join(dict.fromkeys(missing))}"
             if self._inconclusive != "warn":
                 raise InconclusiveError(text)
             warnings.warn(InconclusiveWarning(text), stacklevel=4)
-        bad = [each for each in judged if each.verdicts and worst(each.verdicts) is not Judgement.PASS]
+        bad = [
+            (outcomes, verdicts) for outcomes, verdicts in judged if verdicts and worst(verdicts) is not Judgement.PASS
+        ]
         if not bad:
             return
-        judgement = worst([verdict for each in bad for verdict in each.verdicts])
+        judgement = worst([verdict for _, verdicts in bad for verdict in verdicts])
         table = "\n\n".join(
             failure_table(
-                each.verdicts,
-                self._ledger_text(each.outcomes),
-                subject=subject_text(each.labels),
-                fallback=fallback_text(outcome.offload for outcome in each.outcomes),
-                profile=self._profile_text(each.outcomes),
+                verdicts,
+                self._ledger_text(outcomes),
+                subject=subject_text(_labels(outcomes)),
+                fallback=fallback_text(outcome.offload for outcome in outcomes),
+                profile=self._profile_text(outcomes),
             )
-            for each in bad
+            for outcomes, verdicts in bad
         )
         if judgement is Judgement.INCONCLUSIVE and self._inconclusive == "warn":
             warnings.warn(InconclusiveWarning(table), stacklevel=4)
             return
-        raise SlaFailure(table, judgement, [run for each in bad for outcome in each.outcomes for run in outcome.trials])
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    verdicts: tuple[Verdict, ...]
-    labels: Mapping[str, str]
-    outcomes: Sequence[Outcome]
+        runs = [run for outcomes, _ in bad for outcome in outcomes for run in outcome.trials]
+        raise SlaFailure(table, judgement, runs)
 
 
 def _labels(outcomes: Sequence[Outcome]) -> dict[str, str]:
