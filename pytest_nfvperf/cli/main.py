@@ -15,7 +15,7 @@ from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_li
 from pytest_nfvperf.cli.pytest_runs import COMPARE, plan
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunFate
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -169,7 +169,7 @@ def _show(arguments: argparse.Namespace) -> int:
         run = read_run(arguments.run)
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
-        return EXIT_STATUS[RunFate.USAGE]
+        return RunFate.USAGE.exit_status
     conclusion = conclude(run)
     if arguments.markdown:
         print(markdown(run, conclusion), end="")

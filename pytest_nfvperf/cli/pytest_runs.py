@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf.cli.command import Command
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate
+from pytest_nfvperf.model.evidence.conclusion import RunFate
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -59,7 +59,7 @@ def _add_parser(commands: Commands) -> None:
     parser.set_defaults(command=_compare)
 
 
-COMPARE = Command(_add_parser, usage_status=EXIT_STATUS[RunFate.USAGE], takes_tests=True)
+COMPARE = Command(_add_parser, usage_status=RunFate.USAGE.exit_status, takes_tests=True)
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -76,7 +76,7 @@ def _compare(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"which tests? Write them after --, such as `nfvperf compare A B -- suites/`: {USAGE}")
     except ConfigError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
-        return EXIT_STATUS[RunFate.USAGE]
+        return RunFate.USAGE.exit_status
     margin = ["--nfv-compare-margin", arguments.margin] if arguments.margin else []
     options = [f"--nfv-compare={side}" for side in arguments.sides]
     options += [f"--nfv-compare-set={setting}" for setting in arguments.settings]

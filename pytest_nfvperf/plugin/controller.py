@@ -1,22 +1,22 @@
 """Hooks of pytest-xdist's controller: it distributes the tests, and stores what workers report.
 
-The plugin registers them where xdist is installed. Workers on this machine share the controller's run directory.
+The plugin registers them in runs with workers. Workers on this machine share the controller's run directory.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
+from pytest_nfvperf.plugin import stopping
 from pytest_nfvperf.plugin.controller_channel import ControllerChannel
+from pytest_nfvperf.plugin.far_files import CopiedFiles
 from pytest_nfvperf.plugin.output import say
 from pytest_nfvperf.plugin.run_state import FAR, MISTAKE, OPTIONS_KEY, RUN_DIR, RUN_DIR_KEY, run_directory
+from pytest_nfvperf.plugin.scheduler import DeferredScheduler, UnstartedWorker, tolerate_failed_starts
 from pytest_nfvperf.plugin.worker_channel import refuse_not_utf8
-
-if TYPE_CHECKING:
-    from pytest_nfvperf.plugin.scheduler import DeferredScheduler
 
 LOST = "nfv_lost"
 """Attribute of a test's report: its worker died, and the test is repeated."""
@@ -37,9 +37,6 @@ class XdistHooks:
         dsession = config.pluginmanager.get_plugin("dsession")
         if dsession is None or config.getoption("dist") == "each":
             return  # every worker runs every test: nothing is distributed
-        from pytest_nfvperf.plugin.far_files import CopiedFiles  # noqa: PLC0415 - only with workers
-        from pytest_nfvperf.plugin.scheduler import tolerate_failed_starts  # noqa: PLC0415 - only with workers
-
         say_line, options = partial(say, config), config.stash[OPTIONS_KEY]
         copied = CopiedFiles(run_directory(config, options), config.getoption("--alluredir", None), say_line)
         self._channel = ControllerChannel(say_line, options.labels, copied.store)
@@ -51,8 +48,6 @@ class XdistHooks:
 
     @pytest.hookimpl
     def pytest_runtest_logstart(self) -> None:
-        from pytest_nfvperf.plugin import stopping  # noqa: PLC0415 - only with workers
-
         # The directory exists once a test measures. Then signals to the controller are passed on to the workers.
         run_dir = self._config.stash.get(RUN_DIR_KEY, None)
         if self._nodes and run_dir is not None and run_dir.is_dir():
@@ -61,8 +56,6 @@ class XdistHooks:
     @pytest.hookimpl
     def pytest_testnodedown(self, node: Any) -> None:
         """End the run if a user's mistake ended the worker."""
-        from pytest_nfvperf.plugin.scheduler import UnstartedWorker  # noqa: PLC0415 - only with workers
-
         if self._channel is not None:
             self._channel.close(node)
         if isinstance(node, UnstartedWorker):
@@ -77,10 +70,10 @@ class XdistHooks:
             return
         if (self._channel.has_workers or self._scheduler.tests_finished) and self._scheduler.go_on_with_one_less():
             return
-        from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, RunFate  # noqa: PLC0415 - only to end the run
+        from pytest_nfvperf.model.evidence.conclusion import RunFate  # noqa: PLC0415 - only to end the run
 
         reason = f"No worker is left to run the tests: the last could not be started ({why})"
-        pytest.exit(reason, returncode=EXIT_STATUS[RunFate.BROKEN])
+        pytest.exit(reason, returncode=RunFate.BROKEN.exit_status)
 
     def _refuse(self, mistake: str) -> NoReturn:
         from pytest_nfvperf.plugin.run_result import refuse  # noqa: PLC0415 - only for a run that is refused
@@ -114,8 +107,6 @@ class XdistHooks:
         dsession = config.pluginmanager.get_plugin("dsession")
         if self._channel is None or dsession is None:
             return None
-        from pytest_nfvperf.plugin.scheduler import DeferredScheduler  # noqa: PLC0415 - only with workers
-
         standard = dsession.pytest_xdist_make_scheduler(config, log)
         self._scheduler = DeferredScheduler(config, standard, self._channel, self._refuse)
         return self._scheduler
@@ -123,8 +114,6 @@ class XdistHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
         """Repeat the test of a worker that died once, on the next free worker."""
-        from pytest_nfvperf.plugin.scheduler import DeferredScheduler  # noqa: PLC0415 - only with workers
-
         if self._channel is None or not isinstance(sched, DeferredScheduler) or not sched.is_ours:
             return
         if report.outcome not in {"passed", "failed", "skipped"}:

@@ -85,8 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(LastLine(state), "nfvperf-last-line")
     if not is_worker(config):
         config.pluginmanager.register(ResultLines(config), "nfvperf-result-lines")
-    if config.pluginmanager.hasplugin("xdist"):
-        from pytest_nfvperf.plugin.controller import XdistHooks  # noqa: PLC0415 - only with xdist
+    if config.pluginmanager.hasplugin("xdist") and config.getoption("dist") != "no":
+        from pytest_nfvperf.plugin.controller import XdistHooks  # noqa: PLC0415 - only with workers
 
         config.pluginmanager.register(XdistHooks(config), "nfvperf-xdist")
 
