@@ -20,14 +20,11 @@ from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTOR
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def testbed_schema() -> dict[str, Any]:
+def schema_of_testbed() -> dict[str, Any]:
     return {"$schema": _DIALECT, **section_of(TestbedFile, TestbedModel).model_json_schema(by_alias=True)}
 
 
-testbed_schema.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
-
-
-def sla_schema() -> dict[str, Any]:
+def schema_of_sla() -> dict[str, Any]:
     """Schema of an SLA file: pydantic's, with the words of the language put in."""
     schema = {"$schema": _DIALECT, **SlaModel.model_json_schema(by_alias=True)}
     properties = schema["$defs"]["RuleModel"]["properties"]
@@ -84,7 +81,7 @@ def _metric(name: str, metric: Metric) -> dict[str, Any]:
 
 def published() -> dict[str, str]:
     """File name and text of every schema."""
-    schemas = {"testbed.schema.json": testbed_schema(), "sla.schema.json": sla_schema()}
+    schemas = {"testbed.schema.json": schema_of_testbed(), "sla.schema.json": schema_of_sla()}
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
 
 

@@ -25,7 +25,6 @@ from pytest_nfvperf.model.sla.rules import (
     budget_text,
     load_in_fps,
     share_of_goal,
-    unmatched_rules,
 )
 from pytest_nfvperf.model.traffic.traffic import IMIXES, check_frame_size
 
@@ -39,8 +38,6 @@ _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
 BASELINE = "baseline"
 """What a share is of: the same figure in the run that --nfv-baseline names."""
 _OPERATOR_SLIPS = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<="}
-
-__all__ = ["load_sla", "parse_sla", "unknown_labels", "unmatched_rules"]
 
 
 class RuleModel(Strict):

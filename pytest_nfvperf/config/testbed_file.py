@@ -65,12 +65,9 @@ def _checked(document: Document, numa: SysfsNuma | None, cores: int | None) -> t
     return to_testbed(file, Path(document.file).parent), warnings
 
 
-def testbed_to_yaml(testbed: Testbed) -> str:
+def yaml_of_testbed(testbed: Testbed) -> str:
     """The testbed as the text of a file that reads back to an equal testbed."""
     return dump({"schema": 1, **section_text(to_file(testbed))})
-
-
-testbed_to_yaml.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
 
 
 class SysfsNuma:

@@ -34,7 +34,7 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import deployed_title
 from pytest_nfvperf.backends.base import Abandons, Backend, SharesMachine
-from pytest_nfvperf.config.testbed_file import testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cpu_placement import DeployedOn
 from pytest_nfvperf.measure.instructions import check_time
@@ -239,7 +239,7 @@ class NfvSession:
             argv=tuple(sys.argv),
             profile=options.profile,
             testbed=testbed,
-            testbed_yaml=testbed_to_yaml(testbed),
+            testbed_yaml=yaml_of_testbed(testbed),
             fingerprint=dict(self.backend.fingerprint()),
             dut=dut,
             generator=generator,

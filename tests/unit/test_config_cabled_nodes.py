@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, FarHost, describe_nodes
 from tests.config_support import parse, refusal
 
@@ -36,7 +36,7 @@ def test_two_hosts_may_call_their_interfaces_and_cpus_alike():
         "node:      node1: PMD on CPU 2, underlay by up1",
         "node:      node2: PMD on CPU 2, underlay by up2, on root@dut2 by ssh",
     ]
-    assert parse(testbed_to_yaml(testbed))[0] == testbed
+    assert parse(yaml_of_testbed(testbed))[0] == testbed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, is_lab, topology_cables
 from pytest_nfvperf.model.testbed.testbed import DutBond
@@ -57,7 +57,7 @@ def test_cables_lead_from_endpoints_to_ports_and_devices():
         ("p1", "dpdk0", "1", "0000:3b:00.1"),
     ]
     assert is_lab(testbed)
-    assert lab(testbed_to_yaml(testbed)) == testbed
+    assert lab(yaml_of_testbed(testbed)) == testbed
 
 
 def test_bond_and_representors():
@@ -71,7 +71,7 @@ def test_bond_and_representors():
         True,
         "skip_sw",
     )
-    assert lab(testbed_to_yaml(testbed)) == testbed
+    assert lab(yaml_of_testbed(testbed)) == testbed
 
 
 def test_more_endpoints_than_cables():

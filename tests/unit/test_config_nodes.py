@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, NodeSpec
 from tests.config_support import parse, refusal
@@ -34,7 +34,7 @@ def test_nodes_of_a_file():
     )
     assert testbed.cpus == CpuPlan((), (2, 3, 4, 5), ()), "they are what the DUT has"
     assert testbed.underlay_line_rate_bps == 1e10
-    assert parse(testbed_to_yaml(testbed))[0] == testbed
+    assert parse(yaml_of_testbed(testbed))[0] == testbed
 
 
 @pytest.mark.parametrize(

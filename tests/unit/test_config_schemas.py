@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pytest_nfvperf.config.schemas import main, published, sla_schema, testbed_schema
+from pytest_nfvperf.config.schemas import main, published, schema_of_sla, schema_of_testbed
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.config.yaml_file import parse_document
@@ -24,7 +24,7 @@ def test_the_committed_schema_is_current(name):
     )
 
 
-@pytest.mark.parametrize("schema", [testbed_schema(), sla_schema()], ids=["testbed", "sla"])
+@pytest.mark.parametrize("schema", [schema_of_testbed(), schema_of_sla()], ids=["testbed", "sla"])
 def test_it_is_a_schema(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -78,14 +78,14 @@ def accepted_by(parse, text):
 @pytest.mark.parametrize(("text", "good"), TESTBEDS)
 def test_an_editor_agrees_about_testbeds(text, good):
     assert accepted_by(parse_testbed, text) is good
-    assert accepted_by_schema(testbed_schema(), text) is good
+    assert accepted_by_schema(schema_of_testbed(), text) is good
 
 
 @pytest.mark.parametrize(("rule", "good"), SLAS)
 def test_an_editor_agrees_about_slas(rule, good):
     text = f"schema: 1\nrules: [{rule}]"
     assert accepted_by(parse_sla, text) is good
-    assert accepted_by_schema(sla_schema(), text) is good
+    assert accepted_by_schema(schema_of_sla(), text) is good
 
 
 def test_writing_them(tmp_path, capsys):

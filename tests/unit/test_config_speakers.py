@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import yaml_of_testbed
 from pytest_nfvperf.model.testbed.testbed import (
     LabSpeaker,
 )
@@ -25,7 +25,7 @@ def test_speakers_that_run_already():
         LabSpeaker("dut", "frr", "/run/frr"),
         LabSpeaker("tester", "bird", "/run/bird/bird.ctl", (("198.18.0.0/15", "clients"),)),
     )
-    assert parse(testbed_to_yaml(testbed))[0] == testbed
+    assert parse(yaml_of_testbed(testbed))[0] == testbed
 
 
 @pytest.mark.parametrize(

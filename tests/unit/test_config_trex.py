@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed, testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed, yaml_of_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Testbed, TrexRoute, TrexSpec, TrexStart
 
@@ -45,7 +45,7 @@ def test_a_server_started_here_is_on_this_machine() -> None:
 
 @pytest.mark.parametrize("text", [LAB, LAB.replace("low_end: true, netns: tgen", "driver: memif")])
 def test_what_is_written_reads_back_to_the_same(text: str) -> None:
-    assert parsed(testbed_to_yaml(parsed(text))) == parsed(text)
+    assert parsed(yaml_of_testbed(parsed(text))) == parsed(text)
 
 
 def test_a_recording_is_found_beside_its_testbed_file(tmp_path: Path) -> None:

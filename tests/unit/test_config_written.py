@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.model.testbed.testbed import (
     CableSpec,
     CpuPlan,
@@ -90,14 +90,14 @@ def some_testbed(draw):
 @settings(deadline=None)  # a machine that does other things is no reason to fail
 @given(some_testbed())
 def test_a_written_testbed_reads_back_equal(testbed):
-    again, _ = parse(testbed_to_yaml(testbed), cores=256)
+    again, _ = parse(yaml_of_testbed(testbed), cores=256)
     assert again == testbed
 
 
 def test_the_discovered_testbed_is_written_as_if_given():
     """What a run without a file keeps in its evidence can be given to the next run."""
     found = discover_testbed()
-    again, _ = parse_testbed(testbed_to_yaml(found))
+    again, _ = parse_testbed(yaml_of_testbed(found))
     assert again == replace(found, links=again.links)
     assert [(f"generator.{link.generator}", link.dut) for link in again.links] == [
         (f"generator.{link.generator.removeprefix('generator.')}", link.dut) for link in found.links

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, tuned
-from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, OVS_DEFAULT, RXQ_ASSIGNMENTS, Tuning, with_queues
 from pytest_nfvperf.model.topology.compose import phy2phy
@@ -123,7 +123,7 @@ def test_a_testbed_file_has_it_and_gets_it_back() -> None:
     assert testbed.ovs.tuning == Tuning(
         emc_insert_inv_prob=0, smc=True, rxq_assign="group", rxq=2, rxq_affinity=(("dpdk0", "0:2,1:3"),)
     )
-    assert parse_testbed(testbed_to_yaml(testbed), cores=8)[0] == testbed
+    assert parse_testbed(yaml_of_testbed(testbed), cores=8)[0] == testbed
 
 
 def test_a_slip_in_a_testbed_file_is_named() -> None:

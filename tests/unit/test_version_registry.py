@@ -15,7 +15,7 @@ from pytest_nfvperf.adapters.host.apt import Archive, archives
 from pytest_nfvperf.adapters.machine import reaper
 from pytest_nfvperf.adapters.ovs.installation import is_root, locate
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.config.testbed_file import parse_testbed, testbed_to_yaml
+from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.features.versions import git_build
 from pytest_nfvperf.features.versions.adding import add, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.git_build import find_revision
@@ -297,7 +297,7 @@ def test_a_testbed_file_names_versions() -> None:
         ("new", "/opt/ovs-3.3.4"),
         ("here", "/lab/built"),
     ]
-    assert parse_testbed(testbed_to_yaml(read), "/lab/testbed.yaml", cores=4)[0] == read
+    assert parse_testbed(yaml_of_testbed(read), "/lab/testbed.yaml", cores=4)[0] == read
 
 
 def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
