@@ -5,7 +5,6 @@ The keys of most sections are described by the data classes of the model that ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -206,13 +205,12 @@ class CpuClaim:
 
 def cpu_claims(file: TestbedFile) -> tuple[CpuClaim, ...]:
     """Who claims which CPUs. Keys that mean the same owner are separate claims."""
-    return tuple(claim for claim in _all_claims(file) if claim.cpus)
-
-
-def _all_claims(file: TestbedFile) -> Iterator[CpuClaim]:
-    for owner in fields(CpuPlan):
-        yield CpuClaim(owner.name, getattr(file.cpus, owner.name), ("cpus", owner.name))
-    yield CpuClaim("pmd", file.dut.ovs.pmd_cpus, ("dut", "ovs", "pmd_cpus"))
+    claims = [CpuClaim(owner.name, getattr(file.cpus, owner.name), ("cpus", owner.name)) for owner in fields(CpuPlan)]
     # Nodes on other machines have CPUs of those.
-    yield CpuClaim("pmd", tuple(cpu for node in file.nodes if node.ssh is None for cpu in node.cpus), ("nodes",))
-    yield CpuClaim("generator", file.generator.cpus, ("generator", "cpus"))
+    of_nodes = tuple(cpu for node in file.nodes if node.ssh is None for cpu in node.cpus)
+    claims += [
+        CpuClaim("pmd", file.dut.ovs.pmd_cpus, ("dut", "ovs", "pmd_cpus")),
+        CpuClaim("pmd", of_nodes, ("nodes",)),
+        CpuClaim("generator", file.generator.cpus, ("generator", "cpus")),
+    ]
+    return tuple(claim for claim in claims if claim.cpus)

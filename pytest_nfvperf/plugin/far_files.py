@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_nfvperf.model.evidence.records import Record, RecordKind
-from pytest_nfvperf.plugin.worker_channel import WorkerChannel
+from pytest_nfvperf.plugin.worker_channel import FILE, WorkerChannel
 
 RUN, ALLURE = "run", "allure"
 _MOST_BYTES = 1 << 20
@@ -45,7 +45,7 @@ class SendFiles:
         with path.open("rb") as file:
             file.seek(offset)
             while data := file.read(_MOST_BYTES):
-                self._channel.send_piece(kind, path.relative_to(self._folders[kind]).as_posix(), offset, data)
+                self._channel.send(FILE, (kind, path.relative_to(self._folders[kind]).as_posix(), offset, data))
                 offset += len(data)
         self._sent[path] = offset
 

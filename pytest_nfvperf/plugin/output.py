@@ -24,7 +24,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import cut, encodable, visible
 from pytest_nfvperf.model.errors import NfvperfError
 from pytest_nfvperf.plugin.labels import is_measuring
-from pytest_nfvperf.plugin.worker_channel import channel_of
+from pytest_nfvperf.plugin.worker_channel import SAY, channel_of
 
 if TYPE_CHECKING:
     from pytest_nfvperf.adapters.evidence.reader import RunEvidence
@@ -131,7 +131,7 @@ def say(config: pytest.Config, line: str) -> None:
     """Show the user a line during the run. A worker of pytest-xdist sends it to its controller."""
     channel = channel_of(config)
     if channel is not None:
-        channel.say(line)
+        channel.send(SAY, line)
         return
     terminal = terminal_of(config)
     capture = config.pluginmanager.get_plugin("capturemanager")

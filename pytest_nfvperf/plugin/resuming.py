@@ -34,7 +34,7 @@ from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, failure_table
 from pytest_nfvperf.plugin.labels import is_measuring
 from pytest_nfvperf.plugin.output import attach, say
 from pytest_nfvperf.plugin.run_state import ADOPTED_KEY
-from pytest_nfvperf.plugin.worker_channel import AdoptedTests, channel_of
+from pytest_nfvperf.plugin.worker_channel import ADOPTED, AdoptedTests, channel_of
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, subject_text
 from pytest_nfvperf.session.slas import shown_place
@@ -137,8 +137,8 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
 
     report = AdoptedTests(str(session.run_dir), ids(adopted), ids(ended), ids(rejudged), other_rigs)
     channel = channel_of(config)
-    if channel is not None:  # the controller deals each test to a worker that adopts it, and tells the user of all
-        channel.report_adopted(report)
+    if channel is not None:  # the controller gives each test to a worker that adopts it, and reports all
+        channel.send(ADOPTED, report.as_message())
         return
     for line in report.lines(len(items)):
         say(config, line)

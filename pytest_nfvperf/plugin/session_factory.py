@@ -33,7 +33,7 @@ from pytest_nfvperf.plugin.output import other_results, say, terminal_of
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
-from pytest_nfvperf.plugin.worker_channel import channel_of
+from pytest_nfvperf.plugin.worker_channel import OBSERVED, ROOM, TESTBED, channel_of
 from pytest_nfvperf.ports.evidence import Sink
 from pytest_nfvperf.session.comparing import Comparison
 from pytest_nfvperf.session.deploying import FreshDeployer
@@ -112,12 +112,13 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
         )
     if channel is not None:
         # Judge relations also by what other workers measured.
-        session.measured.publish = channel.report_observed
+        session.measured.publish = partial(channel.send, OBSERVED)
         session.measured.receive = channel.observed_elsewhere
         if lease.held:
-            channel.report_testbed(testbed.name, lease.given.label if lease.given else "")
+            channel.send(TESTBED, (testbed.name, lease.given.label if lease.given else ""))
         elif lease.given is None and session.machine.can_share:
-            channel.report_room(max(1, session.machine.room()))  # what a lost worker left takes room until it is reaped
+            # What a lost worker left takes room until it is reaped.
+            channel.send(ROOM, max(1, session.machine.room()))
     return session
 
 

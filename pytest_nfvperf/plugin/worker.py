@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 import pytest
 
 from pytest_nfvperf.model.sla.rules import Groups, Selected, join_related
 from pytest_nfvperf.plugin.labels import FUNCTIONAL, TESTBED_PARAMETER, is_measuring, item_labels, subject_labels
 from pytest_nfvperf.plugin.work_groups import Place
-from pytest_nfvperf.plugin.worker_channel import channel_of, refuse_not_utf8
+from pytest_nfvperf.plugin.worker_channel import PLACES, channel_of, refuse_not_utf8
 from pytest_nfvperf.session.run import NfvSession
 
 SLA_FIXTURE = "sla"
@@ -28,7 +29,8 @@ def report_places(config: pytest.Config, items: Sequence[pytest.Item], session: 
     if channel is None:
         return
     config.option.loadgroup = False  # else xdist puts the group into the test's id, which our scheduler does not need
-    channel.report_places(places_by_test([item for item in items if is_measuring(item)], session))
+    places = places_by_test([item for item in items if is_measuring(item)], session)
+    channel.send(PLACES, {test: astuple(place) for test, place in places.items()})
 
 
 def places_by_test(items: Sequence[pytest.Item], session: NfvSession) -> dict[str, Place]:

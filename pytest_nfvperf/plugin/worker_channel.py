@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
 
 from pytest_nfvperf.model.display import storable
-from pytest_nfvperf.plugin.work_groups import Place
 
 CHANNEL, WANTED = "nfv_link", "nfv_wanted"
 """In a worker's input: its channel, and the label of the testbed that it shall take."""
@@ -53,6 +52,9 @@ class AdoptedTests:
     ended: Sequence[str] = ()
     rejudged: Sequence[str] = ()
     other_rigs: Mapping[str, str] = field(default_factory=dict)
+
+    def as_message(self) -> dict[str, Any]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def lines(self, selected: int) -> Iterator[str]:
         """Text for the user. ``selected``: number of all tests of the run."""
@@ -113,29 +115,9 @@ class WorkerChannel:
         self._observed: SimpleQueue[str] = SimpleQueue()
         channel.setcallback(self._receive)
 
-    def report_testbed(self, name: str, label: str) -> None:
-        self._channel.send((TESTBED, (name, label)))
-
-    def report_room(self, rigs: int) -> None:
-        """Report that this worker holds no testbed, and that the machine has room for so many rigs."""
-        self._channel.send((ROOM, rigs))
-
-    def report_places(self, places: Mapping[str, Place]) -> None:
-        self._channel.send((PLACES, {test: astuple(place) for test, place in places.items()}))
-
-    def report_adopted(self, adopted: AdoptedTests) -> None:
-        fields = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(adopted).items()}
-        self._channel.send((ADOPTED, fields))
-
-    def report_observed(self, text: str) -> None:
-        """Report what was measured on a subject, for relations that other workers judge."""
-        self._channel.send((OBSERVED, text))
-
-    def say(self, line: str) -> None:
-        self._channel.send((SAY, line))
-
-    def send_piece(self, folder: str, path: str, offset: int, data: bytes) -> None:
-        self._channel.send((FILE, (folder, path, offset, data)))
+    def send(self, word: str, content: Any) -> None:
+        """Send the controller one of the messages that the head of this file lists."""
+        self._channel.send((word, content))
 
     def observed_elsewhere(self) -> Iterator[str]:
         """What other workers reported since the last call."""
