@@ -17,18 +17,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import folded
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.plugin import stopping
-from pytest_nfvperf.plugin.labels import (
-    BASE_FIXTURE,
-    FUNCTIONAL,
-    MARKER,
-    NOT_QUICK,
-    QUICK_ONLY,
-    SMOKE,
-    SMOKE_ONLY,
-    TESTBED_PARAMETER,
-    VIRTUAL_TIME,
-    is_measuring,
-)
+from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKERS, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options
 from pytest_nfvperf.plugin.output import EndParts, ResultLines, attach, make_junit_writable, parts_of, terminal_of
 from pytest_nfvperf.plugin.run_state import (
@@ -72,13 +61,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{MARKER}(**labels): labels that SLA selectors and reports know the test by")
-    config.addinivalue_line("markers", f"{NOT_QUICK}: left out by --nfv-profile quick and smoke")
-    config.addinivalue_line("markers", f"{QUICK_ONLY}: left out by every profile but quick and smoke")
-    config.addinivalue_line("markers", f"{SMOKE_ONLY}: left out by every profile but smoke")
-    config.addinivalue_line("markers", f"{VIRTUAL_TIME}: counts instructions; left out of runs by the clock")
-    config.addinivalue_line("markers", f"{SMOKE}: what --nfv-profile smoke runs of its suite, with its first case")
-    config.addinivalue_line("markers", f"{FUNCTIONAL}: judges no rate and no time; with -n several run at once")
+    for marker, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{marker}: {meaning}")
     config.stash[STATE_KEY] = state = RunState()
     config.stash[OPTIONS_KEY], state.mistake = read_options(config)
     config.pluginmanager.register(state, "nfvperf-run-state")

@@ -14,19 +14,19 @@ import pytest
 from pytest_nfvperf.model.arguments import NAME, TEXT, VALUES, checked, either, optional, shown_value
 from pytest_nfvperf.model.errors import ArgumentError
 
-NOT_QUICK = "nfv_not_quick"
-"""Marker of parameters that the quick profile leaves out."""
-QUICK_ONLY = "nfv_quick_only"
-"""Marker of parameters that only the quick profile has."""
-SMOKE_ONLY = "nfv_smoke_only"
-"""Marker of parameters that only the smoke profile has."""
-VIRTUAL_TIME = "nfv_virtual_time"
-"""Marks tests that count instructions."""
-SMOKE = "nfv_smoke"
-"""Marker of the test of a suite that the smoke profile runs, with its first case; without one it is the first."""
-FUNCTIONAL = "nfv_functional"
-"""Marks tests that judge no rate and no time: several may run at once, but never during a measurement."""
 MARKER = "nfv"
+NOT_QUICK, QUICK_ONLY, SMOKE_ONLY = "nfv_not_quick", "nfv_quick_only", "nfv_smoke_only"
+VIRTUAL_TIME, SMOKE_TEST, FUNCTIONAL = "nfv_virtual_time", "nfv_smoke", "nfv_functional"
+MARKERS = {
+    f"{MARKER}(**labels)": "labels that SLA selectors and reports know the test by",
+    NOT_QUICK: "left out by --nfv-profile quick and smoke",
+    QUICK_ONLY: "left out by every profile but quick and smoke",
+    SMOKE_ONLY: "left out by every profile but smoke",
+    VIRTUAL_TIME: "counts instructions; left out of runs by the clock",
+    SMOKE_TEST: "what --nfv-profile smoke runs of its suite, with its first case",
+    FUNCTIONAL: "judges no rate and no time; with -n several run at once",
+}
+"""What ``pytest --markers`` says of each. Without a test marked SMOKE_TEST the smoke profile runs a suite's first."""
 TESTBED_PARAMETER = "testbed"
 """Parameter, and label, of tests that run once for each label of the given testbeds."""
 BASE_FIXTURE = "nfv_session"

@@ -29,12 +29,12 @@ from pytest_nfvperf.plugin.labels import (
     NOT_QUICK,
     QUICK_ONLY,
     SMOKE_ONLY,
+    SMOKE_TEST,
     TOPOLOGY_FIXTURES,
     VIRTUAL_TIME,
     is_measuring,
     subject_labels,
 )
-from pytest_nfvperf.plugin.labels import SMOKE as SMOKE_TEST
 from pytest_nfvperf.plugin.options import SUITE_ORDER
 from pytest_nfvperf.plugin.output import say
 from pytest_nfvperf.session.options import Options
