@@ -166,7 +166,7 @@ def _formed(base: Any, form: Form) -> Any:
     elif form.unit:
         dimension, pattern, example = _QUANTITIES[form.unit]
         schema = WithJsonSchema({"type": "string", "pattern": pattern, "examples": [example]})
-        made = Annotated[float, as_quantity(dimension), schema]
+        made = Annotated[float, BeforeValidator(partial(_quantity, dimension)), schema]
     elif form.ranges:
         made = _ranges(form)
     elif form.mapping:
@@ -250,13 +250,8 @@ def _plain(value: Any, form: Form) -> Any:
     return [_plain(one, Form()) for one in value]
 
 
-def as_quantity(dimension: Dimension) -> BeforeValidator:
-    """Reads a number with its unit, into the dimension's base unit."""
-
-    def convert(value: Any, info: ValidationInfo) -> Any:
-        return value if value is None else quantity(value, dimension, info.field_name or "the value")
-
-    return BeforeValidator(convert)
+def _quantity(dimension: Dimension, value: Any, info: ValidationInfo) -> Any:
+    return value if value is None else quantity(value, dimension, info.field_name or "the value")
 
 
 # From pydantic's errors to sentences that say where, what, and what to write instead.

@@ -64,9 +64,6 @@ class ControllerChannel:
         say: writes a line to the terminal.
         labels: of the testbeds; one, "", where they have none.
         store: writes (worker, kind of directory, path, offset, bytes) of a file of a worker on another machine.
-
-    Attributes:
-        places: of the measuring tests, by node id.
     """
 
     def __init__(

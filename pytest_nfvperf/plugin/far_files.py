@@ -18,10 +18,7 @@ _COMPLETE = frozenset({RecordKind.TEST_END, RecordKind.RUN_END})
 class SendFiles:
     """A sink that sends what was added to the evidence file, and after each test all other new files.
 
-    Args:
-        channel: to the controller.
-        evidence: the file that the records go to.
-        folders: directories whose files are sent, by kind.
+    ``folders``: directories whose files are sent, by kind.
     """
 
     def __init__(self, channel: WorkerChannel, evidence: Path, folders: dict[str, Path]) -> None:

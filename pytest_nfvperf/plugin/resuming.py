@@ -168,12 +168,7 @@ def sla_name(session: NfvSession, test_file: Path) -> str:
 def _mark_adopted(ended: Mapping[pytest.Item, TestEvidence], session: NfvSession) -> list[pytest.Item]:
     """Mark those tests that need not be measured again; their figures are the other side of relations.
 
-    Args:
-        ended: evidence of the tests that an earlier process ended on this rig.
-        session: of this process.
-
-    Returns:
-        The marked tests that were judged again.
+    ``ended``: evidence of the tests that an earlier process ended on this rig. Returns those judged again.
     """
     measured, unrecorded = MeasuredSubjects(), Recorder("rejudged", [], session.backend.clock)
     for test in ended.values():  # each might be adopted, and then is the other side of relations
@@ -250,12 +245,7 @@ def _end(test: TestEvidence, verdicts: Sequence[Verdict]) -> TestEndData | None:
 
 
 class AdoptedReports:
-    """Reports adopted tests as they ended. Records those that were judged again.
-
-    Args:
-        run: the earlier one.
-        session: of this process.
-    """
+    """Reports the adopted tests of an earlier run as they ended. Records those that were judged again."""
 
     def __init__(self, run: RunEvidence, session: NfvSession) -> None:
         self._run, self._session = run, session

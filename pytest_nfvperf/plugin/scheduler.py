@@ -73,10 +73,7 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
         assigned_work           worker -> group -> {test: done}  in the order in which the worker runs them
         registered_collections  worker -> its tests              empty for one whose tests differ from the first one's
 
-    Args:
-        config: of the controller.
-        channel: knows which worker holds which testbed, and where each test belongs.
-        refuse: ends the run by a mistake of the user's.
+    ``refuse`` ends the run by a mistake of the user's.
     """
 
     __test__ = False
@@ -253,9 +250,7 @@ def tolerate_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
     xdist would end the run by an internal error that names no worker. A worker on this machine was killed, so it is
     started once more. On another machine that does not answer a second try would only cost time.
 
-    Args:
-        manager: xdist's ``NodeManager``, before it starts its first worker.
-        say: writes a line to the terminal.
+    ``manager``: xdist's ``NodeManager``, before it starts its first worker.
     """
     start = manager.setup_node
 

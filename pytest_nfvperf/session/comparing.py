@@ -69,9 +69,6 @@ class Comparison:
     """The comparisons of a run.
 
     Args:
-        comparing: the sides.
-        options: of this run.
-        profile: of this run.
         estimate_s: how long a search takes.
         deploy: builds a subject for searches, which build nothing by themselves.
         streams: makes the runner of streams for searches.

@@ -92,7 +92,6 @@ class SlaCheck:
     """The fixture ``sla``: judges the outcomes of one test.
 
     Args:
-        rules: those of every SLA file in force.
         measured: observations of earlier tests of this run.
         ledger_text: where frames were lost in the worst trial, as text.
         inconclusive: "fail" or "warn".
