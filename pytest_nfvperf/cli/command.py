@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,14 +28,6 @@ class Command:
 
 
 FEATURE_COMMANDS = Point[Command]("command")
-
-
-def split(argv: Sequence[str], commands: Mapping[str, Command]) -> tuple[list[str], list[str]]:
-    """Split a command line at "--" into our arguments and pytest's. A command without tests gets all of them."""
-    if "--" not in argv or argv[0] not in commands or not commands[argv[0]].takes_tests:
-        return list(argv), []
-    at = list(argv).index("--")
-    return list(argv[:at]), list(argv[at + 1 :])
 
 
 def path_like(text: str) -> Path:

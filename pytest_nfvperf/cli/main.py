@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.outputs import steady_standard_streams
-from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_like, split
+from pytest_nfvperf.cli.command import FEATURE_COMMANDS, USAGE, Command, path_like
 from pytest_nfvperf.cli.pytest_runs import COMPARE, plan
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError
@@ -54,15 +54,16 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _parsed(argv: Sequence[str]) -> argparse.Namespace:
-    commands = _separate_commands()
-    ours, behind = split(argv, commands)
+    command = _separate_commands().get(argv[0]) if argv else None
+    # What follows "--" is pytest's, if the command takes tests.
+    end_of_ours = argv.index("--") if command is not None and command.takes_tests and "--" in argv else len(argv)
     try:
-        return _parser().parse_args(ours, argparse.Namespace(behind=behind))
+        return _parser().parse_args(argv[:end_of_ours], argparse.Namespace(behind=list(argv[end_of_ours + 1 :])))
     except SystemExit as end:
-        if end.code != USAGE or not argv or argv[0] not in commands:
+        if end.code != USAGE or command is None:
             raise
         # A usage error exits with the status of its command.
-        raise SystemExit(commands[argv[0]].usage_status) from end
+        raise SystemExit(command.usage_status) from end
 
 
 def _separate_commands() -> dict[str, Command]:
