@@ -1,6 +1,6 @@
 """JSON schemas of the files that users write, for editors. Published in reports/schema/.
 
-``python -m pytest_nfvperf.config.schemas reports/schema`` writes them anew; a test holds them current.
+``python -m pytest_nfvperf.config.schemas reports/schema`` writes them; a test holds them current.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def usable_cores(sysfs: Path = Path("/sys")) -> int:
 
 
 # Checks that concern more than one key. Each yields the place of a contradiction and what to write instead. Only the
-# first is told, so a check may rely on those before it.
+# first is reported, so a check may rely on those before it.
 
 Problem = tuple[KeyPath, str]
 

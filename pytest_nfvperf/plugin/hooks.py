@@ -298,7 +298,7 @@ class LastLine:
         result = yield
         parts = parts_of(session.config)
         with parts.isolated("the end of the run cannot be shown"):
-            signal_name = stopping.ending(session.config).asked
+            signal_name = stopping.ending(session.config).signal_name
             if signal_name and self._state.conclusion is not None:
                 from pytest_nfvperf.plugin.run_result import conclude_stopped  # noqa: PLC0415 - only after measuring
 

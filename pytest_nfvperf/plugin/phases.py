@@ -26,7 +26,6 @@ from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.errors import ConfigError, DutFailure, InconclusiveError, NfvperfError, TestbedError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, TestFacts, conclude_test, one_line
 from pytest_nfvperf.model.evidence.records import AttachmentData, Cause, TestData, TestEndData
-from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.plugin.failure_causes import (
     PASSED,
     as_usage_error,
@@ -305,8 +304,7 @@ def _publish(item: pytest.Item, report: pytest.TestReport, conclusion: TestConcl
     report.user_properties.extend(fate_properties(conclusion))
     if attempt.number > 1:
         report.user_properties.append((ATTEMPT, str(attempt.number)))
-    outcomes = [finding for finding in session.recorder.findings if isinstance(finding, Outcome)]
     figures = ""
     with parts_of(item.config).isolated("figures of a test cannot be shown", "they are in the evidence"):
-        figures = figures_text(outcomes)
+        figures = figures_text(session.outcomes)
     return Findings(figures, conclusion.badge, conclusion.reason)

@@ -77,9 +77,9 @@ def read_earlier(config: pytest.Config, given: Path, profile: str) -> None:
     except ConfigError as error:
         raise pytest.UsageError(f"--nfv-resume: {error}") from error
     if run.run is None:
-        raise pytest.UsageError(f"--nfv-resume: {given} has no run record: it measured nothing, so start anew")
+        raise pytest.UsageError(f"--nfv-resume: {given} has no run record: it measured nothing, so start a new one")
     if run.run.compare is not None:
-        raise pytest.UsageError(f"--nfv-resume: {given} compares sides, which needs all in one run: start it anew")
+        raise pytest.UsageError(f"--nfv-resume: {given} compares sides, which needs all in one run: start a new one")
     if run.run.profile != profile:
         raise pytest.UsageError(
             f"--nfv-resume: {given} has profile {run.run.profile}: give --nfv-profile {run.run.profile}"

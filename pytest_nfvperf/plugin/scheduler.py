@@ -65,7 +65,7 @@ class TestbedScheduling(LoadScopeScheduling):  # type: ignore[misc, unused-ignor
     """Distributes the tests of a run that measures.
 
     Tests that measure nothing run first, on all workers at once, then functional tests on all workers with a rig for
-    them. Measuring tests begin when the last of them has ended, so that nothing of this run runs beside them.
+    them. Measuring tests begin when the last of them has ended, so that nothing else of this run runs meanwhile.
 
     xdist's class has the state, and keeps track of what is done::
 

@@ -76,7 +76,7 @@ def unwatch(config: pytest.Config) -> None:
     """Restore the signal handlers."""
     if STOPPING_KEY in config.stash:
         config.stash[STOPPING_KEY].uninstall()
-        if config.stash[STOPPING_KEY].asked:
+        if config.stash[STOPPING_KEY].signal_name:
             gc.freeze()  # pytest and the interpreter collect several times at their end, which takes half a second
 
 
@@ -98,14 +98,14 @@ class Stopping:
         others: process ids of xdist's workers on this machine, which shall stop, too.
 
     Attributes:
-        asked: name of the first signal, or "".
+        signal_name: of the first signal; "" before one.
         problems: what went wrong while the run was being ended, a line each.
     """
 
     def __init__(
         self, config: pytest.Config, abandon: Callable[[], None], others: Callable[[], Sequence[int]] = tuple
     ) -> None:
-        self.asked = ""
+        self.signal_name = ""
         self.problems: list[str] = []
         self._config = config
         self._abandon = abandon
@@ -133,13 +133,13 @@ class Stopping:
         for number, handler in self._before.items():
             if number == signal.SIGALRM:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            if not (self.asked and number == signal.SIGINT):
+            if not (self.signal_name and number == signal.SIGINT):
                 signal.signal(number, handler)
         self._before.clear()
 
     def ask_soak(self, name: str) -> None:
         """Note that a running soak, which has its own handlers, was asked to end."""
-        if self.asked:
+        if self.signal_name:
             self._on_second_signal(signal.Signals[name])
             return
         self._soaking = True
@@ -150,13 +150,13 @@ class Stopping:
         return self._elapsed_s() < CHARTS_S
 
     def _elapsed_s(self) -> float:
-        return time.monotonic() - self._since if self.asked else 0.0
+        return time.monotonic() - self._since if self.signal_name else 0.0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note that the interruption has reached pytest, so that it need not be repeated."""
         self._unwound = True
-        if self.asked and not self._config.option.fulltrace:
+        if self.signal_name and not self._config.option.fulltrace:
             excinfo.traceback = excinfo.traceback[-1:]  # pytest shows no more of it, and formatting all takes 0.3 s
 
     @contextmanager
@@ -164,7 +164,7 @@ class Stopping:
         """Around the end of a session: a signal interrupts nothing more, and errors are noted."""
         self._finishing = session
         self._finishing_since = time.monotonic()
-        if self.asked:
+        if self.signal_name:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
             self._remind()
             self._abandon()
@@ -172,7 +172,7 @@ class Stopping:
             with self.patience():
                 yield
         except (RunStopped, Exception) as error:
-            if not self.asked:
+            if not self.signal_name:
                 raise
             self._note(error)
 
@@ -183,7 +183,7 @@ class Stopping:
         try:
             yield
         except (RunStopped, Exception) as error:
-            if not self.asked:
+            if not self.signal_name:
                 raise
             self._note(error)
         finally:
@@ -206,16 +206,16 @@ class Stopping:
             self.problems.append(f"while the run was being stopped: {type(error).__name__}: {error}")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal.signal calls it
-        if self.asked:
+        if self.signal_name:
             self._on_second_signal(signal.Signals(number))
             return
         self._begin(signal.Signals(number).name)
         self._abandon()
         if self._finishing is None:
-            raise RunStopped(f"stopped by {self.asked}")
+            raise RunStopped(f"stopped by {self.signal_name}")
 
     def _begin(self, name: str) -> None:
-        self.asked = name
+        self.signal_name = name
         self._since = time.monotonic()
         who = "Ctrl-C" if name == "SIGINT" else name
         doing = "the soak's verdict and the report are" if self._soaking else "the report is"
@@ -242,10 +242,10 @@ class Stopping:
             if over_s > GIVE_UP_S:
                 self._end_at_once("the running test does not end")
             self._abandon()
-            raise RunStopped(f"stopped by {self.asked}")
+            raise RunStopped(f"stopped by {self.signal_name}")
         if self._patient and time.monotonic() - max(self._since, self._finishing_since) > CLOSE_S:
             self._abandon()
-            raise RunStopped(f"stopped by {self.asked}")
+            raise RunStopped(f"stopped by {self.signal_name}")
 
     def _on_second_signal(self, number: signal.Signals) -> None:
         """End at once after a second Ctrl-C. SIGTERM may come twice: from make, and to make's process group."""

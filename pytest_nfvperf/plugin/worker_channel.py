@@ -128,7 +128,7 @@ class WorkerChannel:
                 return
 
     def wait_for_quiet(self) -> None:
-        """Wait for the controller's word that no other test runs beside a measurement."""
+        """Wait for the controller's word that no other test runs during a measurement."""
         self._may_measure.wait()
 
     def _receive(self, message: tuple[str, Any]) -> None:

@@ -395,33 +395,35 @@ class NfvSession:
         self.recorder.emit(data)
 
     def junit_properties(self) -> list[tuple[str, str]]:
-        findings = self.recorder.findings
-        verdicts = [finding for finding in findings if isinstance(finding, Verdict)]
-        outcomes = [finding for finding in findings if isinstance(finding, Outcome)]
-        return [pair for outcome in outcomes for pair in junit_properties(outcome, verdicts)]
+        verdicts = [finding for finding in self.recorder.findings if isinstance(finding, Verdict)]
+        return [pair for outcome in self.outcomes for pair in junit_properties(outcome, verdicts)]
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What the running test has measured so far."""
+        return [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
 
     def end_test(self, end: TestEndData) -> TestConclusion:
         self._progress.clear()
         self._count(end)
-        became = conclude_running(self.recorder, end)
-        outcomes = [finding for finding in self.recorder.findings if isinstance(finding, Outcome)]
+        conclusion = conclude_running(self.recorder, end)
         try:
-            for ledger in complete_ledgers(outcomes, self._context.trials):
+            for ledger in complete_ledgers(self.outcomes, self._context.trials):
                 self.recorder.emit(ledger)
             self.recorder.emit(end)
         finally:
             self.recorder.test = ""
-        return became
+        return conclusion
 
     def correct_end(self, node_id: str, end: TestEndData) -> TestConclusion:
         """Replace the end of the last test: another plugin changed its report, and what pytest reports counts."""
         self._statuses[self._last_status] -= 1
         self._count(end)
         self.recorder.test = node_id
-        became = conclude_running(self.recorder, end)
+        conclusion = conclude_running(self.recorder, end)
         self.recorder.emit(end)
         self.recorder.test = ""
-        return became
+        return conclusion
 
     def _count(self, end: TestEndData) -> None:
         self._statuses[end.status] += 1
