@@ -42,10 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str]) -> int:
     arguments = _parsed(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
+    mistake_status: int = arguments.mistake_status
     try:
         return command(arguments)
     except NfvperfError as error:
         print(f"nfvperf: {error}", file=sys.stderr)
+        return mistake_status if isinstance(error, ConfigError) else 1
     except OSError as error:
         if error.filename is None:
             raise
@@ -73,6 +75,7 @@ def _separate_commands() -> dict[str, Command]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nfvperf", description="datapath acceptance: see also pytest --help")
     parser.add_argument("--version", action="version", version=f"nfvperf {__version__}")
+    parser.set_defaults(mistake_status=1)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     doctor = _add(commands, "doctor", _doctor, "what this machine can and cannot do, and what to do about it")
     doctor.add_argument("--testbed", type=path_like, metavar="FILE", help="also check what this testbed needs")
@@ -91,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         reading = _add(commands, name, command, text)
         reading.add_argument("run", type=path_like, nargs="?", default=Path("reports/latest"), help="results directory")
-        if name == "show":
+        if name == "show":  # 1 is a status that a run can have
+            reading.set_defaults(mistake_status=RunFate.USAGE.exit_status)
             reading.add_argument("--markdown", action="store_true", help="for the summary page of a CI job")
     matrix = _add(commands, "matrix", _matrix, "several runs as one page: NIC x frame size x datapath x offload")
     matrix.add_argument("runs", type=path_like, nargs="+", metavar="DIR", help="results directories")
@@ -166,11 +170,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
     from pytest_nfvperf.model.evidence.rig_condition import machine_did  # noqa: PLC0415
 
-    try:
-        run = read_run(arguments.run)
-    except ConfigError as error:
-        print(f"nfvperf: {error}", file=sys.stderr)
-        return RunFate.USAGE.exit_status
+    run = read_run(arguments.run)
     conclusion = conclude(run)
     if arguments.markdown:
         print(markdown(run, conclusion), end="")

@@ -56,7 +56,7 @@ def _add_parser(commands: Commands) -> None:
         help="a setting of one side, or of all",
     )
     parser.add_argument("--margin", metavar="SHARE", help="for 'same' (default: '2 %%')")
-    parser.set_defaults(command=_compare)
+    parser.set_defaults(command=_compare, mistake_status=RunFate.USAGE.exit_status)
 
 
 COMPARE = Command(_add_parser, usage_status=RunFate.USAGE.exit_status, takes_tests=True)
@@ -66,17 +66,13 @@ def _compare(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.config.comparing import read_comparison_settings  # noqa: PLC0415 - each command imports its own
 
     given: list[str] = arguments.behind
-    try:
-        paths = [Path(side) for side in arguments.sides]
-        if not given and any(path.is_dir() and any(path.glob("evidence*.jsonl")) for path in paths):
-            return _compare_runs(paths, arguments.margin)
-        # Find a mistake before pytest starts.
-        read_comparison_settings(arguments.sides, arguments.settings, arguments.margin)
-        if not given:
-            raise ConfigError(f"which tests? Write them after --, such as `nfvperf compare A B -- suites/`: {USAGE}")
-    except ConfigError as error:
-        print(f"nfvperf: {error}", file=sys.stderr)
-        return RunFate.USAGE.exit_status
+    paths = [Path(side) for side in arguments.sides]
+    if not given and any(path.is_dir() and any(path.glob("evidence*.jsonl")) for path in paths):
+        return _compare_runs(paths, arguments.margin)
+    # Find a mistake before pytest starts.
+    read_comparison_settings(arguments.sides, arguments.settings, arguments.margin)
+    if not given:
+        raise ConfigError(f"which tests? Write them after --, such as `nfvperf compare A B -- suites/`: {USAGE}")
     margin = ["--nfv-compare-margin", arguments.margin] if arguments.margin else []
     options = [f"--nfv-compare={side}" for side in arguments.sides]
     options += [f"--nfv-compare-set={setting}" for setting in arguments.settings]
