@@ -6,21 +6,17 @@ Today's code measures and judges the recorded trials again, so a bug seen in a l
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.engine import ReplayedCeilings, engine_of, read, replaying
 from pytest_nfvperf.adapters.generators.fake import FakeStreams
-from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES, lacks_roles
-from pytest_nfvperf.backends.simulated import ASSUMED_BPS, SimulatedDatapath
-from pytest_nfvperf.measure.clocks import VirtualClock
+from pytest_nfvperf.backends.simulated import ASSUMED_BPS, SimulatedBackend, SimulatedDatapath
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.display import listed
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Generator
@@ -30,8 +26,17 @@ class ReplayBackend:
     """Wires a recorded generator to a simulated DUT. Starts nothing, needs no rights."""
 
     def __init__(self, testbed: Testbed) -> None:
+        simulated = SimulatedBackend(testbed)
         self.testbed = testbed
-        self.clock = VirtualClock()
+        self.clock = simulated.clock
+        # All but the generator is as on a simulated testbed.
+        self.check = simulated.check
+        self.lacks_streams = simulated.lacks_streams
+        self.daemons = simulated.daemons
+        self.fingerprint = simulated.fingerprint
+        self.line_rate_bps = simulated.line_rate_bps
+        self.estimate_search_s = simulated.estimate_search_s
+        self.leftovers = simulated.leftovers
         if testbed.generator.recording is None:
             raise ConfigError("engine 'replay' needs what it answers with", key="generator.recording")
         self._path = Path(testbed.generator.recording)
@@ -43,13 +48,7 @@ class ReplayBackend:
         self._start = replaying(self._path, self._engine, self.clock.sleep)
         self._directory = tempfile.TemporaryDirectory(prefix="nfv-replay-")
 
-    def check(self) -> None:
-        """The recording was already read; nothing else can be missing."""
-
     def lacks(self, dut: Dut) -> str | None:  # noqa: ARG002 - simulated, it can be all of them
-        return None
-
-    def lacks_streams(self) -> str | None:
         return None
 
     def describe(self) -> list[str]:
@@ -72,21 +71,6 @@ class ReplayBackend:
             pmd_cpus=len(self.testbed.cpus.pmd),
             make_streams=lambda: FakeStreams(ASSUMED_BPS, clock=self.clock),
         )
-
-    def daemons(self, of: Daemons[T]) -> T:
-        return of.simulated()
-
-    def fingerprint(self) -> Mapping[str, Any]:
-        return {}
-
-    def line_rate_bps(self) -> float | None:
-        return min((port.line_rate_bps for port in self.testbed.ports if port.line_rate_bps), default=None)
-
-    def estimate_search_s(self, profile: Profile) -> float:  # noqa: ARG002 - virtual time takes none
-        return 0.0
-
-    def leftovers(self) -> list[str]:
-        return []
 
     def close(self) -> None:
         self._directory.cleanup()
