@@ -350,14 +350,12 @@ def _take_down_and_conclude(session: pytest.Session) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     parts = parts_of(config)
-    with parts.isolated("the run was not taken down as a whole", "nfvperf clean removes what is left"):
-        nfv = config.stash.get(SESSION_KEY, None)
-        if nfv is not None:
-            nfv.close(int(pytest.ExitCode.INTERRUPTED))
-    with parts.isolated("the testbed was not given back"):
-        if SESSION_KEY in config.stash:
-            from pytest_nfvperf.plugin.session_factory import release_testbed  # noqa: PLC0415 - only after measuring
+    if SESSION_KEY in config.stash:
+        from pytest_nfvperf.plugin.session_factory import release_testbed  # noqa: PLC0415 - only after measuring
 
+        with parts.isolated("the run was not taken down as a whole", "nfvperf clean removes what is left"):
+            config.stash[SESSION_KEY].close(int(pytest.ExitCode.INTERRUPTED))
+        with parts.isolated("the testbed was not given back"):
             release_testbed(config)
     stopping.unwatch(config)
     for line in parts.unshown():
