@@ -87,12 +87,10 @@ def begin(session: pytest.Session, nfv: NfvSession, uncollected: Sequence[pytest
         raise pytest.UsageError(str(error)) from error
     try:
         point_latest(nfv.run_dir)
-    except OSError as error:
-        if error.errno in _NO_ROOM:
+    except (OSError, ConfigError) as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
             where = f"{error.filename} cannot point at this run: {error.strerror}"
             raise pytest.UsageError(f"{where}. Free space, or choose another place (--nfv-results)") from error
-        parts_of(session.config).note(NOT_LATEST, error)
-    except ConfigError as error:
         parts_of(session.config).note(NOT_LATEST, error)
     for report in uncollected:
         nfv.begin_test(report.nodeid, TestData(labels=(("suite", Path(report.nodeid).parent.name or "other"),)))

@@ -254,22 +254,17 @@ def tolerate_failed_starts(manager: Any, say: Callable[[str], None]) -> None:
     """
     start = manager.setup_node
 
-    def first_line(error: BaseException) -> str:
-        return next(iter(str(error).splitlines()), type(error).__name__)
-
     def start_or_go_on(spec: Any, putevent: Callable[[tuple[str, dict[str, Any]]], None]) -> Any:
-        try:
-            return start(spec, putevent)
-        except _NOT_STARTED as error:
-            why = first_line(error)
-        if spec.popen:
-            say(f"{spec.id} died as it started ({why}): it is started once more")
-            spec.id = None
-            manager.group.allocate_id(spec)
+        why = ""
+        for again in (False, True) if spec.popen else (False,):
+            if again:
+                say(f"{spec.id} died as it started ({why}): it is started once more")
+                spec.id = None
+                manager.group.allocate_id(spec)
             try:
                 return start(spec, putevent)
             except _NOT_STARTED as error:
-                why = first_line(error)
+                why = next(iter(str(error).splitlines()), type(error).__name__)
         say(f"no worker can be started on {spec} ({why}): it is left out")
         absent = UnstartedWorker(spec, why)
         putevent(("workerfinished", {"node": absent}))
