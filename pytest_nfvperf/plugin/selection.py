@@ -389,7 +389,7 @@ class _Test:
 
     def can_be(self, labels: Mapping[str, str]) -> bool:
         """False if this test certainly measures another subject than the one with these labels."""
-        if self.arguments & _ANYTHING or not self.foreseeable:
+        if not self.foreseeable:
             return True
         fixed = {name: value for name, value in self.labels.items() if name not in _MEASURED and name != "test"}
         if self.plain and "topology" in self.labels:
