@@ -182,14 +182,8 @@ def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends:
     config, parts = session.config, parts_of(session.config)
     with parts.isolated("the evidence cannot be read", "the status is by what the tests' own reports say"):
         # Only the report looks at every trial: without one, the end of a large run takes a third of the memory.
-        run = read_run(run_dir, steps=config.getoption("--nfv-report") == "html", known_ends=known_ends)
-        # Add results that the evidence could not take because the disk was full.
-        for node_id in state.reported:
-            facts = _reported_facts(node_id, state)
-            if facts is not None and facts.cause is Cause.TESTBED and run.test(facts.node_id).end is None:
-                run.test(facts.node_id).end = TestEndData("error", 0.0, facts.reason, facts.cause)
-        state.conclusion = conclude(run)
-        state.evidence = run
+        steps = config.getoption("--nfv-report") == "html"
+        _conclude_from(read_run(run_dir, steps=steps, known_ends=known_ends), state)
     if state.evidence is None or state.conclusion is None:
         state.conclusion = _without_evidence(session, state, known_ends)
     conclusion = state.conclusion
@@ -202,6 +196,16 @@ def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends:
     if (junit := config.getoption("xmlpath", None)) is not None:
         with parts.isolated("the JUnit file does not say what became of each test"):
             tell_junit(config.invocation_params.dir / Path(os.path.expandvars(junit)).expanduser(), conclusion)
+
+
+def _conclude_from(run: RunEvidence, state: RunState) -> None:
+    """Conclude from the evidence, and from results that it could not take because the disk was full."""
+    for node_id in state.reported:
+        facts = _reported_facts(node_id, state)
+        if facts is not None and facts.cause is Cause.TESTBED and run.test(facts.node_id).end is None:
+            run.test(facts.node_id).end = TestEndData("error", 0.0, facts.reason, facts.cause)
+    state.conclusion = conclude(run)
+    state.evidence = run
 
 
 def last_line_markup(conclusion: RunConclusion) -> dict[str, bool]:
