@@ -212,7 +212,7 @@ def _schema(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.config.schemas import published  # noqa: PLC0415
 
     schemas = {**published(), "evidence.schema.json": schema_text()}
-    print(schemas[f"{arguments.which}.schema.json"])
+    print(schemas[f"{arguments.which}.schema.json"], end="")
     return 0
 
 

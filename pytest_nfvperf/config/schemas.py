@@ -1,15 +1,9 @@
-"""JSON schemas of the files that users write, for editors. Published in reports/schema/.
-
-``python -m pytest_nfvperf.config.schemas reports/schema`` writes them; a test holds them current.
-"""
+"""JSON schemas of the files that users write, for editors: ``nfvperf schema``. A test holds reports/schema/ current."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.config.sla_file import SlaModel
@@ -83,16 +77,3 @@ def published() -> dict[str, str]:
     """File name and text of every schema."""
     schemas = {"testbed.schema.json": schema_of_testbed(), "sla.schema.json": schema_of_sla()}
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}
-
-
-def main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m pytest_nfvperf.config.schemas DIRECTORY\n")
-        return 2
-    for name, text in published().items():
-        (Path(arguments[0]) / name).write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
