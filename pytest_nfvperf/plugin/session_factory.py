@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import pytest
 
@@ -39,9 +39,6 @@ from pytest_nfvperf.session.comparing import Comparison
 from pytest_nfvperf.session.deploying import FreshDeployer
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
-
-if TYPE_CHECKING:
-    from pytest_nfvperf.backends.generator_side import GeneratorSide
 
 Say = Callable[[str], None]
 LEASES_KEY = pytest.StashKey["list[Lease | LeasedPlace]"]()
@@ -173,28 +170,21 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
 
         return ReplayBackend(testbed)
     from pytest_nfvperf.adapters.ovs.nics import with_makers  # noqa: PLC0415
+    from pytest_nfvperf.backends.embedded_side import EmbeddedSide  # noqa: PLC0415
     from pytest_nfvperf.backends.foreign_datapaths import all_makers  # noqa: PLC0415
+    from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES  # noqa: PLC0415
     from pytest_nfvperf.backends.local import LocalBackend  # noqa: PLC0415
 
+    engine = testbed.generator.engine
     return LocalBackend(
         testbed,
-        _generator_side(testbed),
+        EmbeddedSide(testbed) if engine == "embedded" else FEATURE_ENGINES.part(engine).side(testbed),
         keep=options.keep,
         record=options.record,
         turn=LockWait(options.wait_s, partial(say, config)),
         nic_makers=with_makers(config.hook.pytest_nfvperf_nic_makers(config=config)),
         datapaths=all_makers(config.hook.pytest_nfvperf_datapaths(config=config)),
     )
-
-
-def _generator_side(testbed: Testbed) -> GeneratorSide:
-    if testbed.generator.engine != "embedded":
-        from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES  # noqa: PLC0415 - as in _backend
-
-        return FEATURE_ENGINES.part(testbed.generator.engine).side(testbed)
-    from pytest_nfvperf.backends.embedded_side import EmbeddedSide  # noqa: PLC0415 - as in _backend
-
-    return EmbeddedSide(testbed)
 
 
 def _progress(config: pytest.Config) -> SilentProgress | TerminalProgress:
