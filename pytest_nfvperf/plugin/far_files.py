@@ -9,24 +9,26 @@ from pathlib import Path
 from pytest_nfvperf.model.evidence.records import Record, RecordKind
 from pytest_nfvperf.plugin.worker_channel import FILE, WorkerChannel
 
-RUN, ALLURE = "run", "allure"
+_RUN, _ALLURE = "run", "allure"
 _MOST_BYTES = 1 << 20
 _COMPLETE = frozenset({RecordKind.TEST_END, RecordKind.RUN_END})
 """After these records no file of the test is open any more: samples and pictures can be sent."""
 
 
+def _folders(run_dir: Path, allure_dir: str | None) -> dict[str, Path]:
+    """The directories whose files are sent, by kind."""
+    return {_RUN: run_dir} | ({_ALLURE: Path(allure_dir)} if allure_dir else {})
+
+
 class SendFiles:
-    """A sink that sends what was added to the evidence file, and after each test all other new files.
+    """A sink that sends what was added to the evidence file, and after each test all other new files."""
 
-    ``folders``: directories whose files are sent, by kind.
-    """
-
-    def __init__(self, channel: WorkerChannel, evidence: Path, folders: dict[str, Path]) -> None:
-        self._channel, self._evidence, self._folders = channel, evidence, folders
+    def __init__(self, channel: WorkerChannel, evidence: Path, run_dir: Path, allure_dir: str | None) -> None:
+        self._channel, self._evidence, self._folders = channel, evidence, _folders(run_dir, allure_dir)
         self._sent: dict[Path, int] = {}
 
     def emit(self, record: Record) -> None:
-        self._send(RUN, self._evidence)
+        self._send(_RUN, self._evidence)
         if record.kind in _COMPLETE:
             self.close()
 
@@ -51,7 +53,7 @@ class CopiedFiles:
     """The controller's copies. ``say``: reports the first file that cannot be written."""
 
     def __init__(self, run_dir: Path, allure_dir: str | None, say: Callable[[str], None]) -> None:
-        self._folders = {RUN: run_dir} | ({ALLURE: Path(allure_dir)} if allure_dir else {})
+        self._folders = _folders(run_dir, allure_dir)
         self._say = say
         self._refused = False
 

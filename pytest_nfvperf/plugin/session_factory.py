@@ -28,7 +28,7 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
-from pytest_nfvperf.plugin.far_files import ALLURE, RUN, SendFiles
+from pytest_nfvperf.plugin.far_files import SendFiles
 from pytest_nfvperf.plugin.output import other_results, say, terminal_of
 from pytest_nfvperf.plugin.resuming import resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
@@ -92,9 +92,8 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     sinks: list[Sink] = [exporter.sink(run_dir) for exporter in other_results(config)]
     channel = channel_of(config)
     if channel is not None and config.workerinput[FAR]:  # type: ignore[attr-defined]  # a worker on another machine
-        allure = config.getoption("--alluredir", None)
-        folders = {RUN: run_dir} | ({ALLURE: Path(allure)} if allure else {})
-        sinks.append(SendFiles(channel, evidence_file(run_dir, worker), folders))
+        allure_dir = config.getoption("--alluredir", None)
+        sinks.append(SendFiles(channel, evidence_file(run_dir, worker), run_dir, allure_dir))
     session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks)
     if options.compare is not None:
         deploy = FreshDeployer(session)
