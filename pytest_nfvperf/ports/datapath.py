@@ -44,11 +44,11 @@ class KnowsPollers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SamplerReading:
-    """What one source said.
+    """What one source returned.
 
     Attributes:
         counters: rising counts by name; the sample holds by how much they rose. One that the source lacks is absent.
-        gauges: figures that are what they are: bytes of memory, a session that is up (1) or not (0).
+        gauges: current values, such as bytes of memory, or a session that is up (1) or not (0).
     """
 
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -124,10 +124,10 @@ class Freezing(Protocol):
     """A DUT that can be stopped where it is, so that another one has its CPUs."""
 
     def freeze(self) -> None:
-        """From now on it takes no CPU and answers nothing. TestbedError where it died."""
+        """Stop it: it takes no CPU and answers nothing. TestbedError if it died."""
 
     def thaw(self) -> None:
-        """It goes on where it was. Nothing happens where it is not frozen, or is gone."""
+        """Let it continue. Does nothing if it is not frozen, or has ended."""
 
 
 class Restart(Protocol):

@@ -137,7 +137,7 @@ class RunningTrial(Protocol):
 
     @property
     def most_skipped(self) -> float:
-        """Share of an interval's frames that the generator may skip before the interval says nothing."""
+        """Largest share of an interval's frames that the generator may skip in a valid interval."""
 
     def next_interval(self) -> IntervalCounts | None:
         """Wait for the end of the next interval; None once the trial has ended and its result is available.
@@ -208,10 +208,10 @@ class Ceilings(Protocol):
     """The generator's own limits, frames/s per direction, without the DUT."""
 
     def cached(self, traffic: Traffic, directions: int) -> float | None:
-        """The kept ceiling; None when it is not known yet."""
+        """The cached ceiling; None if it is not known yet."""
 
     def measure(self, traffic: Traffic, directions: int) -> float | None:
-        """Measure and keep it; None where it cannot be measured. Needs the PMD's CPU."""
+        """Measure and cache it; None if it cannot be measured. Needs the PMD's CPU."""
 
 
 @dataclass(frozen=True, slots=True)

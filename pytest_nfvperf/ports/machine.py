@@ -23,7 +23,7 @@ class Clock(Protocol):
 
 
 class CpuAccounting(Protocol):
-    """Accounts for the CPU time of one stretch of time at a time."""
+    """Accounts for the CPU time of one period at a time."""
 
     def begin(self, known: Mapping[int, CpuRole]) -> None:
         """Look at all threads now. ``known``: roles of processes by their ids; OVS's is VSWITCHD."""
@@ -58,16 +58,16 @@ class Kept(Protocol):
     """A cached value of plain JSON. It may be gone at any time, and nothing depends on it."""
 
     def read(self) -> object:
-        """What was kept last; None where nothing was, or where it cannot be read."""
+        """The stored value; None if there is none, or it cannot be read."""
 
     def write(self, value: object) -> None:
-        """Keep this instead. What cannot be kept is forgotten."""
+        """Replace the value. A failure to store it is ignored."""
 
 
 class Signals(Protocol):
-    """Signals that arrived while they are taken.
+    """The signals of the process while a soak handles them.
 
-    ``stop``: the first signal that asks to end calls it. It ends whatever the main thread waits for.
+    ``stop``: called at the first signal that asks to end. It must end whatever the main thread waits for.
     """
 
     stop: Callable[[], None]
@@ -78,7 +78,7 @@ class Signals(Protocol):
 
 
 TakeSignals = Callable[[], AbstractContextManager[Signals]]
-"""Takes them from the process until the end of the context."""
+"""Handles the signals of the process until the end of the context."""
 
 
 class RunEnd(Protocol):

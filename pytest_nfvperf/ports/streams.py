@@ -45,7 +45,7 @@ class StreamEngine(Protocol):
 
         The result is invalid, with reasons, when an end's process died, an interface went away or the time
         was not kept. Raises GeneratorError (a TestbedError) with the engine's own words when the streams cannot
-        be had at all: the engine is not installed, a namespace or an address does not exist, the other end
+        run at all: the engine is not installed, a namespace or an address does not exist, the other end
         cannot be reached, no port is free; and TestbedError when a namespace was deleted meanwhile.
         """
 
@@ -59,7 +59,7 @@ class RequestEngine(Protocol):
     def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:
         """Send them and return the times. Blocks for ``spec.duration_s`` and a little; leaves nothing behind.
 
-        Raises GeneratorError with the engine's own words when there are no responses to be had.
+        Raises GeneratorError with the engine's own words if no responses arrive.
         """
 
 
@@ -69,8 +69,8 @@ class ConnectEngine(Protocol):
     def run(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
         """Connect and return the times. Blocks until all are done; leaves nothing behind.
 
-        Raises GeneratorError with the engine's own words when no connection is to be had, or when the server's end
-        and not the datapath was what limited them.
+        Raises GeneratorError with the engine's own words if no connection can be made, or if the server's
+        end limited them and not the datapath.
         """
 
 

@@ -57,14 +57,14 @@ class Vnf(Protocol):
         """TestbedError with how it ended and the end of its log when it died."""
 
     def close(self) -> None:
-        """End it. Can be called twice; one that died or hangs is no hindrance."""
+        """End it, also if it died or hangs. Can be called twice."""
 
 
 class VnfMaker(Protocol):
     """Starts VNFs on a testbed."""
 
     def default_kind(self, spec: VnfSpec, vnfs: int) -> VnfKind:
-        """What runs a VNF that says nothing itself, one of so many in a topology. Never TESTBED."""
+        """What runs a VNF that names no kind, in a topology of ``vnfs`` VNFs. Never TESTBED."""
 
     def start(self, kind: VnfKind, spec: VnfSpec, index: int) -> Vnf:
         """Start one; it need not be ready yet. ``index``: its place among the topology's VNFs, for its CPU.
