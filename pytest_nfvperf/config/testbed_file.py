@@ -32,14 +32,11 @@ TREX_DUMMY = "dummy"
 _MAY_SHARE = frozenset({"housekeeping", "generator"})
 
 
-def load_testbed(
-    path: str | Path, *, numa: SysfsNuma | None = None, cores: int | None = None
-) -> tuple[Testbed, tuple[str, ...]]:
+def load_testbed(path: str | Path, *, cores: int | None = None) -> tuple[Testbed, tuple[str, ...]]:
     """Read a testbed file.
 
     Args:
         path: the file.
-        numa: where CPUs and NICs sit; this machine's by default.
         cores: physical cores of the DUT; those this process may use by default.
 
     Returns:
@@ -48,13 +45,13 @@ def load_testbed(
     Raises:
         ConfigError: file, line, key path, what is wrong and what to write instead.
     """
-    return _checked(read_document(path), numa, cores)
+    return _checked(read_document(path), None, cores)
 
 
 def parse_testbed(
     text: str, file: str = "<testbed>", *, numa: SysfsNuma | None = None, cores: int | None = None
 ) -> tuple[Testbed, tuple[str, ...]]:
-    """As :func:`load_testbed`, from text; ``file`` is what messages call it."""
+    """As :func:`load_testbed`, from text; ``file`` is what messages call it, ``numa`` says where CPUs and NICs are."""
     return _checked(parse_document(text, file), numa, cores)
 
 
