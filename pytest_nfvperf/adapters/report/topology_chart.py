@@ -30,7 +30,7 @@ from pytest_nfvperf.model.testbed.topology_text import (
     mirror_words,
     route_words,
 )
-from pytest_nfvperf.model.topology.links import Link, LinkEnd, link_ends
+from pytest_nfvperf.model.topology.links import LinkEnd, link_ends
 from pytest_nfvperf.model.topology.ports import Behind, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -336,15 +336,12 @@ class _Placing:
         """Links between bridges: neighbours by a straight line, others by one that sags below those between."""
         between: dict[tuple[str, str], list[tuple[str, LinkEnd]]] = {}
         order = {column.name: number for number, column in enumerate(self._columns)}
-        links: list[tuple[str, Link]] = [("patch", patch) for patch in self._topology.patches]
-        links += [("veth", veth) for veth in self._topology.veths]
-        links += [("underlay", underlay) for underlay in self._topology.underlays]
         ghost = next((column.name for column in self._columns if column.is_ghost), None)
-        for kind, link in links:
+        for link in self._topology.links:
             for end in link_ends(link):
                 left, right = (name if name in order else ghost for name in (end.bridge, end.far_bridge))
                 if left is not None and right is not None and order[left] < order[right]:
-                    between.setdefault((left, right), []).append((kind, end))
+                    between.setdefault((left, right), []).append((link.kind, end))
         for (left, right), ends in between.items():
             self._wire_between(self._by_name[left], self._by_name[right], ends, order[right] - order[left])
 

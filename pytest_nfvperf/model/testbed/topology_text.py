@@ -10,7 +10,7 @@ from textwrap import wrap
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.links import Link, Tunnel, Underlay, VethLink, link_ends
+from pytest_nfvperf.model.topology.links import Patch, Tunnel, Underlay, VethLink, link_ends
 from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
     Behind,
@@ -119,12 +119,9 @@ def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
         for nic in topology.nics
         if nic.bridge == bridge
     ]
-    links: list[tuple[str, Link, list[str]]] = [("patch", link, []) for link in topology.patches]
-    links += [("veth", link, extras(link)) for link in topology.veths]
-    links += [("underlay", link, extras(link)) for link in topology.underlays]
     cells += [
-        (end.port, kind, ", ".join([f"to {end.far_bridge} {end.far_port}", *said]))
-        for kind, link, said in links
+        (end.port, link.kind, ", ".join([f"to {end.far_bridge} {end.far_port}", *extras(link)]))
+        for link in topology.links
         for end in link_ends(link)
         if end.bridge == bridge
     ]
@@ -179,8 +176,10 @@ def kind_of(port: Port, kinds: Kinds) -> str:
     return kinds.get(port.name, "port" if port.kind is PortKind.TESTBED else str(port.kind))
 
 
-def extras(part: Port | Nic | VethLink | Underlay | Behind) -> list[str]:
-    """What is not as usual: MTU, VLANs, queues, offloads."""
+def extras(part: Port | Nic | Patch | VethLink | Underlay | Behind) -> list[str]:
+    """What is not as usual: MTU, VLANs, queues, offloads; of a patch nothing."""
+    if isinstance(part, Patch):
+        return []
     said = [] if part.mtu == DEFAULT_MTU else [f"MTU {part.mtu}"]
     if isinstance(part, Underlay):
         return said + ([] if part.line_rate_bps is None else [f"{part.line_rate_bps / 1e9:g} Gbps"])
@@ -295,69 +294,45 @@ def single_path(topology: Topology) -> list[PathNode] | None:
     ends += [(nic.bridge, nic.port) for nic in topology.nics]
     if not ends:
         return None
-    tracer = _PathTracer(topology)
-    path = tracer.from_port(ends[0])
+    # Who is at the far end of a port: the generator's port by its own name.
+    names = {(p.bridge, p.name): p.owner if p.role is PortRole.FORWARDER else p.name for p in topology.ports}
+    names |= {(nic.bridge, nic.port): nic.namespace for nic in topology.nics}
+    names |= {(tunnel.bridge, tunnel.port): tunnel.port for tunnel in topology.tunnels}
+    linked = {
+        (end.bridge, end.port): (link.kind, (end.far_bridge, end.far_port))
+        for link in topology.links
+        for end in link_ends(link)
+    }
+    exits, through = _exits(topology), _through(topology)
+    path = [PathNode("", names[ends[0]], is_bridge=False)]
+    passed: list[_End] = []
+    here: _End | None = ends[0]
+    by = "port"
+    while here is not None and here not in passed:  # it ends where frames stay, or would loop
+        passed.append(here)
+        path.append(PathNode(by, here[0], is_bridge=True))
+        out = exits.get(here)
+        if out is None or out in passed:
+            break
+        passed.append(out)
+        if out in linked:
+            by, here = linked[out]
+            continue
+        path.append(PathNode("port", names[out], is_bridge=False))
+        by, here = "port", through.get(out)
     alone = {*topology.bridges, *(namespace.name for namespace in topology.namespaces)} - {node.name for node in path}
-    return path if tracer.passed_all_once() and not alone else None
+    return path if sorted(passed) == sorted(all_ports(topology)) and not alone else None
 
 
-class _PathTracer:
-    def __init__(self, topology: Topology) -> None:
-        self._ports = all_ports(topology)
-        self._passed: list[_End] = []
-        self._crossed = {crossing.bridge for crossing in topology.crossings}
-        self._out = {(crossing.bridge, crossing.in_port): crossing.out_port for crossing in topology.crossings}
-        self._on: dict[str, list[str]] = {}
-        for bridge, port in self._ports:
-            self._on.setdefault(bridge, []).append(port)
-        # Who is at the far end of a port: the generator's port by its own name.
-        self._names = {
-            (port.bridge, port.name): port.owner if port.role is PortRole.FORWARDER else port.name
-            for port in topology.ports
-        }
-        self._names |= {(nic.bridge, nic.port): nic.namespace for nic in topology.nics}
-        self._names |= {(tunnel.bridge, tunnel.port): tunnel.port for tunnel in topology.tunnels}
-        self._through = _through(topology)
-        links: list[tuple[str, Link]] = [
-            *(("patch", patch) for patch in topology.patches),
-            *(("veth", veth) for veth in topology.veths),
-            *(("underlay", underlay) for underlay in topology.underlays),
-        ]
-        self._links = {
-            (end.bridge, end.port): (kind, (end.far_bridge, end.far_port))
-            for kind, link in links
-            for end in link_ends(link)
-        }
-
-    def from_port(self, end: _End) -> list[PathNode]:
-        """The nodes from a port on; the path ends where frames stay, or would loop."""
-        path = [PathNode("", self._names[end], is_bridge=False)]
-        here: _End | None = end
-        by = "port"
-        while here is not None and here not in self._passed:
-            self._passed.append(here)
-            path.append(PathNode(by, here[0], is_bridge=True))
-            out = self._exit_of(here)
-            if out is None or out in self._passed:
-                break
-            self._passed.append(out)
-            if out in self._links:
-                by, here = self._links[out]
-                continue
-            path.append(PathNode("port", self._names[out], is_bridge=False))
-            by, here = "port", self._through.get(out)
-        return path
-
-    def _exit_of(self, end: _End) -> _End | None:
-        """By the flow for frames of this port; without flows by the only other port."""
-        bridge, port = end
-        if bridge in self._crossed:
-            return (bridge, self._out[end]) if end in self._out else None
-        others = [other for other in self._on[bridge] if other != port]
-        return (bridge, others[0]) if len(others) == 1 else None
-
-    def passed_all_once(self) -> bool:
-        return sorted(self._passed) == sorted(self._ports)
+def _exits(topology: Topology) -> dict[_End, _End]:
+    """Where frames of a port leave its bridge: by the flow for them; without flows by the only other port."""
+    exits = {(one.bridge, one.in_port): (one.bridge, one.out_port) for one in topology.crossings}
+    crossed = {one.bridge for one in topology.crossings}
+    ports: dict[str, list[_End]] = {}
+    for end in all_ports(topology):
+        ports.setdefault(end[0], []).append(end)
+    pairs = [ends for bridge, ends in ports.items() if bridge not in crossed and len(ends) == 2]
+    return exits | {a: b for ends in pairs for a, b in (ends, ends[::-1])}
 
 
 def _through(topology: Topology) -> dict[_End, _End]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.topology.links import Link, Underlay, encapsulation_bytes, link_ends, overlays, shortest
+from pytest_nfvperf.model.topology.links import Patch, Underlay, encapsulation_bytes, link_ends, overlays, shortest
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
 from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES, Traffic
@@ -43,8 +43,8 @@ class _Follower:
         self._bridge_of = {port: bridge for bridge, port in all_ports(topology)}
         self._patched = {end.port: end.far_port for patch in topology.patches for end in link_ends(patch)}
         self._joined = {port.name: port.peer for port in topology.ports if port.role is PortRole.FORWARDER}
-        joints: list[Link] = [*topology.veths, *topology.underlays]
-        self._joined |= {end.port: end.far_port for joint in joints for end in link_ends(joint)}
+        wires = [link for link in topology.links if not isinstance(link, Patch)]
+        self._joined |= {end.port: end.far_port for wire in wires for end in link_ends(wire)}
         self._overlays = overlays(topology.nodes, topology.tunnels, topology.underlays)
         self._tunnelled = {end.port: (end.far_port, one) for one in self._overlays for end in link_ends(one)}
         self._inside: str | None = None
@@ -105,9 +105,7 @@ class _Follower:
             return None
         if goal.bridge == bridge:
             return goal.name
-        topology = self._topology
-        links: list[Link] = [*topology.patches, *topology.veths, *topology.underlays, *self._overlays]
-        path = shortest(bridge, goal.bridge, links)
+        path = shortest(bridge, goal.bridge, [*self._topology.links, *self._overlays])
         return path[0].port if path else None
 
 

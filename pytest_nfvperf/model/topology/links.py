@@ -6,6 +6,7 @@ import ipaddress
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pytest_nfvperf.model.display import Choice
 from pytest_nfvperf.model.topology.ports import AS_IT_IS, DEFAULT_MTU, Offloads, Vlan
@@ -27,6 +28,7 @@ class Crossing:
 class Patch:
     """A patch-port pair between two bridges, by the ports' names."""
 
+    kind: ClassVar[str] = "patch"
     bridge_a: str
     port_a: str
     bridge_b: str
@@ -41,6 +43,7 @@ class VethLink:
     ``mtu`` (bytes without Ethernet header and FCS) and ``offloads`` are those of both ends.
     """
 
+    kind: ClassVar[str] = "veth"
     bridge_a: str
     port_a: str
     bridge_b: str
@@ -80,6 +83,7 @@ class Underlay:
     ``mtu``: bytes without Ethernet header and FCS. ``line_rate_bps``: layer-1 bit/s each way; None: the testbed's.
     """
 
+    kind: ClassVar[str] = "underlay"
     bridge_a: str
     port_a: str
     bridge_b: str
@@ -131,6 +135,7 @@ class Node:
 class Overlay:
     """Two tunnel ports that are each other's ends, and the underlay that carries what they encapsulate."""
 
+    kind: ClassVar[str] = "tunnel"
     bridge_a: str
     port_a: str
     bridge_b: str
@@ -163,7 +168,7 @@ def facing(tunnel: Tunnel, tunnels: Iterable[Tunnel]) -> Iterator[Tunnel]:
 # Paths over linked bridges.
 
 Link = Patch | VethLink | Underlay | Overlay
-"""What joins two bridges so that frames pass from one to the other."""
+"""What joins two bridges so that frames pass from one to the other. ``kind``: the word for it in texts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.arguments import NAME, Allowed, checked, one, several
+from pytest_nfvperf.model.arguments import MAC, NAME, Allowed, checked, one, several
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import VLAN_NUMBERS, BridgeRules, Mirror, wrong_mirrors, wrong_rules
 from pytest_nfvperf.model.topology.links import (
@@ -48,7 +48,6 @@ _NO_MAC = "02:00:00:00:00:00"
 """MAC of an uplink: nobody sends to an underlay's end."""
 _MOST_MTU = 65535  # of an IP packet
 _LEAST_MTU = 68  # RFC 791: every link can carry this much
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 _MOST_KEYS = {TunnelKind.VXLAN: 1 << 24, TunnelKind.GENEVE: 1 << 24, TunnelKind.GRE: 1 << 32}
 """RFC 7348, 8926: a VNI has 24 bits; RFC 2890: a key has 32."""
 
@@ -114,6 +113,11 @@ class Topology:
         raise KeyError(f"topology {self.name!r} has no port {name!r}")
 
     @property
+    def links(self) -> tuple[Patch | VethLink | Underlay, ...]:
+        """What joins its bridges: patches, veth pairs and underlays."""
+        return (*self.patches, *self.veths, *self.underlays)
+
+    @property
     def interfaces(self) -> tuple[Nic | Behind, ...]:
         """Interfaces of namespaces, on bridges and behind generators' ports."""
         return (*self.nics, *self.behind)
@@ -128,11 +132,10 @@ class Topology:
 
 def all_ports(topology: Topology) -> list[tuple[str, str]]:
     """Every port of every bridge as (bridge, port), local ports not, in the order in which they are made."""
-    links: list[Link] = [*topology.patches, *topology.veths, *topology.underlays]
     return [
         *((port.bridge, port.name) for port in topology.ports),
         *((nic.bridge, nic.port) for nic in topology.nics),
-        *((end.bridge, end.port) for link in links for end in link_ends(link)),
+        *((end.bridge, end.port) for link in topology.links for end in link_ends(link)),
         *((tunnel.bridge, tunnel.port) for tunnel in topology.tunnels),
     ]
 
@@ -325,13 +328,13 @@ def _dangling_ports(topology: Topology) -> Iterator[str]:
     # No flow need lead to a monitor's port: it may be the output of a mirror.
     copied_to = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
     copied_to |= {mirror.output for mirror in topology.mirrors if mirror.output is not None}
-    makers: dict[str, tuple[str, Patch | VethLink]]
-    makers = {port: ("patch", link) for link in topology.patches for port in (link.port_a, link.port_b)}
-    makers |= {port: ("veth", link) for link in topology.veths for port in (link.port_a, link.port_b)}
+    makers = {end.port: link for link in topology.links for end in link_ends(link) if link.kind != "underlay"}
     for bridge, port in all_ports(topology):
         if bridge in crossed and (bridge, port) not in used and port not in copied_to:
-            kind, link = makers.get(port, ("", None))
-            part = f"{kind}({link.bridge_a!r}, {link.bridge_b!r})" if link is not None else "the part that makes it"
+            link = makers.get(port)
+            part = (
+                f"{link.kind}({link.bridge_a!r}, {link.bridge_b!r})" if link is not None else "the part that makes it"
+            )
             yield (
                 f"port {port!r} is dangling: bridge {bridge!r} has crossings, and none uses it, so no frame would pass "
                 f"it; lead a path over the port, such as path(..., {port!r}, ...), leave out {part}, or give "
@@ -347,7 +350,7 @@ def _wrong_macs(topology: Topology) -> Iterator[str]:
     for where, mac in macs:
         if mac is None:
             continue
-        if not _MAC.fullmatch(mac):
+        if not MAC.accepts(mac):
             yield f"{where}: {mac!r} is not a MAC address, such as 02:00:00:00:00:01"
         elif int(mac[:2], 16) & 1:
             yield f"{where}: {mac} is a group's address; the first byte must be even, such as 02"
@@ -460,9 +463,15 @@ def _wrong_tunnel_ends(topology: Topology) -> Iterator[str]:
 
 def _wrong_nodes(topology: Topology) -> Iterator[str]:
     if topology.nodes:
-        for find in (_wrong_node_names, _misplaced_bridges, _torn_apart, _wrong_underlays, _wrong_tunnels):
+        for find in (
+            _wrong_node_names,
+            _misplaced_bridges,
+            _torn_apart,
+            _wrong_underlays,
+            _wrong_tunnels,
+            _frames_too_large_for_tunnels,
+        ):
             yield from find(topology)
-        yield from _frames_too_large_for_tunnels(topology)
     elif topology.underlays:
         yield "underlays join nodes, and it has none: put its parts on node(...)"
 
@@ -590,21 +599,17 @@ def _learning_loops(topology: Topology) -> Iterator[str]:
     """
     learning = set(topology.bridges) - {crossing.bridge for crossing in topology.crossings}
     # Tunnels last, for they cross other links.
-    links: list[tuple[str, Link]] = [
-        *(("patch", link) for link in topology.patches if link.vlan is None),
-        *(("veth", link) for link in topology.veths if link.vlan is None),
-        *(("underlay", link) for link in topology.underlays),
-        *(("tunnel", link) for link in overlays(topology.nodes, topology.tunnels, topology.underlays)),
-    ]
+    links: list[Link] = [link for link in topology.links if isinstance(link, Underlay) or link.vlan is None]
+    links += overlays(topology.nodes, topology.tunnels, topology.underlays)
     joined: list[Link] = []
-    for what, link in links:
+    for link in links:
         if not {link.bridge_a, link.bridge_b} <= learning:
             continue
         path = shortest(link.bridge_a, link.bridge_b, joined)
         if path is not None:
             loop = [link.bridge_a, *(end.far_bridge for end in path), link.bridge_a]
             yield (
-                f"{what} {link.port_a!r} - {link.port_b!r} closes a loop of bridges that learn MAC addresses, "
+                f"{link.kind} {link.port_a!r} - {link.port_b!r} closes a loop of bridges that learn MAC addresses, "
                 f"{' - '.join(loop)}: frames to all would circle in it for ever; leave out one of the links, or lead a "
                 "path(...) over a bridge, which then forwards by flows"
             )
