@@ -7,12 +7,12 @@ VNF, *pvvp* two. On the embedded testbed "phy" is the generator's vhost-user por
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from pytest_nfvperf.model.arguments import FLAG, INTEGER, MTU, NAME, TEXT, checked, one, whole
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, MTU, NAME, TEXT, checked, whole
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror
 from pytest_nfvperf.model.topology.links import (
@@ -25,12 +25,21 @@ from pytest_nfvperf.model.topology.links import (
     Underlay,
     VethLink,
     crossings_along,
-    link_ends,
     overlays,
     shortest,
 )
-from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path
-from pytest_nfvperf.model.topology.ports import AS_IT_IS, Behind, Namespace, Nic, Offloads, Port, PortRole, VnfMode
+from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path, endpoint, nic, path
+from pytest_nfvperf.model.topology.ports import (
+    AS_IT_IS,
+    OFFLOADS,
+    Behind,
+    Namespace,
+    Nic,
+    Offloads,
+    Port,
+    PortRole,
+    VnfMode,
+)
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.trial import Direction
 
@@ -40,6 +49,8 @@ CHAIN_NETWORK = "198.18.0"
 """Addresses of the namespaces at a chain's ends: RFC 2544, appendix C.2.2, keeps them for benchmarks."""
 CHAIN_NETWORK_6 = "2001:2:"
 """The prefix for benchmarks, RFC 5180."""
+_CHAIN_ADDRESSES = {4: f"{CHAIN_NETWORK}.%d/24", 6: f"{CHAIN_NETWORK_6}:%d/64"}
+"""Of the namespaces, by IP version and number of the end."""
 
 
 def generator_mac(port: int) -> str:
@@ -86,21 +97,17 @@ def vnf_chain(vnfs: int, *, bidirectional: bool = True, mtu: int = 1500) -> Topo
     VNFs forward as testpmd's io mode does, so the frames' MACs stay those of the generator.
     ``mtu``: bytes without Ethernet header and FCS.
     """
-    ends = [Port(f"p{side}", BRIDGE, PortRole.ENDPOINT, GENERATOR_MACS[side], mtu=mtu) for side in (0, 1)]
     forwarders = [
         Port(f"v{n}{own}", BRIDGE, PortRole.FORWARDER, vnf_mac(n, side), f"vnf{n}", f"v{n}{peer}", VnfMode.IO, mtu=mtu)
         for n in range(1, vnfs + 1)
         for side, (own, peer) in enumerate((("a", "b"), ("b", "a")))
     ]
-    passed = ["p0", *(port.name for port in forwarders), "p1"]
-    pairs = list(zip(passed[::2], passed[1::2], strict=True))
-    crossings = [Crossing(BRIDGE, a, b) for pair in pairs for a, b in (pair, pair[::-1])]
-    return Topology(
-        name={0: "phy2phy", 1: "pvp", 2: "pvvp"}.get(vnfs, f"pv{vnfs}p"),
-        bridges=(BRIDGE,),
-        ports=(*ends, *forwarders),
-        crossings=tuple(crossings),
-        directions=_BOTH_WAYS[: 1 + bidirectional],
+    return compose(
+        {0: "phy2phy", 1: "pvp", 2: "pvvp"}.get(vnfs, f"pv{vnfs}p"),
+        *(endpoint(name, BRIDGE, mtu=mtu) for name in ("p0", "p1")),
+        *forwarders,
+        path("p0", *(f"vnf{n}" for n in range(1, vnfs + 1)), "p1"),
+        *_BOTH_WAYS[: 1 + bidirectional],
     )
 
 
@@ -114,7 +121,7 @@ MOST_BRIDGES = 1000
     ends=TEXT,
     bidirectional=FLAG,
     mtu=MTU,
-    offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"),
+    offloads=OFFLOADS,
     ip=INTEGER,
 )
 def bridge_chain(
@@ -146,19 +153,19 @@ def bridge_chain(
         raise ArgumentError(f"a chain of {bridges} bridges is not possible: give {bound}")
     names = [f"ovs-{number}" for number in range(1, bridges + 1)]
     joints = [_joint(link, number, mtu, offloads) for number in range(1, bridges)]
-    path = [end for joint in joints for end in link_ends(joint)[:1]]
-    return Topology(
-        name=f"chain-{bridges}-{link}" if bridges > 1 else "chain-1",
-        bridges=tuple(names),
-        crossings=tuple(crossings_along(path, names[0], "p0", "p1")) if ends == "generator" else (),
-        patches=tuple(joint for joint in joints if isinstance(joint, Patch)),
-        veths=tuple(joint for joint in joints if isinstance(joint, VethLink)),
-        **(
-            _generators(names, bidirectional=bidirectional, mtu=mtu)
-            if ends == "generator"
-            else _namespaces(ends, names, ip, mtu=mtu, offloads=offloads)
-        ),
-    )
+    outer: list[Part] = []
+    if ends == "generator":
+        outer += [endpoint(f"p{n}", bridge, mtu=mtu) for n, bridge in enumerate((names[0], names[-1]))]
+        outer += [path("p0", "p1"), *_BOTH_WAYS[: 1 + bidirectional]]
+    elif ends == "namespace":
+        if ip not in _CHAIN_ADDRESSES:
+            raise ArgumentError(f"there is no IP version {ip}: write 4 or 6")
+        for n, bridge in enumerate((names[0], names[-1])):
+            address = _CHAIN_ADDRESSES[ip] % (n + 1)
+            outer += [Namespace(f"end{n}"), nic(f"end{n}", bridge, address, port=f"end{n}", mtu=mtu, offloads=offloads)]
+    else:
+        raise ArgumentError(f"a chain cannot end in {ends!r}: write generator or namespace")
+    return compose(f"chain-{bridges}-{link}" if bridges > 1 else "chain-1", *names, *joints, *outer)
 
 
 def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | VethLink:
@@ -170,28 +177,6 @@ def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | Veth
         port_a, port_b = f"chain-{number}-{number + 1}", f"chain-{number + 1}-{number}"
         return VethLink(left, port_a, right, port_b, mtu=mtu, offloads=offloads)
     raise ArgumentError(f"bridges cannot be chained by {link!r}: write patch or veth")
-
-
-def _generators(bridges: Sequence[str], *, bidirectional: bool, mtu: int) -> dict[str, Any]:
-    ports = tuple(
-        Port(f"p{n}", name, PortRole.ENDPOINT, GENERATOR_MACS[n], mtu=mtu)
-        for n, name in enumerate((bridges[0], bridges[-1]))
-    )
-    return {"ports": ports, "directions": _BOTH_WAYS[: 1 + bidirectional]}
-
-
-def _namespaces(ends: str, bridges: Sequence[str], ip: int, *, mtu: int, offloads: Offloads) -> dict[str, Any]:
-    if ends != "namespace":
-        raise ArgumentError(f"a chain cannot end in {ends!r}: write generator or namespace")
-    addresses = {4: f"{CHAIN_NETWORK}.%d/24", 6: f"{CHAIN_NETWORK_6}:%d/64"}
-    if ip not in addresses:
-        raise ArgumentError(f"there is no IP version {ip}: write 4 or 6")
-    nics = tuple(
-        Nic(f"end{n}", "eth0", name, f"end{n}", addresses=(addresses[ip] % (n + 1),), mtu=mtu, offloads=offloads)
-        for n, name in enumerate((bridges[0], bridges[-1]))
-    )
-    names = tuple(Namespace(nic.namespace) for nic in nics)
-    return {"ports": (), "directions": (), "namespaces": names, "nics": nics}
 
 
 # ``compose``: a topology from parts.
@@ -399,9 +384,9 @@ class _Paths:
         self._links = list(links)
         self._stops: dict[str, list[_End]] = {}
         self.next_macs: dict[str, str | None] = {}
-        self._macs = {nic.port: nic.mac for nic in nics} | {port.name: port.mac for port in ports}
-        for nic in nics:
-            self._stops.setdefault(nic.namespace, []).append((nic.bridge, nic.port))
+        self._macs = {one.port: one.mac for one in nics} | {port.name: port.mac for port in ports}
+        for one in nics:
+            self._stops.setdefault(one.namespace, []).append((one.bridge, one.port))
         for port in ports:
             if port.role is PortRole.FORWARDER:
                 self._stops.setdefault(port.owner, []).append((port.bridge, port.name))
@@ -410,11 +395,11 @@ class _Paths:
         self._stops |= {port.name: [(port.bridge, port.name)] for port in ports}
 
     def crossings(self, paths: Iterable[Path]) -> Iterator[Crossing]:
-        for path in paths:
-            if len(path.stops) < 2:
-                raise self._wrong(path, "a path needs at least two nodes")
-            for stop, following in zip(path.stops, path.stops[1:], strict=False):
-                yield from self._hop(path, stop, following)
+        for one in paths:
+            if len(one.stops) < 2:
+                raise self._wrong(one, "a path needs at least two nodes")
+            for stop, following in zip(one.stops, one.stops[1:], strict=False):
+                yield from self._hop(one, stop, following)
 
     def _hop(self, path: Path, stop: str, following: str) -> list[Crossing]:
         (_, entry), (bridge, first) = self._ends(path, stop)[0], self._ends(path, stop)[-1]

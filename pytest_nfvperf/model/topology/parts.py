@@ -25,7 +25,6 @@ from pytest_nfvperf.model.arguments import (
     UNICAST_MAC,
     Allowed,
     checked,
-    one,
     optional,
     several,
 )
@@ -38,6 +37,7 @@ from pytest_nfvperf.model.topology.ports import (
     GENERATOR,
     LONGEST_KERNEL_NAME,
     NIC,
+    OFFLOADS,
     PORT,
     ROUTES,
     VLAN,
@@ -248,7 +248,7 @@ _LINK = {
     "ports": optional(several(NAME, 2, 2)),
     "mtu": MTU,
     "vlan": VLAN,
-    "offloads": one(Offloads, "Offloads, such as Offloads(tso=False)"),
+    "offloads": OFFLOADS,
     "line_rate_bps": optional(FIGURE),
 }
 

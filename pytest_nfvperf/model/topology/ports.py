@@ -140,7 +140,7 @@ def vlan_of(given: Vlan | int | None) -> Vlan | None:
     return Vlan(given) if isinstance(given, int) else given
 
 
-_OFFLOADS = one(Offloads, "Offloads, such as Offloads(tso=False)")
+OFFLOADS = one(Offloads, "Offloads, such as Offloads(tso=False)")
 _MAC_OR_OPEN = Allowed(MAC.write, lambda value: isinstance(value, str))  # which one the topology checks
 
 PORT = {
@@ -161,7 +161,7 @@ NIC = {
     "kind": TEXT,
     "mac": optional(_MAC_OR_OPEN),
     "mtu": MTU,
-    "offloads": _OFFLOADS,
+    "offloads": OFFLOADS,
     "vlan": VLAN,
     "queues": QUEUES,
 }

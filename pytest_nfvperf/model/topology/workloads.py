@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Unpack
 
-from pytest_nfvperf.model.arguments import FIGURE, FLAG, INTEGER, MTU, NAME, TEXT, checked, one, optional
+from pytest_nfvperf.model.arguments import FIGURE, FLAG, INTEGER, MTU, NAME, TEXT, checked, optional
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import RuleSettings, rules
 from pytest_nfvperf.model.topology.compose import BRIDGE, Part, compose, node, vnf_mac
@@ -14,6 +14,7 @@ from pytest_nfvperf.model.topology.parts import endpoint, monitor, namespace, on
 from pytest_nfvperf.model.topology.ports import (
     AS_IT_IS,
     DEFAULT_MTU,
+    OFFLOADS,
     NicKind,
     Offloads,
     Port,
@@ -228,7 +229,7 @@ def _joint(number: int, overlay: str, ip: int, vnis: tuple[int, int], outer: int
 # A node with pods, as OVN-Kubernetes lays one out (scenario S5): br-ex to the outside, br-int for the pods.
 
 
-@checked(pods=INTEGER, kind=TEXT, offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"), mtu=MTU, ip=INTEGER)
+@checked(pods=INTEGER, kind=TEXT, offloads=OFFLOADS, mtu=MTU, ip=INTEGER)
 def pod_node(
     pods: int = 2, *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU, ip: int = 4
 ) -> Topology:
@@ -294,7 +295,7 @@ def offloads_of(kind: str, offloads: Offloads) -> Offloads:
 # A pod on each of two nodes, as OVN-Kubernetes joins them (scenario S5): br-int, a tunnel, br-ex, the underlay.
 
 
-@checked(overlay=TEXT, kind=TEXT, offloads=one(Offloads, "Offloads, such as Offloads(tso=False)"), mtu=MTU, ip=INTEGER)
+@checked(overlay=TEXT, kind=TEXT, offloads=OFFLOADS, mtu=MTU, ip=INTEGER)
 def pod_nodes(
     overlay: str = "geneve",
     *,
