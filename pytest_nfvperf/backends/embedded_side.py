@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.generators.embedded.ceiling import METHOD, LoopRig,
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.embedded.trial_results import ValidityPolicy
 from pytest_nfvperf.adapters.generators.engine import recording
-from pytest_nfvperf.adapters.host.cpus import Cpu, read_cpus
+from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id, note_process
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
@@ -21,6 +21,7 @@ from pytest_nfvperf.measure.cpu_placement import Placement, RoundTrips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.testbed.cpu_neighbours import Cpu
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Testbed
 from pytest_nfvperf.model.traffic.traffic import Traffic

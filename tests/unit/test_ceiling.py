@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import ceiling_of, directions
-from pytest_nfvperf.adapters.host.cpus import Cpu
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.embedded_side import loop_cpu
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.cpu_neighbours import Cpu
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec

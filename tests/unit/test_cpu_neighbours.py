@@ -13,8 +13,8 @@ from pytest_nfvperf.adapters.host.cpus import read_cpu_places
 from pytest_nfvperf.model.testbed.cpu_neighbours import (
     MOST_TOLD,
     MOST_TRIED,
+    Cpu,
     CpuPair,
-    CpuPlace,
     advice,
     bands_text,
     closer_cpus,
@@ -28,9 +28,9 @@ TWO_BANDS = Bands(Band(70, 140), Band(240, 440))
 KEYS = {9: "cpus.pmd", 10: "cpus.pmd", 5: "cpus.vnf"}
 
 
-def places(*l3s: tuple[int, ...], node: int = 0) -> dict[int, CpuPlace]:
+def places(*l3s: tuple[int, ...], node: int = 0) -> dict[int, Cpu]:
     """CPUs with a core each, by the L3 caches that they share."""
-    return {cpu: CpuPlace(cpu, cpu, node, l3) for l3 in l3s for cpu in l3}
+    return {cpu: Cpu(cpu, cpu, node, l3) for l3 in l3s for cpu in l3}
 
 
 HALVES = places((0, 1, 2, 3), (8, 9, 10, 11))
@@ -55,7 +55,7 @@ def test_the_sentence_names_both_cpus_the_way_and_the_caches() -> None:
     ],
 )
 def test_bands_that_were_measured_count_for_more_than_what_the_kernel_is_told(
-    trip: int, bands: Bands | None, known: dict[int, CpuPlace], apart: bool, words: str
+    trip: int, bands: Bands | None, known: dict[int, Cpu], apart: bool, words: str
 ) -> None:
     (pair,) = pairs([Distance(2, 9, trip)], bands, known)
     assert pair.apart is apart
@@ -68,8 +68,8 @@ def test_of_several_cpus_of_the_generator_the_farthest_counts_and_what_was_not_m
 
 
 def test_cpus_worth_trying_have_a_core_of_their_own_on_the_generators_node_and_cache() -> None:
-    machine = [CpuPlace(cpu, cpu % 8, 0, (0, 1, 2, 3, 8, 9, 10, 11) if cpu % 8 < 4 else ()) for cpu in range(16)]
-    other_node = CpuPlace(20, 20, 1)
+    machine = [Cpu(cpu, cpu % 8, 0, (0, 1, 2, 3, 8, 9, 10, 11) if cpu % 8 < 4 else ()) for cpu in range(16)]
+    other_node = Cpu(20, 20, 1)
     # CPU 8 is the other hardware thread of core 0, CPU 10 that of the PMD's.
     assert worth_trying([*machine, other_node], generator=[0], taken=[2]) == (1, 3, 4, 5, 6, 7)
     assert worth_trying(HALVES.values(), generator=[2], taken=[9, 0]) == (1, 3)
@@ -81,7 +81,7 @@ def test_cpus_worth_trying_have_a_core_of_their_own_on_the_generators_node_and_c
     taken=st.sets(st.integers(0, 39), max_size=5),
 )
 def test_nobody_is_told_to_take_what_somebody_has(cores: list[tuple[int, int]], taken: set[int]) -> None:
-    machine = [CpuPlace(number, core, node) for number, (core, node) in enumerate(cores)]
+    machine = [Cpu(number, core, node) for number, (core, node) in enumerate(cores)]
     found = worth_trying(machine, [0], taken)
     owned = {machine[cpu].core for cpu in {0, *taken} if cpu < len(machine)}
     assert len(found) <= MOST_TRIED
@@ -148,7 +148,7 @@ def test_places_are_read_from_sysfs_and_a_cache_that_nobody_tells_is_absent(
     (tmp_path / "isolated").write_text("2\n")
     monkeypatch.setattr(cpu_places.os, "sched_getaffinity", lambda _: {0, 1})
     assert read_cpu_places(tmp_path) == {
-        0: CpuPlace(0, 0, 1, (0, 1)),
-        1: CpuPlace(1, 1, 1, (0, 1)),
-        2: CpuPlace(2, 2, 1),
+        0: Cpu(0, 0, 1, (0, 1)),
+        1: Cpu(1, 1, 1, (0, 1)),
+        2: Cpu(2, 2, 1),
     }

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.host.cpus import Cpu, isolated_cpus, parse_cpu_list, plan_cpus, read_cpus
+from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, plan_cpus, read_cpus
 from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed.cpu_neighbours import Cpu
 from pytest_nfvperf.model.testbed.testbed import CpuPlan
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pytest_nfvperf.adapters.process.lock import lock_holder
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.evidence.records import Record
 from pytest_nfvperf.model.measure.soak_series import TIME, SoakTable, row_bytes
@@ -108,25 +109,13 @@ def is_being_written(path: Path) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = _owner(fd)
-        return owner is None or Path(f"/proc/{owner}").exists()
+        holder = lock_holder(os.fstat(fd))
+        return holder is None or Path(f"/proc/{holder}").exists()
     except OSError:
         return False
     finally:
         os.close(fd)
     return False
-
-
-def _owner(fd: int) -> int | None:
-    """The pid that locked this file (proc_locks(5)); None if it is not listed: another machine, a container."""
-    status = os.fstat(fd)
-    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    with suppress(OSError):
-        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            match line.split():
-                case [_, "FLOCK", _, "WRITE", owner, where, *_] if where == file and owner.isdigit():
-                    return int(owner)
-    return None
 
 
 def samples_in(directory: Path) -> OpenSamples:

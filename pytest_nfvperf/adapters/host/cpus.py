@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, Hugepages, read_hugepages
 from pytest_nfvperf.adapters.net.threads import in_own_thread
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
-from pytest_nfvperf.model.testbed.cpu_neighbours import CpuPlace
+from pytest_nfvperf.model.testbed.cpu_neighbours import Cpu
 from pytest_nfvperf.model.testbed.testbed import CableSpec, CpuPlan, DutPort, GeneratorSpec, OvsSpec, Testbed
 
 SYSFS_CPUS = Path("/sys/devices/system/cpu")
@@ -25,15 +25,6 @@ _PAGE_BYTES = 4096
 _STATUS = Path("/proc/self/status")
 _CAP_SYS_NICE = 23  # linux/capability.h
 _ONLINE = Path("/sys/devices/system/cpu/online")
-
-
-@dataclass(frozen=True, slots=True)
-class Cpu:
-    """One CPU. ``core`` is the first of its SMT siblings; ``node`` its NUMA node."""
-
-    number: int
-    core: int
-    node: int
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
@@ -53,7 +44,9 @@ def read_cpus(allowed: Iterable[int] | None = None, sysfs: Path = SYSFS_CPUS) ->
         # without topology in sysfs (some containers) every CPU is its own core
         siblings = _read_cpu_list(directory / "topology" / "thread_siblings_list")
         nodes = [int(path.name.removeprefix("node")) for path in directory.glob("node[0-9]*")]
-        cpus.append(Cpu(number, min(siblings, default=number), nodes[0] if nodes else 0))
+        # a cache list is absent without such a cache, or when a host does not reveal it to its guest
+        l3 = _read_cpu_list(directory / "cache" / "index3" / "shared_cpu_list")
+        cpus.append(Cpu(number, min(siblings, default=number), nodes[0] if nodes else 0, l3))
     return tuple(cpus)
 
 
@@ -150,19 +143,9 @@ def discover_testbed() -> Testbed:
     )
 
 
-def read_cpu_places(sysfs: Path = SYSFS_CPUS) -> dict[int, CpuPlace]:
+def read_cpu_places(sysfs: Path = SYSFS_CPUS) -> dict[int, Cpu]:
     """CPUs that this process may use, and isolated ones, by number."""
-    usable = {*os.sched_getaffinity(0), *isolated_cpus(sysfs)}
-    return {
-        # a cache list is absent without such a cache, or when a host does not reveal it to its guest
-        cpu.number: CpuPlace(
-            cpu.number,
-            cpu.core,
-            cpu.node,
-            _read_cpu_list(sysfs / f"cpu{cpu.number}" / "cache" / "index3" / "shared_cpu_list"),
-        )
-        for cpu in read_cpus(usable, sysfs)
-    }
+    return {cpu.number: cpu for cpu in read_cpus({*os.sched_getaffinity(0), *isolated_cpus(sysfs)}, sysfs)}
 
 
 def check_resources(testbed: Testbed, hugepages: Hugepages | None = None, online: Path = _ONLINE) -> None:

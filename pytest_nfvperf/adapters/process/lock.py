@@ -18,6 +18,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,15 +65,23 @@ def try_lease(place: Path, *, shared: bool = False) -> Lease | None:
     return Lease(handle)
 
 
+def lock_holder(status: os.stat_result) -> int | None:
+    """The pid that locked this file (proc_locks(5)); None if it is not listed: another machine, a container."""
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with suppress(OSError):
+        for line in _LOCKS.read_text(encoding="ascii").splitlines():
+            match line.split():
+                case [_, "FLOCK", _, _, pid, where, *_] if where == file and pid.isdigit():
+                    return int(pid)
+    return None
+
+
 def holder_text(place: Path) -> str:
     """The holder's pid and command, as far as this user may see them."""
-    status = place.stat()
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    for line in _LOCKS.read_text(encoding="ascii").splitlines():
-        fields = line.split()
-        if device in fields and "FLOCK" in fields and "->" not in fields:
-            return f"pid {fields[4]}, command {command_line(int(fields[4])) or 'unknown'!r}"
-    return "a process that this user cannot see"
+    pid = lock_holder(place.stat())
+    if pid is None:
+        return "a process that this user cannot see"
+    return f"pid {pid}, command {command_line(pid) or 'unknown'!r}"
 
 
 @dataclass(frozen=True, slots=True)

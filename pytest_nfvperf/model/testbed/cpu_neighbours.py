@@ -16,11 +16,10 @@ MOST_TOLD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class CpuPlace:
-    """Where a CPU is.
+class Cpu:
+    """One CPU, and where it is.
 
     Attributes:
-        number: of the CPU.
         core: the first of its SMT siblings.
         node: its NUMA node.
         l3: CPUs that share its L3 cache, itself included; empty where the kernel does not tell.
@@ -66,7 +65,7 @@ Choice = tuple[CpuPair, CpuPair | None]
 """A pair that is apart, with the one that is nearer; None where there is none."""
 
 
-def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[int, CpuPlace]) -> tuple[CpuPair, ...]:
+def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[int, Cpu]) -> tuple[CpuPair, ...]:
     """Each of the DUT's CPUs with the generator's CPU that is farthest from it; without those that were not measured.
 
     Args:
@@ -84,14 +83,14 @@ def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[in
     return tuple(found.values())
 
 
-def _same_l3(one: int, other: int, places: Mapping[int, CpuPlace]) -> bool | None:
+def _same_l3(one: int, other: int, places: Mapping[int, Cpu]) -> bool | None:
     if one not in places or other not in places or not places[one].l3 or not places[other].l3:
         return None
     return other in places[one].l3
 
 
 def worth_trying(
-    places: Iterable[CpuPlace], generator: Collection[int], taken: Collection[int], most: int = MOST_TRIED
+    places: Iterable[Cpu], generator: Collection[int], taken: Collection[int], most: int = MOST_TRIED
 ) -> tuple[int, ...]:
     """CPUs that may be nearer to the generator's: the first of each core of its NUMA nodes of which nothing is taken.
 
