@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import RecordedCeilings
 from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, check_iperf3, find_iperf3, iperf3_options
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, check_iperf3, find_iperf3
 from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
@@ -142,7 +142,7 @@ class LocalBackend:
 
     def lacks_streams(self) -> str | None:
         try:
-            find_iperf3(iperf3_options(self.testbed.streams).binary)
+            find_iperf3(self.testbed.streams)
         except GeneratorError as error:
             return str(error)
         return None
@@ -197,7 +197,7 @@ class LocalBackend:
             pmd_cpus=len(self.testbed.cpus.pmd),
             polling_cpus=self._side.polling_cpus(),
             round_trips=self._side.round_trips(machine),
-            make_streams=lambda: Iperf3Engine(journal, iperf3_options(self.testbed.streams)),
+            make_streams=lambda: Iperf3Engine(journal, self.testbed.streams),
             make_cpu_accounting=cpu_accountant,
             make_requests=lambda: SockperfEngine(journal),
             make_connects=lambda: Iperf2Engine(journal),

@@ -304,8 +304,8 @@ class MedianInterval:
     confidence: float
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> MedianInterval:
-    """Interval of the median; the whole range, at its lower level, when so few values cannot reach ``confidence``.
+def median_interval(values: Sequence[float]) -> MedianInterval:
+    """Interval of the median at 95 %; the whole range, at its lower level, when so few values cannot reach that.
 
     Five values reach 93.75 %, six 96.9 %; none is a ValueError.
     """
@@ -316,7 +316,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     while rank + 1 <= (n - 1) // 2:
         tail += math.comb(n, rank + 1)
         reached = 1 - 2 * tail / 2**n
-        if reached < confidence:
+        if reached < CONFIDENCE:
             break
         rank, level = rank + 1, reached
     return MedianInterval(ordered[rank], ordered[-1 - rank], max(0.0, level))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, Iperf3Options
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import clean_run
 
@@ -28,9 +29,9 @@ class Pair:
     client: StreamEnd
     server: StreamEnd
 
-    def engine(self, **options: object) -> Iperf3Engine:
+    def engine(self, ports: tuple[int, ...] = (), margin_s: float = 8.0) -> Iperf3Engine:
         """An engine of this run."""
-        return Iperf3Engine(self.journal, Iperf3Options(**options))  # type: ignore[arg-type]
+        return Iperf3Engine(self.journal, StreamsSpec(ports=ports), margin_s)
 
     @property
     def devices(self) -> tuple[str, ...]:

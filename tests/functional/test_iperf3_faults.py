@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, find
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.streams import StreamResult, StreamSpec
+from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.model.traffic.trial import Reason
 from tests.functional.ovs_support import needs_root, until
 from tests.functional.stream_support import Pair, change, pair
@@ -55,9 +56,9 @@ def meanwhile(ends: Pair, act: Callable[[], object]) -> Iterator[None]:
 
 
 def disturbed(
-    ends: Pair, act: Callable[[Iperf3Engine], object], spec: StreamSpec = SPEC, **options: object
+    ends: Pair, act: Callable[[Iperf3Engine], object], spec: StreamSpec = SPEC, margin_s: float = 8.0
 ) -> StreamResult:
-    engine = ends.engine(**options)
+    engine = ends.engine(margin_s=margin_s)
     try:
         with meanwhile(ends, lambda: act(engine)):
             return engine.run(spec, ends.client, ends.server)
@@ -158,7 +159,7 @@ def test_without_iperf3_the_package_is_named(ends: Pair, monkeypatch: pytest.Mon
 
 def test_another_program_of_that_name_is_refused() -> None:
     with pytest.raises(GeneratorError, match=r"echo is not iperf3: it says 'echo \(GNU coreutils\)'"):
-        find_iperf3("/bin/echo")
+        find_iperf3(StreamsSpec(path="/bin/echo"))
 
 
 def test_a_closed_engine_runs_nothing(ends: Pair) -> None:

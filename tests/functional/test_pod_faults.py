@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, Iperf3Options
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.net.datagrams import Datagrams
 from pytest_nfvperf.adapters.net.namespaces import remove_name
@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec, longest_gap_ns
+from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.model.topology.workloads import pod_node
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, until
@@ -62,7 +63,7 @@ def test_datagrams_to_nowhere_are_none(node: BuiltOvsTopology) -> None:
 
 
 def streams(journal: Journal, node: BuiltOvsTopology) -> None:
-    Iperf3Engine(journal, Iperf3Options()).run(StreamSpec(duration_s=2.8, omit_s=0.2), *ends(node))
+    Iperf3Engine(journal, StreamsSpec()).run(StreamSpec(duration_s=2.8, omit_s=0.2), *ends(node))
 
 
 def requests(journal: Journal, node: BuiltOvsTopology) -> None:

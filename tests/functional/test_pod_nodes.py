@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, Iperf3Options
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.streams import StreamSpec
-from pytest_nfvperf.model.testbed.testbed import Dut
+from pytest_nfvperf.model.testbed.testbed import Dut, StreamsSpec
 from pytest_nfvperf.model.topology.workloads import NODES, pod_nodes
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, send_tcp, testbed, until
@@ -38,7 +38,7 @@ def test_a_pod_reaches_the_other_node_until_its_ovs_has_gone(nodes: NodesDatapat
         if (overlay, ip) != ("geneve", 4):
             built.close()
     pod1, pod2 = (StreamEnd(built.netns(f"pod{n}"), f"198.18.1.{n}", "eth0") for n in (1, 2))
-    engine = Iperf3Engine(journal, Iperf3Options())
+    engine = Iperf3Engine(journal, StreamsSpec())
     with ThreadPoolExecutor(1) as other:
         running = other.submit(engine.run, StreamSpec(duration_s=2.8, omit_s=0.2), pod1, pod2)
         assert until(lambda: len([one for one in journal.entries if one.name.startswith("iperf3")]) >= 2)

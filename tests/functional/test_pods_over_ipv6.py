@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine, Iperf3Options
+from pytest_nfvperf.adapters.generators.streams.iperf3 import Iperf3Engine
 from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine, check_family
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec
+from pytest_nfvperf.model.testbed.testbed import StreamsSpec
 from pytest_nfvperf.model.topology.workloads import pod_node
 from pytest_nfvperf.ports.streams import StreamEnd
 from tests.functional.ovs_support import needs_root, send_tcp
@@ -43,7 +44,7 @@ def test_tcp_passes_to_a_pod_and_to_the_outside(node: BuiltOvsTopology) -> None:
 
 
 def test_streams_pass(node: BuiltOvsTopology, journal: Journal) -> None:
-    found = Iperf3Engine(journal, Iperf3Options()).run(StreamSpec(duration_s=0.8, omit_s=0.2), *ends(node))
+    found = Iperf3Engine(journal, StreamsSpec()).run(StreamSpec(duration_s=0.8, omit_s=0.2), *ends(node))
     assert found.valid, found.invalid
     assert found.goodput_bps > 0
 

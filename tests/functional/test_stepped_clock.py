@@ -18,12 +18,12 @@ CONNECTS = """
 import os, sys, threading, time
 from pathlib import Path
 from pytest_nfvperf.adapters.generators.streams.iperf2 import Iperf2Engine
-from pytest_nfvperf.adapters.generators.streams.program_pair import PairRun
+from pytest_nfvperf.adapters.generators.streams.program_pair import ProgramPair
 from pytest_nfvperf.model.measure.streams import ConnectSpec
 from tests.functional.stream_support import pair
 from tests.stepped_clock import FILE, step
 
-true, tries = PairRun.wait_client, []
+true, tries = ProgramPair.wait_client, []
 
 def wait_client(run, *arguments):
     tries.append(run)
@@ -36,7 +36,7 @@ def wait_client(run, *arguments):
     finally:
         clock.join()  # on a busy machine it may come late, but it comes within this try
 
-PairRun.wait_client = wait_client
+ProgramPair.wait_client = wait_client
 with pair() as joined:
     before = time.time()
     found = Iperf2Engine(joined.journal).run(ConnectSpec(duration_s=1), joined.client, joined.server)

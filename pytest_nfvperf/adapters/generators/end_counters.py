@@ -15,6 +15,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_netns
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 
+_PROC = Path("/proc")
 _PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
 _PROTOCOLS_6 = ("Ip6", "Icmp6", "Udp6")
 _CPU_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -92,9 +93,9 @@ def _protocols() -> dict[str, int]:
     return counters
 
 
-def read_softirq(proc: Path = Path("/proc")) -> CounterSnapshot:
+def read_softirq() -> CounterSnapshot:
     """NET_RX and NET_TX by CPU, and the kernel's backlog: frames dropped, and budgets used up (softnet_stat)."""
-    lines = (proc / "softirqs").read_text(encoding="ascii").splitlines()
+    lines = (_PROC / "softirqs").read_text(encoding="ascii").splitlines()
     cpus = [name.lower() for name in lines[0].split()]
     counters: dict[str, int] = {}
     for line in lines[1:]:
@@ -103,15 +104,15 @@ def read_softirq(proc: Path = Path("/proc")) -> CounterSnapshot:
             rows = zip(cpus, map(int, values.split()), strict=False)
             counters |= {f"{name.strip()}.{cpu}": value for cpu, value in rows}
     # The n-th line is the n-th online CPU; numbers are hexadecimal.
-    for number, line in enumerate((proc / "net" / "softnet_stat").read_text(encoding="ascii").splitlines()):
+    for number, line in enumerate((_PROC / "net" / "softnet_stat").read_text(encoding="ascii").splitlines()):
         fields = line.split()
         counters |= {f"softnet_{name}.{number}": int(fields[index], 16) for index, name in _SOFTNET_FIELDS.items()}
     return snapshot("softirq", counters)
 
 
-def read_cpu(proc: Path = Path("/proc")) -> CounterSnapshot:
+def read_cpu() -> CounterSnapshot:
     """Clock ticks of all CPUs together, by kind. They include softirqs and stolen time, which no process has."""
-    first = (proc / "stat").read_text(encoding="ascii").splitlines()[0].split()
+    first = (_PROC / "stat").read_text(encoding="ascii").splitlines()[0].split()
     return snapshot("cpu", dict(zip(_CPU_KINDS, map(int, first[1:]), strict=False)))
 
 
@@ -122,7 +123,7 @@ def listening_ports(proc_net: Path = PROC_NET) -> frozenset[int]:
 
 def listens(pid: int, port: int) -> bool:
     """True once the process has a listening TCP socket on this port, in its own namespace."""
-    proc = Path("/proc") / str(pid)
+    proc = _PROC / str(pid)
     try:
         sockets = {inode for bound, inode in _bound(proc / "net", ("tcp", "tcp6")) if bound == port}
         return bool(sockets) and any(str(fd.readlink()) in sockets for fd in (proc / "fd").iterdir())

@@ -38,6 +38,8 @@ from pytest_nfvperf.ports.streams import StreamEnd
 
 _QUEUE_FRAMES = 1024
 """Depth of the simulated DUT's queue: under overload every frame waits behind this many."""
+_CORES_OF_ENDS = (1.0, 0.8)
+"""CPUs that client and server of simulated streams use."""
 
 
 class FakeTrial:
@@ -245,14 +247,11 @@ class FakeStreams:
 
     Attributes:
         capacity_bps: payload bits/s that the simulated DUT carries, shared by all streams and directions.
-        client_cores, server_cores: CPUs that each end uses.
         clock: ``sleep`` is called with each run's time; None: nothing waits.
         invalid_every: every n-th run is invalid (stretched_time), counted from 1. None: none is.
     """
 
     capacity_bps: float
-    client_cores: float = 1.0
-    server_cores: float = 0.8
     invalid_every: int | None = None
     clock: Clock | None = None
     specs: list[StreamSpec] = field(default_factory=list, init=False)
@@ -273,8 +272,7 @@ class FakeStreams:
         reason = InvalidReason(Reason.STRETCHED_TIME, "the simulated machine paused")
         run_ns = round(spec.run_s * 1e9)
         client_cpu, server_cpu = (
-            SideCpu(0, round(cores * spec.run_s * 1e9), run_ns, cores * 100)
-            for cores in (self.client_cores, self.server_cores)
+            SideCpu(0, round(cores * spec.run_s * 1e9), run_ns, cores * 100) for cores in _CORES_OF_ENDS
         )
         return StreamResult(
             spec=spec,

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import NEEDED
-from pytest_nfvperf.adapters.generators.streams.iperf3 import find_iperf3, iperf3_options
+from pytest_nfvperf.adapters.generators.streams.iperf3 import find_iperf3
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, plan_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import LEAST_MIB, RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
@@ -210,7 +210,7 @@ def _vduse() -> Finding:
 
 def _iperf3(streams: StreamsSpec) -> Finding:
     try:
-        iperf3 = find_iperf3(iperf3_options(streams).binary)
+        iperf3 = find_iperf3(streams)
     except TestbedError as error:
         advice = f"{install_hint('iperf3')} (for {PROGRAMS['iperf3'].lost})"
         if streams.path is not None:

@@ -58,8 +58,8 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class Iperf2Engine:
     """Fulfils ports.connect_engine.ConnectEngine; errors of ProgramPair."""
 
-    def __init__(self, journal: Journal, binary: str = PROGRAM) -> None:
-        self._pair = ProgramPair(journal, binary, "connects")
+    def __init__(self, journal: Journal) -> None:
+        self._pair = ProgramPair(journal, PROGRAM, "connects")
 
     def run(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
         for _ in range(_TRIES):
@@ -79,14 +79,14 @@ class Iperf2Engine:
 
     def _run_once(self, spec: ConnectSpec, client: StreamEnd, server: StreamEnd) -> ConnectResult:
         overflows = _overflows(server)
-        with self._pair.between(client, server) as run:
+        with self._pair.between(client, server):
             with listening(server, spec.server_cpus) as listener:
                 # Both a number and a time: 2.1.8 (Debian 12) ends after the number, 2.2.1 (Debian 13) after the time.
                 until = [f"--connect-only={spec.connects}", "-t", str(spec.duration_s)]
                 family = ["-V"] if ":" in server.address else []
                 options = ["-c", server.address, "-p", str(listener.port), *family, *until, "--enhanced"]
-                process = run.start("client", options, spec.client_cpus)
-                run.wait_client(process, _stalls())
+                process = self._pair.start("client", options, spec.client_cpus)
+                self._pair.wait_client(process, _stalls())
                 report = read_report(process.log.read_text(encoding="utf-8", errors="replace"))
                 wait_until(  # the listener may be behind the client by its queue
                     lambda: listener.accepted >= report.times.total,

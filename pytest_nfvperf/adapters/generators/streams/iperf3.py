@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.end_counters import EndState, read_cpu, read_end, read_softirq
@@ -40,6 +40,7 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, StreamsSpec
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.streams import StreamEnd
 
+_PORTS = range(5201, 5265)
 _STRETCH_RATIO = 0.05
 _STRETCH_S = 0.1
 _HIDDEN_RATIO = 0.02
@@ -178,26 +179,6 @@ def path_reasons(
 
 
 @dataclass(frozen=True, slots=True)
-class Iperf3Options:
-    """Rarely changed settings.
-
-    Attributes:
-        binary: name or path of iperf3.
-        ports: each server takes the first that is free in its namespace.
-        margin_s: how long to wait for the end after the run's time.
-    """
-
-    binary: str = "iperf3"
-    ports: Sequence[int] = field(default_factory=lambda: range(5201, 5265))
-    margin_s: float = 8.0
-
-
-def iperf3_options(streams: StreamsSpec) -> Iperf3Options:
-    plain = Iperf3Options()
-    return replace(plain, binary=streams.path or plain.binary, ports=streams.ports or plain.ports)
-
-
-@dataclass(frozen=True, slots=True)
 class Iperf3:
     binary: Path
     version: str
@@ -209,8 +190,9 @@ class Iperf3:
         return "one thread a stream" if numbers >= _THREADS_SINCE else "one thread for all streams"
 
 
-def find_iperf3(name: str = "iperf3") -> Iperf3:
-    """Find the iperf3 of this name or path; GeneratorError with the package if it is not installed."""
+def find_iperf3(streams: StreamsSpec) -> Iperf3:
+    """Find the iperf3 of a testbed, by its path if the file has one; GeneratorError with the package without it."""
+    name = streams.path or "iperf3"
     path = shutil.which(name)
     if path is None:
         raise GeneratorError(f"no program {name}" if "/" in name else not_installed(name))
@@ -225,7 +207,7 @@ def check_iperf3(streams: StreamsSpec) -> None:
     if streams.path is None:
         return
     try:
-        find_iperf3(streams.path)
+        find_iperf3(streams)
     except TestbedError as error:
         advice = "write the path of an iperf3, or leave it out for the installed one"
         raise ConfigError(f"{error.message}; {advice}", key="streams.path") from error
@@ -254,11 +236,16 @@ class Iperf3Engine:
     Call it from the main thread: its processes are killed when the thread that started them ends.
     """
 
-    def __init__(self, journal: Journal, options: Iperf3Options | None = None) -> None:
-        """The journal's directory takes the reports. GeneratorError if iperf3 is not installed."""
+    def __init__(self, journal: Journal, streams: StreamsSpec, margin_s: float = 8.0) -> None:
+        """The journal's directory takes the reports. GeneratorError if iperf3 is not installed.
+
+        ``streams``: which program, and the ports of which each server takes the first that is free in its namespace.
+        ``margin_s``: how long to wait for the end after the run's time.
+        """
         self._journal = journal
-        self._options = options or Iperf3Options()
-        self._iperf3 = find_iperf3(self._options.binary)
+        self._ports: Sequence[int] = streams.ports or _PORTS
+        self._margin_s = margin_s
+        self._iperf3 = find_iperf3(streams)
         self._runs = 0
         self._closed = False
         self.session: Iperf3Session | None = None
@@ -274,12 +261,12 @@ class Iperf3Engine:
         before = _Snapshot.of(ends)
         _check_interfaces(ends, before)
         self._runs += 1
-        binary, ports = self._iperf3.binary, self._options.ports
-        self.session = Iperf3Session(self._journal, binary, spec, ends, ports, f"iperf3-{self._runs}")
+        name = f"iperf3-{self._runs}"
+        self.session = Iperf3Session(self._journal, self._iperf3.binary, spec, ends, self._ports, name)
         try:
             self.session.listen()
             self.session.start()
-            ended = dict(zip(ends, self.session.finish(spec.run_s + self._options.margin_s), strict=True))
+            ended = dict(zip(ends, self.session.finish(spec.run_s + self._margin_s), strict=True))
         finally:
             self.session.stop()
         # A process keeps its namespace alive though its name was removed: nobody knows where the run went on.
@@ -308,7 +295,7 @@ class Iperf3Engine:
         ]
         reasons += process_reasons(ended)
         if not reasons:
-            _check_ends(spec, ends, ended, self._options.margin_s)
+            _check_ends(spec, ends, ended, self._margin_s)
         client, server = ended["client"].report, ended["server"].report
         pairs = sides(spec, client, server) if client is not None and server is not None else []
         directions = [counts for pair in pairs if (counts := count_direction(spec, pair)) is not None]

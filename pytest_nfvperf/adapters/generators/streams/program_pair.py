@@ -24,59 +24,57 @@ GivesUp = Callable[[ManagedProcess], str | None]
 
 
 class ProgramPair:
-    """An installed program and its runs; UnavailableError, with the package, if it is not installed.
+    """An installed program and its runs, one at a time; UnavailableError, with the package, if it is not installed.
+
+    Its text names the program and both ends of the run, for messages.
 
     Attributes:
         what: the program exchanges, for messages: "requests".
         version: the program and its version, "iperf 2.1.8".
     """
 
-    def __init__(self, journal: Journal, binary: str, what: str) -> None:
-        path = shutil.which(binary)
+    def __init__(self, journal: Journal, program: str, what: str) -> None:
+        path = shutil.which(program)
         if path is None:
-            raise UnavailableError(not_installed(binary))
-        self.path, self.name, self.what, self.journal = path, Path(binary).name, what, journal
-        self.version = f"{self.name} {_version(path)}"
+            raise UnavailableError(not_installed(program))
+        self._path, self._name, self._what, self._journal = path, program, what, journal
+        self.version = f"{program} {_version(path)}"
         self._runs = 0
-
-    @contextmanager
-    def between(self, client: StreamEnd, server: StreamEnd) -> Iterator[PairRun]:
-        """One run. At its end its processes are killed and its files removed."""
-        self._runs += 1
-        run = PairRun(self, self._runs, client, server)
-        try:
-            yield run
-        finally:
-            run.close()
-
-
-class PairRun:
-    """One run between two ends. Its text names the program and both ends, for messages."""
-
-    def __init__(self, pair: ProgramPair, number: int, client: StreamEnd, server: StreamEnd) -> None:
-        self._pair = pair
-        self._prefix = f"{pair.name}-{number}-"
-        self._ends: Mapping[str, StreamEnd] = {"client": client, "server": server}
-        self._namespaces = {end.namespace: namespace_id(end.namespace) for end in (client, server)}
+        self._ends: Mapping[str, StreamEnd] = {}
+        self._namespaces: Mapping[str, int | None] = {}
         self._files: list[Path] = []
         self._processes: list[ManagedProcess] = []
 
+    @contextmanager
+    def between(self, client: StreamEnd, server: StreamEnd) -> Iterator[None]:
+        """One run. At its end its processes are killed and its files removed."""
+        self._runs += 1
+        self._ends = {"client": client, "server": server}
+        self._namespaces = {end.namespace: namespace_id(end.namespace) for end in (client, server)}
+        try:
+            yield
+        finally:
+            while self._processes:
+                self._processes.pop().kill()  # a client whose connects get no answer does not hear SIGTERM
+            while self._files:
+                self._files.pop().unlink(missing_ok=True)
+
     def __str__(self) -> str:
         client, server = self._ends["client"], self._ends["server"]
-        return f"{self._pair.name} from {client.namespace} to {server.address} in {server.namespace}"
+        return f"{self._name} from {client.namespace} to {server.address} in {server.namespace}"
 
     def file(self, what: str) -> Path:
         """A file in the run directory, removed at the run's end."""
-        path = self._pair.journal.directory / f"{self._prefix}{what}"
+        path = self._journal.directory / f"{self._name}-{self._runs}-{what}"
         self._files.append(path)
         return path
 
     def start(self, role: str, options: Sequence[str], cpus: tuple[int, ...]) -> ManagedProcess:
         """Start the program as "client" or "server" in that end's namespace."""
         process = spawn(
-            self._pair.journal,
-            f"{self._pair.name} {role}",
-            [self._pair.path, *options],
+            self._journal,
+            f"{self._name} {role}",
+            [self._path, *options],
             log=self.file(role),
             cpus=cpus,
             netns=self._ends[role].namespace,
@@ -90,13 +88,7 @@ class PairRun:
         # A process keeps its namespace alive though its name was removed: nobody knows where the run went on.
         for name, number in self._namespaces.items():
             if namespace_id(name) != number:
-                raise TestbedError(f"network namespace {name} was deleted during the {self._pair.what}")
-
-    def close(self) -> None:
-        for process in reversed(self._processes):
-            process.kill()  # a client whose connects get no answer does not hear SIGTERM
-        for file in self._files:
-            file.unlink(missing_ok=True)
+                raise TestbedError(f"network namespace {name} was deleted during the {self._what}")
 
 
 def _version(path: str) -> str:

@@ -36,16 +36,17 @@ _KEPT_DIGITS = 3
 class SockperfEngine:
     """Fulfils ports.request_engine.RequestEngine; errors of ProgramPair."""
 
-    def __init__(self, journal: Journal, binary: str = PROGRAM) -> None:
-        self._pair = ProgramPair(journal, binary, "requests")
+    def __init__(self, journal: Journal) -> None:
+        self._pair = ProgramPair(journal, PROGRAM, "requests")
 
     def run(self, spec: RequestSpec, client: StreamEnd, server: StreamEnd) -> RequestResult:
         """See the port. UnavailableError if the ends have IPv6 addresses, and this sockperf is too old for them."""
-        check_family(self._pair.version, server.address)
+        pair = self._pair
+        check_family(pair.version, server.address)
         port = _free_port(server)
-        with self._pair.between(client, server) as run:
+        with pair.between(client, server):
             address = ["-i", server.address, "-p", str(port), "--tcp"]
-            serving = run.start("server", ["server", *address], spec.server_cpus)
+            serving = pair.start("server", ["server", *address], spec.server_cpus)
             wait_until(
                 lambda: not serving.running() or port in inside_netns(server.namespace, listening_ports),
                 f"the sockperf server to listen on port {port} in namespace {server.namespace}",
@@ -53,7 +54,7 @@ class SockperfEngine:
                 interval_s=0.005,
             )
             serving.check()
-            log = run.file("csv")
+            log = pair.file("csv")
             load = ["under-load", "--mps", str(spec.load_per_s), "--reply-every", "1"]
             mode = ["ping-pong"] if spec.load_per_s is None else load
             sizes = ["-m", str(spec.message_bytes), "-t", str(spec.duration_s)]
@@ -61,12 +62,12 @@ class SockperfEngine:
             options = [*mode, *address, "--client_ip", client.address, *sizes, *logged]
             deadline_s = spec.duration_s + _MARGIN_S
             until, late = time.monotonic() + deadline_s, f"did not end within {deadline_s:g} s"
-            asking = run.start("client", options, spec.client_cpus)
-            run.wait_client(asking, lambda _: late if time.monotonic() > until else None)
+            asking = pair.start("client", options, spec.client_cpus)
+            pair.wait_client(asking, lambda _: late if time.monotonic() > until else None)
             times, unanswered, elapsed_ns = read_log(log)
             if not times.total:
-                raise GeneratorError(f"{run}: no request was answered")
-            return RequestResult(spec, times, unanswered, elapsed_ns, self._pair.version)
+                raise GeneratorError(f"{pair}: no request was answered")
+            return RequestResult(spec, times, unanswered, elapsed_ns, pair.version)
 
 
 def _free_port(server: StreamEnd) -> int:
