@@ -56,10 +56,10 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
-def clear_hops(hops: Sequence[Hop], most: int = MOST_BOXES) -> tuple[LedgerBox, ...]:
+def clear_hops(hops: Sequence[Hop]) -> tuple[LedgerBox, ...]:
     """Boxes for hops. If there are too many, runs of hops without loss become one box, the longest run first."""
     boxes = [LedgerBox((hop,)) for hop in hops]
-    while len(boxes) > most:
+    while len(boxes) > MOST_BOXES:
         start, length = _longest_run(boxes)
         if length < 2:
             break

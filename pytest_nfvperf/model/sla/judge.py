@@ -19,12 +19,8 @@ from pytest_nfvperf.model.sla.verdict import (
     Judgement,
     Observation,
     Verdict,
-    failure_table,
-    worst,
 )
 from pytest_nfvperf.model.statistics import Bound, Relative
-
-__all__ = ["Peers", "failure_table", "judge", "requirement_text", "worst"]
 
 Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]
 """Observations of the subject with these labels; None when it was not measured."""

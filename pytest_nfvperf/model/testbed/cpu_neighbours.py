@@ -89,9 +89,7 @@ def _same_l3(one: int, other: int, places: Mapping[int, Cpu]) -> bool | None:
     return other in places[one].l3
 
 
-def worth_trying(
-    places: Iterable[Cpu], generator: Collection[int], taken: Collection[int], most: int = MOST_TRIED
-) -> tuple[int, ...]:
+def worth_trying(places: Iterable[Cpu], generator: Collection[int], taken: Collection[int]) -> tuple[int, ...]:
     """CPUs that may be nearer to the generator's: the first of each core of its NUMA nodes of which nothing is taken.
 
     Those that the kernel says to be behind another L3 cache are left out. A hardware thread of a core that works for
@@ -101,7 +99,6 @@ def worth_trying(
         places: of all CPUs of the machine that can be used.
         generator: its CPUs.
         taken: CPUs that have an owner; the generator's are taken in any case.
-        most: so many of them, by number.
     """
     by_number = {place.number: place for place in places}
     own = [by_number[cpu] for cpu in generator if cpu in by_number]
@@ -114,7 +111,7 @@ def worth_trying(
         if place.node in nodes and place.core not in cores and not behind:
             cores.add(place.core)
             found.append(number)
-    return tuple(found[:most])
+    return tuple(found[:MOST_TRIED])
 
 
 def closer_cpus(apart: Sequence[CpuPair], tried: Sequence[CpuPair]) -> tuple[Choice, ...]:

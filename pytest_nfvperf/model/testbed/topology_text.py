@@ -26,6 +26,7 @@ from pytest_nfvperf.model.topology.ports import (
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
 
 WIDTH = 100
+"""Columns of a drawing; a longer line is continued on the next."""
 MOST_PORTS = 12
 """Of one bridge, and of notes; the rest is counted."""
 
@@ -37,14 +38,13 @@ _DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
 _NO_KINDS: Kinds = {}
 
 
-def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_KINDS, width: int = WIDTH) -> str:
+def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_KINDS) -> str:
     """The drawing, without a newline at its end.
 
     Args:
         topology: what to draw.
         datapath: what it is built on; "" where that is not known.
         kinds: what its ports for generator and VNFs are, from ``port_kinds``.
-        width: columns; a longer line is continued on the next.
     """
     head = " · ".join(text for text in (topology.name, datapath, describe_directions(topology)) if text)
     path = single_path(topology)
@@ -53,8 +53,8 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
         routes = [f"{namespace_words(n)}: {'; '.join(route_words(n))}" for n in topology.namespaces if n.routes]
         body += _shortened(routes, "more")
     else:
-        body = [*_path_lines(shorten_path(path, "… {} bridges …".format), width - 2), *_notes(topology, kinds)]
-    lines = [*_folded(head, width), *(f"  {part}" for line in body for part in _folded(line, width - 2))]
+        body = [*_path_lines(shorten_path(path, "… {} bridges …".format)), *_notes(topology, kinds)]
+    lines = [*_folded(head, WIDTH), *(f"  {part}" for line in body for part in _folded(line, WIDTH - 2))]
     return "\n".join(lines)
 
 
@@ -64,11 +64,11 @@ def _folded(line: str, width: int) -> list[str]:
     return wrap(line, width, subsequent_indent=f"{trunk}     ", break_long_words=False, break_on_hyphens=False)
 
 
-def _path_lines(path: Iterable[PathNode], width: int) -> list[str]:
+def _path_lines(path: Iterable[PathNode]) -> list[str]:
     joints = {"": "", "port": "── ", "patch": "─patch─ ", "veth": "─veth─ ", "underlay": "═underlay═ "}
     lines: list[str] = []
     for piece in (joints[node.by] + node.name for node in path):
-        if lines and len(lines[-1]) + 1 + len(piece) <= width:
+        if lines and len(lines[-1]) + 1 + len(piece) <= WIDTH - 2:
             lines[-1] += f" {piece}"
         else:
             lines.append(f"  {piece}" if lines else piece)
