@@ -60,7 +60,7 @@ def testbed_lines(run: RunEvidence) -> list[str]:
         count = sum(test.measured and test.file in files for test in run.tests.values())
         workers = ", ".join(filter(None, map(worker_of, files)))
         if workers:
-            lines.append(f"testbed {name} measured {count} test{'' if count == 1 else 's'} ({workers})")
+            lines.append(f"testbed {name} measured {how_many(count, 'test')} ({workers})")
     return lines
 
 

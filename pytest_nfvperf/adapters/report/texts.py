@@ -22,6 +22,7 @@ from pytest_nfvperf.model.display import (
     format_ns,
     format_ratio,
     format_seconds,
+    how_many,
 )
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
@@ -196,7 +197,7 @@ def stream_line(run: StreamData) -> str:
     """``4 TCP streams for 700 ms, 2.14 Gbps, 1.00 + 0.83 cores``."""
     result = run.result
     spec = result.spec
-    what = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
+    what = how_many(spec.streams, f"{spec.protocol.upper()} stream")
     what += f" for {format_seconds(spec.duration_s)}"
     if not result.valid:
         return f"{what}, invalid: {'; '.join(map(str, result.invalid))}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
-from pytest_nfvperf.model.display import cut
+from pytest_nfvperf.model.display import cut, how_many
 from pytest_nfvperf.model.evidence.records import Cause
 from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict, worst
@@ -384,7 +384,7 @@ def _comparison(facts: RunFacts, fate: RunFate, tests: Sequence[TestConclusion])
     if fate is not RunFate.PASSED:
         headline = f"{fate.head}. {headline}"
     others = ", ".join(counted(test for test in tests if test.fate in {Fate.SKIPPED, Fate.NOT_RUN, Fate.UNFINISHED}))
-    headline += f"; of {_tests(len(tests))} {others}" if others else ""
+    headline += f"; of {how_many(len(tests), 'selected test')} {others}" if others else ""
     why = _run_reason(facts, fate, [replace(test, full_reason="") for test in tests])  # each verdict names its side
     return RunConclusion(fate, fate.exit_status, headline, why, fate.advice_on_sides, tuple(tests), facts.rig)
 
@@ -410,22 +410,19 @@ def _headline(fate: RunFate, tests: Sequence[TestConclusion], met: int) -> str:
     if fate is RunFate.ACCEPTED:
         return f"Accepted: {_all(met, 'requirement')} met, {_all(len(tests), 'selected test')} passed"
     if fate is not RunFate.PASSED:
-        return f"{fate.head}: of {_tests(len(tests))} {', '.join(counted(tests))}" if tests else fate.head
+        of_tests = f": of {how_many(len(tests), 'selected test')} {', '.join(counted(tests))}"
+        return fate.head + (of_tests if tests else "")
     passed = sum(test.fate is Fate.PASSED for test in tests)
     others = [test for test in tests if test.fate is not Fate.PASSED]
     if all(test.fate is Fate.SKIPPED for test in tests):
         were = "was" if len(tests) == 1 else "were"
         return f"Nothing was measured: {_all(len(tests), 'selected test')} {were} skipped"
-    text = f"{passed} of {_tests(len(tests))} passed"
+    text = f"{passed} of {how_many(len(tests), 'selected test')} passed"
     skipped = sum(test.fate is Fate.SKIPPED for test in others)
     rest = [f"{skipped} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
     rest += counted(test for test in others if test.fate is not Fate.SKIPPED)
     text = ", ".join([text, *rest])
     return text if any(test.judged for test in tests) else f"Nothing was judged, no SLA applied: {text}"
-
-
-def _tests(count: int) -> str:
-    return f"{count} selected test{'' if count == 1 else 's'}"
 
 
 def _all(count: int, what: str) -> str:

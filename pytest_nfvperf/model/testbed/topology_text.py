@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
 from textwrap import wrap
@@ -53,7 +53,7 @@ def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_
         routes = [f"{namespace_words(n)}: {'; '.join(route_words(n))}" for n in topology.namespaces if n.routes]
         body += _shortened(routes, "more")
     else:
-        body = [*_path_lines(shorten_path(path, "… {} bridges …".format)), *_notes(topology, kinds)]
+        body = [*_path_lines(_shortened_path(path)), *_notes(topology, kinds)]
     lines = [*_folded(head, WIDTH), *(f"  {part}" for line in body for part in _folded(line, WIDTH - 2))]
     return "\n".join(lines)
 
@@ -147,7 +147,6 @@ def _mirrors(topology: Topology, bridge: str) -> list[str]:
 
 
 def _shortened(lines: Sequence[str], what: str) -> list[str]:
-    """All of them; of very many the first ones, and how many more there are."""
     if len(lines) <= MOST_PORTS:
         return list(lines)
     kept = MOST_PORTS - 2
@@ -350,13 +349,13 @@ def _through(topology: Topology) -> dict[_End, _End]:
     return through
 
 
-def shorten_path(path: Iterable[PathNode], others: Callable[[int], str]) -> list[PathNode]:
-    """The path with at most MOST_BRIDGES bridges in a row: one node, named by ``others``, replaces the middle."""
+def _shortened_path(path: Iterable[PathNode]) -> list[PathNode]:
+    """The path with at most MOST_BRIDGES bridges in a row: one node replaces the middle."""
     kept: list[PathNode] = []
     for is_bridge, run in groupby(path, key=lambda node: node.is_bridge):
         row = list(run)
         if is_bridge and len(row) > MOST_BRIDGES:
-            middle = PathNode(row[_KEPT].by, others(len(row) - 2 * _KEPT), is_bridge=True)
+            middle = PathNode(row[_KEPT].by, f"… {len(row) - 2 * _KEPT} bridges …", is_bridge=True)
             row = [*row[:_KEPT], middle, *row[-_KEPT:]]
         kept += row
     return kept

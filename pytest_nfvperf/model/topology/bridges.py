@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from pytest_nfvperf.model.arguments import INTEGER, TEXT, checked, optional
-from pytest_nfvperf.model.display import Choice
+from pytest_nfvperf.model.display import Choice, how_many
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 
 MOST_ACL_RULES = 1 << 22
@@ -179,7 +179,7 @@ class BridgeRules:
 
     def __str__(self) -> str:
         """``access list of 1,000 rules, conntrack zone 7``."""
-        said = [f"access list of {self.acl:,} rule{'s' if self.acl > 1 else ''}"] if self.acl else []
+        said = [f"access list of {how_many(self.acl, 'rule')}"] if self.acl else []
         said += [] if self.zone is None else [f"conntrack zone {self.zone}"]
         return ", ".join(said) or "no rules"
 
