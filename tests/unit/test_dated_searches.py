@@ -40,9 +40,9 @@ class OnASharedHost(FakeGenerator):
     shared: float = 0.0
     drops: float = 0.0
 
-    def _simulated(self, spec: TrialSpec) -> TrialResult:
+    def simulated(self, spec: TrialSpec) -> TrialResult:
         if spec.window_s is None:
-            return super()._simulated(spec)
+            return super().simulated(spec)
         count = round(spec.duration_s / spec.window_s)
         chance = random.Random(len(self.specs))
         speed = [SHARED if chance.random() < self.shared else FULL for _ in range(count)]
@@ -54,7 +54,7 @@ class OnASharedHost(FakeGenerator):
         windows = _windows(spec.window_s, due, taken, missing, speed)
         lost = sum(due - frames for frames in taken) // ways, sum(missing) // ways
         counts = tuple(_counts(way, due * count // ways, *lost) for way in spec.directions)
-        return replace(super()._simulated(spec), counts=counts, invalid=(), windows=windows)
+        return replace(super().simulated(spec), counts=counts, invalid=(), windows=windows)
 
 
 def _windows(window_s: float, due: int, taken: list[int], missing: list[int], speed: list[int]) -> Windows:
@@ -293,8 +293,8 @@ def test_a_trial_that_was_given_up_for_the_hosts_loss_does_not_hold() -> None:
 
 def test_a_short_trial_is_no_confirmation() -> None:
     class GivesUp(OnASharedHost):
-        def _simulated(self, spec: TrialSpec) -> TrialResult:
-            return replace(super()._simulated(spec), given_up=spec.give_up_loss is not None)
+        def simulated(self, spec: TrialSpec) -> TrialResult:
+            return replace(super().simulated(spec), given_up=spec.give_up_loss is not None)
 
     measurer = measurer_on(GivesUp(CAPACITY))
     found = mlr_search(measurer, [_short(PDR)], LIMITS, timeout_s=3600)

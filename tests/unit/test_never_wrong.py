@@ -178,8 +178,8 @@ def test_what_was_offered_stands_beside_what_was_asked_for() -> None:
 class NeverOffers(FakeGenerator):
     """Says of every load that it is valid, and offers at most its ceiling of it: another generator's mistake."""
 
-    def _simulated(self, spec: TrialSpec) -> TrialResult:
-        result = super()._simulated(spec)
+    def simulated(self, spec: TrialSpec) -> TrialResult:
+        result = super().simulated(spec)
         return replace(result, invalid=())
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.report.ledger_chart import MOST_BOXES, LedgerBox, clear_hops, ledger_chart
+from pytest_nfvperf.adapters.report.ledger_chart import MOST_BOXES, box_label, clear_hops, ledger_chart
 from pytest_nfvperf.adapters.report.picture import to_svg
 from pytest_nfvperf.model.measure.ledger import Hop, HopKind, Ledger, LedgerLine, Loss, Stage, frame_path, ledger_of
 
@@ -73,19 +73,19 @@ def test_no_hop_is_lost_and_those_with_loss_stand_alone(losses: list[int]) -> No
         stages.append(Stage(f"hop {number}", HopKind.PORT, left, (Loss("drops", lost),)))
     hops = frame_path("a->b", 10_000, stages).hops
     boxes = clear_hops(hops)
-    assert tuple(hop for box in boxes for hop in box.hops) == hops
-    assert all(not hop.missing for box in boxes if len(box.hops) > 1 for hop in box.hops)
+    assert tuple(hop for box in boxes for hop in box) == hops
+    assert all(not hop.missing for box in boxes if len(box) > 1 for hop in box)
     if not any(losses):
         assert len(boxes) <= MOST_BOXES
 
 
 def test_boxes_are_labelled_by_what_they_are() -> None:
     def label(name: str, kind: HopKind) -> str:
-        return LedgerBox((Hop(name, kind, 1, 1),)).label
+        return box_label((Hop(name, kind, 1, 1),))
 
     assert label("br0", HopKind.DATAPATH) == "br0\ndatapath"
     assert label("br0 + br1 + br2 + br3", HopKind.DATAPATH) == "br0 … br3\ndatapath"
     assert label("v1", HopKind.VNF) == "v1\nVNF"
     assert label("p1 tx", HopKind.PORT) == "p1\ntx"
     assert label("p0 rx, br0", HopKind.DATAPATH) == "p0 rx\nbr0"
-    assert LedgerBox((Hop("a", HopKind.PORT, 1, 1),) * 3).label == "3 hops\nwithout loss"
+    assert box_label((Hop("a", HopKind.PORT, 1, 1),) * 3) == "3 hops\nwithout loss"

@@ -7,7 +7,7 @@ rest, like a ring with a fast but finite server behind it. The same seed gives t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
@@ -43,39 +43,29 @@ _CORES_OF_ENDS = (1.0, 0.8)
 
 
 class FakeTrial:
-    """Fulfils ports.running_trial.RunningTrial: reports the whole result in equal parts.
-
-    ``simulate`` returns the simulated DUT's result of a spec; ``wait`` lets simulated seconds pass.
-    """
+    """Fulfils ports.running_trial.RunningTrial: reports the whole result in equal parts."""
 
     most_skipped = 0.005
 
-    def __init__(
-        self,
-        spec: TrialSpec,
-        interval_s: float,
-        simulate: Callable[[TrialSpec], TrialResult],
-        wait: Callable[[float], None],
-    ) -> None:
+    def __init__(self, rig: FakeGenerator, spec: TrialSpec, interval_s: float) -> None:
+        self._rig = rig
         self._spec = spec
         self._interval_s = interval_s
-        self._simulate = simulate
-        self._wait = wait
-        self._whole = simulate(spec)
+        self._whole = rig.simulated(spec)
         self._at_s = 0.0
         self._ended = False
         self._stopped = False
 
     def next_interval(self) -> IntervalCounts | None:
         if self._stopped and 0 < self._at_s < self._spec.duration_s:
-            self._whole = self._simulate(replace(self._spec, duration_s=self._at_s))
             self._spec = replace(self._spec, duration_s=self._at_s)
+            self._whole = self._rig.simulated(self._spec)
         left_s = self._spec.duration_s - self._at_s
         if left_s <= 1e-9:
             self._ended = True
             return None
         step_s = min(self._interval_s, left_s)
-        self._wait(step_s)
+        self._rig.wait(step_s)
         self._at_s += step_s
         share = self._at_s / self._spec.duration_s
         progress = tuple(_progress(counts, share) for counts in self._whole.counts)
@@ -164,10 +154,10 @@ class FakeGenerator:
         self._accept(spec)
         if self.fail_at is not None and len(self.specs) >= self.fail_at:
             raise GeneratorError("the simulated generator died", evidence={"generator log": "killed by fail_at"})
-        self._wait(spec.duration_s + spec.residual_s)
-        return self._simulated(spec)
+        self.wait(spec.duration_s + spec.residual_s)
+        return self.simulated(spec)
 
-    def _simulated(self, spec: TrialSpec) -> TrialResult:
+    def simulated(self, spec: TrialSpec) -> TrialResult:
         skipping = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
         counts = tuple(self._direction(spec, direction, skipping=skipping) for direction in spec.directions)
         health = RigHealth(
@@ -186,7 +176,7 @@ class FakeGenerator:
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> FakeTrial:
         self._accept(spec)
-        return FakeTrial(spec, interval_s, self._simulated, self._wait)
+        return FakeTrial(self, spec, interval_s)
 
     def close(self) -> None:
         self._ports.close()
@@ -196,7 +186,8 @@ class FakeGenerator:
         check_spec(self._ports, spec)
         self.specs.append(spec)
 
-    def _wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
+        """Let simulated seconds pass."""
         self.virtual_s += seconds
         if self.clock is not None:
             self.clock.sleep(seconds)

@@ -43,8 +43,6 @@ from pytest_nfvperf.model.traffic.trial import (
 )
 from pytest_nfvperf.ports.generator import Burst, GeneratorPort
 
-MOST_AT_ONCE = 1024
-"""UIO_MAXIOV: what sendmmsg(2) takes in one call."""
 _PRIORITY = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 ENGINE = "packet-socket"
@@ -82,41 +80,31 @@ class _Message(ctypes.Structure):  # struct mmsghdr
     _fields_ = (("header", _Header), ("sent_bytes", ctypes.c_uint))
 
 
-class PreparedFrames:
-    """Frames in memory, ready for sendmmsg(2).
+def _send_at_once(frames: Sequence[bytes], link: socket.socket) -> tuple[int, int]:
+    """Send frames, without FCS, by one sendmmsg(2); returns how many the socket took, and how long, in ns.
 
-    ``frames``: without FCS. ValueError for none, or more than MOST_AT_ONCE.
+    GeneratorError if the kernel took none.
     """
-
-    def __init__(self, frames: Sequence[bytes]) -> None:
-        if not 0 < len(frames) <= MOST_AT_ONCE:
-            raise ValueError(f"1 to {MOST_AT_ONCE} frames are sent at once, not {len(frames)}")
-        self._memory = [ctypes.create_string_buffer(frame, len(frame)) for frame in frames]
-        self._vectors = [_Vector(ctypes.addressof(each), len(each)) for each in self._memory]
-        self._messages = (_Message * len(frames))()
-        for message, vector in zip(self._messages, self._vectors, strict=True):
-            message.header.vectors = ctypes.pointer(vector)
-            message.header.vectors_length = 1
-
-    def send(self, to: socket.socket) -> tuple[int, int]:
-        """Send all that the socket takes; returns how many, and how long the call took, in ns.
-
-        GeneratorError if the kernel took none.
-        """
-        # Nothing else may run until the frames are sent, so that their reader always finds all of them.
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
-        except PermissionError as error:
-            raise GeneratorError("cannot send without being interrupted (SCHED_FIFO): this needs root") from error
-        try:
-            began = time.monotonic_ns()
-            sent: int = _LIBC.sendmmsg(to.fileno(), self._messages, len(self._messages), 0)
-            took = time.monotonic_ns() - began
-        finally:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-        if sent < 0:
-            raise GeneratorError(f"the kernel takes no frame: {os.strerror(ctypes.get_errno())}")
-        return sent, took
+    memory = [ctypes.create_string_buffer(frame, len(frame)) for frame in frames]
+    vectors = [_Vector(ctypes.addressof(each), len(each)) for each in memory]
+    messages = (_Message * len(frames))()
+    for message, vector in zip(messages, vectors, strict=True):
+        message.header.vectors = ctypes.pointer(vector)
+        message.header.vectors_length = 1
+    # Nothing else may run until the frames are sent, so that their reader always finds all of them.
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+    except PermissionError as error:
+        raise GeneratorError("cannot send without being interrupted (SCHED_FIFO): this needs root") from error
+    try:
+        began = time.monotonic_ns()
+        sent: int = _LIBC.sendmmsg(link.fileno(), messages, len(messages), 0)
+        took = time.monotonic_ns() - began
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    if sent < 0:
+        raise GeneratorError(f"the kernel takes no frame: {os.strerror(ctypes.get_errno())}")
+    return sent, took
 
 
 class PacketSocketGenerator:
@@ -248,9 +236,9 @@ class _Sender:
 
     def burst(self, frames: int, forwarding_ns: Callable[[], int] | None, residual_s: float) -> Burst:
         """Send a number of frames and wait until they arrived, for at most the residual wait; returns their cost."""
-        prepared = PreparedFrames([self.frames[at % len(self.frames)] for at in range(self.sent, self.sent + frames)])
+        burst = [self.frames[at % len(self.frames)] for at in range(self.sent, self.sent + frames)]
         ran = forwarding_ns() if forwarding_ns is not None else 0
-        sent, took_ns = prepared.send(self.link)
+        sent, took_ns = _send_at_once(burst, self.link)
         self.sent += sent
         self.busy_ns += took_ns
         self._settle(residual_s, forwarding_ns)

@@ -29,23 +29,20 @@ MOST_BOXES = 10
 _LONGEST = 15
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerBox:
-    """One hop, or several in a row that lose nothing."""
+Box = tuple[Hop, ...]
+"""One hop, or several in a row that lose nothing."""
 
-    hops: tuple[Hop, ...]
 
-    @property
-    def label(self) -> str:
-        if len(self.hops) > 1:
-            return f"{len(self.hops)} hops\nwithout loss"
-        (hop,) = self.hops
-        head, _, tail = hop.name.partition(", " if ", " in hop.name else " ")
-        if hop.kind is HopKind.DATAPATH and "," not in hop.name:
-            return f"{_short(hop.name)}\ndatapath"
-        if hop.kind is HopKind.VNF and not tail:
-            return f"{_short(head)}\nVNF"
-        return f"{_short(head)}\n{_short(tail)}" if tail else _short(head)
+def box_label(box: Box) -> str:
+    if len(box) > 1:
+        return f"{len(box)} hops\nwithout loss"
+    (hop,) = box
+    head, _, tail = hop.name.partition(", " if ", " in hop.name else " ")
+    if hop.kind is HopKind.DATAPATH and "," not in hop.name:
+        return f"{_short(hop.name)}\ndatapath"
+    if hop.kind is HopKind.VNF and not tail:
+        return f"{_short(head)}\nVNF"
+    return f"{_short(head)}\n{_short(tail)}" if tail else _short(head)
 
 
 def _short(name: str) -> str:
@@ -56,23 +53,22 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
-def clear_hops(hops: Sequence[Hop]) -> tuple[LedgerBox, ...]:
+def clear_hops(hops: Sequence[Hop]) -> tuple[Box, ...]:
     """Boxes for hops. If there are too many, runs of hops without loss become one box, the longest run first."""
-    boxes = [LedgerBox((hop,)) for hop in hops]
+    boxes: list[Box] = [(hop,) for hop in hops]
     while len(boxes) > MOST_BOXES:
         start, length = _longest_run(boxes)
         if length < 2:
             break
-        merged = LedgerBox(tuple(hop for box in boxes[start : start + length] for hop in box.hops))
-        boxes[start : start + length] = [merged]
+        boxes[start : start + length] = [tuple(hop for box in boxes[start : start + length] for hop in box)]
     return tuple(boxes)
 
 
-def _longest_run(boxes: Sequence[LedgerBox]) -> tuple[int, int]:
+def _longest_run(boxes: Sequence[Box]) -> tuple[int, int]:
     """Start and length of the longest run of boxes without loss between the first and the last box."""
     best, start = (0, 0), 1
     for at in range(1, len(boxes)):
-        if at == len(boxes) - 1 or any(hop.missing or hop.losses for hop in boxes[at].hops):
+        if at == len(boxes) - 1 or any(hop.missing or hop.losses for hop in boxes[at]):
             best = max(best, (start, at - start), key=lambda run: run[1])
             start = at + 1
     return best
@@ -92,7 +88,7 @@ class _Row:
     """One path, or the ports beside it."""
 
     title: str
-    boxes: tuple[LedgerBox, ...]
+    boxes: tuple[Box, ...]
     joined: bool
     texts: tuple[_Text, ...]
     seconds: float
@@ -136,21 +132,16 @@ def _row(
     """``foreign``: for each hop the frames of others that it counts; empty if nobody looked for them."""
     boxes = clear_hops(hops)
     others = {id(hop): found for hop, found in zip(hops, foreign, strict=False)}
-    texts = [
-        _text(at, box, boxes, boxes[0].hops[0].entered, others)
-        for at, box in enumerate(boxes)
-        if any(hop.missing or hop.losses for hop in box.hops)
-    ]
+    texts = [_text(at, boxes, others) for at, box in enumerate(boxes) if any(hop.missing or hop.losses for hop in box)]
     return _Row(title, boxes, joined, tuple(texts), seconds)
 
 
-def _text(
-    at: int, box: LedgerBox, boxes: Sequence[LedgerBox], offered: int, foreign: Mapping[int, tuple[int, int]]
-) -> _Text:
+def _text(at: int, boxes: Sequence[Box], foreign: Mapping[int, tuple[int, int]]) -> _Text:
+    box, offered = boxes[at], boxes[0][0].entered
     letters = max(int((_WIDTH_IN - _centre(at, len(boxes)) - 0.25) / _LETTER_IN), 18)
-    colour = VERMILION if any(hop.losses for hop in box.hops) else ORANGE
+    colour = VERMILION if any(hop.losses for hop in box) else ORANGE
     lines: list[tuple[str, str]] = []
-    for hop in box.hops:
+    for hop in box:
         for loss in hop.losses:
             share = f" ({format_ratio(loss.frames / offered)})" if offered else ""
             lines += [(f"{loss.frames:,} lost{share}", colour), (loss.reason, INK)]
@@ -185,7 +176,7 @@ def _draw(axes: Axes, row: _Row, top: float) -> None:
     for at, box in enumerate(row.boxes):
         x, width = _centre(at, count), _box_width(count)
         _draw_box(axes, box, x, middle, width, colours.get(at, MUTED))
-        left = box.hops[-1].left
+        left = box[-1].left
         went_on = f"{left:,}\n{format_fps(left / row.seconds)}"
         y = middle - _BOX_IN / 2 - 0.05
         axes.text(x + width / 2, y, went_on, color=MUTED, fontsize=8, ha="right", va="top", linespacing=1.25)
@@ -194,17 +185,17 @@ def _draw(axes: Axes, row: _Row, top: float) -> None:
 
 def _draw_lines(axes: Axes, row: _Row, middle: float) -> None:
     """Lines from box to box. They end at the edges, since boxes are not opaque (the paper may be dark)."""
-    offered = max(row.boxes[0].hops[0].entered, 1)
+    offered = max(row.boxes[0][0].entered, 1)
     count = len(row.boxes)
     reach = _box_width(count) / 2 + 0.02
     for at in range(count - 1):
-        left = row.boxes[at].hops[-1].left
+        left = row.boxes[at][-1].left
         thickness = _THINNEST + (_THICKEST - _THINNEST) * min(max(left / offered, 0), 1)
         ends = [_centre(at, count) + reach, _centre(at + 1, count) - reach]
         axes.plot(ends, [middle, middle], color=MUTED, linewidth=thickness, solid_capstyle="butt")
 
 
-def _draw_box(axes: Axes, box: LedgerBox, x: float, y: float, width: float, colour: str) -> None:
+def _draw_box(axes: Axes, box: Box, x: float, y: float, width: float, colour: str) -> None:
     lossy = colour != MUTED
     for style in ({"facecolor": colour, "alpha": 0.14}, {"fill": False, "linewidth": 1.8 if lossy else 0.9}):
         patch = FancyBboxPatch(
@@ -216,7 +207,7 @@ def _draw_box(axes: Axes, box: LedgerBox, x: float, y: float, width: float, colo
             **style,
         )
         axes.add_patch(patch)
-    axes.text(x, y, box.label, color=INK, fontsize=8.5, ha="center", va="center", linespacing=1.15)
+    axes.text(x, y, box_label(box), color=INK, fontsize=8.5, ha="center", va="center", linespacing=1.15)
 
 
 def _draw_losses(axes: Axes, row: _Row, bottom: float) -> None:
