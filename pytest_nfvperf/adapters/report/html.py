@@ -39,13 +39,7 @@ from pytest_nfvperf.adapters.report.test_page import TestPage, test_page
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.display import format_seconds, how_many
-from pytest_nfvperf.model.evidence.conclusion import (
-    OUTSIDE,
-    Fate,
-    RunConclusion,
-    RunFate,
-    subject_badge,
-)
+from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, Fate, RunConclusion, RunFate, subject_badge
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
 from pytest_nfvperf.model.evidence.rig_condition import machine_did
 from pytest_nfvperf.model.measure.outcome import Outcome

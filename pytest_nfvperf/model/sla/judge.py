@@ -13,13 +13,7 @@ from dataclasses import dataclass, replace
 
 from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many
 from pytest_nfvperf.model.sla.rules import Limit, Rule, budget_text, same_load, show_load, within
-from pytest_nfvperf.model.sla.verdict import (
-    NOT_GIVEN,
-    Baseline,
-    Judgement,
-    Observation,
-    Verdict,
-)
+from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, Baseline, Judgement, Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, Relative
 
 Peers = Callable[[Mapping[str, str]], Sequence[Observation] | None]

@@ -86,8 +86,7 @@ class OvsSpec:
         tuple[tuple[str, ConfigText], ...], Form(mapping=True), Key("Open_vSwitch other_config, added to ours")
     ] = ()
     run_dir: Annotated[
-        LocalPath | None,
-        Key("of a system instance: where its sockets are; else /run/openvswitch", "/run/openvswitch"),
+        LocalPath | None, Key("of a system instance: where its sockets are; else /run/openvswitch", "/run/openvswitch")
     ] = None
     hw_offload: Annotated[bool, Key("flows shall be in the NIC (other_config:hw-offload)")] = False
     tc_policy: Annotated[
@@ -104,9 +103,7 @@ class DutPort:
 
     name: Annotated[Name, Key("name of the port in OVS", "dpdk0")]
     kind: Annotated[
-        str,
-        Form(words=("vhost-user", "pci", "interface")),
-        Key("follows from pci or interface; vhost-user without"),
+        str, Form(words=("vhost-user", "pci", "interface")), Key("follows from pci or interface; vhost-user without")
     ] = ""
     pci: Annotated[PciAddress | None, Key("PCI address, of domain 0 without one", "0000:3b:00.0")] = None
     interface: Annotated[str | None, Key("kernel interface", "ens1f0")] = None
@@ -178,8 +175,7 @@ class TrexSpec:
     """What only TRex has."""
 
     rx_delay_s: Annotated[
-        TrexDelay,
-        Key("how long frames may be under way before they count as lost", "500 ms", written="rx_delay"),
+        TrexDelay, Key("how long frames may be under way before they count as lost", "500 ms", written="rx_delay")
     ] = 0.5
     rpc_port: Annotated[TcpPort, Key("TCP port that takes requests")] = 4501
     event_port: Annotated[TcpPort, Key("TCP port that publishes events")] = 4500
@@ -193,10 +189,7 @@ class GeneratorSpec:
 
     engine: Annotated[
         str,
-        Form(
-            words=("embedded", "trex", "replay"),
-            instead=(("iperf3", _STREAMS_INSTEAD),),
-        ),
+        Form(words=("embedded", "trex", "replay"), instead=(("iperf3", _STREAMS_INSTEAD),)),
         Key("replay: answers with a recording, without any hardware"),
     ] = "embedded"
     server: Annotated[str | None, Key("host of the TRex server", "tgen1")] = None
@@ -244,10 +237,7 @@ class LabSpeaker:
     announces: Annotated[
         tuple[tuple[Prefix, str], ...],
         Form(mapping=True),
-        Key(
-            "bird: static protocols of its configuration, by the prefix that each has",
-            {"198.18.0.0/15": "clients"},
-        ),
+        Key("bird: static protocols of its configuration, by the prefix that each has", {"198.18.0.0/15": "clients"}),
     ] = ()
 
 

@@ -115,15 +115,7 @@ MOST_BRIDGES = 1000
 """Of a chain. OVS follows at most 64 patch ports; veth pairs have no such limit."""
 
 
-@checked(
-    bridges=INTEGER,
-    link=TEXT,
-    ends=TEXT,
-    bidirectional=FLAG,
-    mtu=MTU,
-    offloads=OFFLOADS,
-    ip=INTEGER,
-)
+@checked(bridges=INTEGER, link=TEXT, ends=TEXT, bidirectional=FLAG, mtu=MTU, offloads=OFFLOADS, ip=INTEGER)
 def bridge_chain(
     bridges: int,
     *,

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from pytest_nfvperf.model.arguments import (
-    FIGURE,
     FLAG,
     INTEGER,
     IP,
     MAC,
-    MTU,
     NAME,
-    QUEUES,
     TEXT,
     UNICAST_MAC,
     Allowed,
@@ -37,10 +34,8 @@ from pytest_nfvperf.model.topology.ports import (
     GENERATOR,
     LONGEST_KERNEL_NAME,
     NIC,
-    OFFLOADS,
-    PORT,
+    PART,
     ROUTES,
-    VLAN,
     Behind,
     Namespace,
     Nic,
@@ -86,7 +81,7 @@ def bridge(name: str) -> str:
     return name
 
 
-@checked(**PORT)
+@checked(**PART)
 def endpoint(
     name: str,
     bridge: str,
@@ -107,7 +102,7 @@ def endpoint(
     return Port(name, bridge, role, mac, mtu=mtu, queues=queues, kind=PortKind(kind), vlan=tagged, eth_peer=eth_peer)
 
 
-@checked(**PORT)
+@checked(**PART)
 def monitor(
     name: str,
     bridge: str,
@@ -173,16 +168,7 @@ def mirror(name: str, bridge: str, output: str | None = None, **settings: Unpack
     return Mirror(name, bridge, output, **given)
 
 
-@checked(
-    name=NAME,
-    bridge=NAME,
-    far_bridge=optional(NAME),
-    mode=TEXT,
-    eth_peers=optional(several(MAC, 2, 2)),
-    mtu=MTU,
-    queues=QUEUES,
-    kind=TEXT,
-)
+@checked(**PART)
 def vnf(
     name: str,
     bridge: str,
@@ -215,7 +201,7 @@ def vnf(
     return a, b
 
 
-@checked(**{**PORT, "eth_peer": MAC})
+@checked(**{**PART, "eth_peer": MAC})
 def one_armed(
     name: str,
     bridge: str,
@@ -242,18 +228,7 @@ def one_armed(
     return Port(name, bridge, role, mac, name, name, mode, mtu=mtu, eth_peer=eth_peer, vnf_kind=VnfKind(kind))
 
 
-_LINK = {
-    "bridge_a": NAME,
-    "bridge_b": NAME,
-    "ports": optional(several(NAME, 2, 2)),
-    "mtu": MTU,
-    "vlan": VLAN,
-    "offloads": OFFLOADS,
-    "line_rate_bps": optional(FIGURE),
-}
-
-
-@checked(**_LINK)
+@checked(**PART)
 def patch(
     bridge_a: str, bridge_b: str, *, ports: tuple[str, str] | None = None, vlan: Vlan | int | None = None
 ) -> Patch:
@@ -262,7 +237,7 @@ def patch(
     return Patch(bridge_a, port_a, bridge_b, port_b, vlan_of(vlan))
 
 
-@checked(**_LINK)
+@checked(**PART)
 def veth(
     bridge_a: str,
     bridge_b: str,
@@ -277,16 +252,7 @@ def veth(
     return VethLink(bridge_a, port_a, bridge_b, port_b, mtu, offloads, vlan_of(vlan))
 
 
-@checked(
-    bridge=NAME,
-    local=IP,
-    remote=TEXT,
-    kind=TEXT,
-    key=INTEGER,
-    port=optional(NAME),
-    underlay_mtu=MTU,
-    keys=INTEGER,
-)
+@checked(**PART)
 def tunnel(
     bridge: str,
     *,
@@ -308,7 +274,7 @@ def tunnel(
     return Tunnel(bridge, name, encapsulation, local, remote, key, mtu, underlay_mtu, keys)
 
 
-@checked(**_LINK)
+@checked(**PART)
 def underlay(
     bridge_a: str,
     bridge_b: str,

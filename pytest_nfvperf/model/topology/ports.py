@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_nfvperf.model.arguments import (
+    FIGURE,
     FLAG,
     INTEGER,
+    IP,
     MAC,
     MTU,
     NAME,
@@ -143,33 +145,31 @@ def vlan_of(given: Vlan | int | None) -> Vlan | None:
 OFFLOADS = one(Offloads, "Offloads, such as Offloads(tso=False)")
 _MAC_OR_OPEN = Allowed(MAC.write, lambda value: isinstance(value, str))  # which one the topology checks
 
-PORT = {
-    "name": NAME,
-    "bridge": NAME,
-    "mac": _MAC_OR_OPEN,
-    "mtu": MTU,
+PART = {
+    **dict.fromkeys(("name", "bridge", "bridge_a", "bridge_b"), NAME),
+    **dict.fromkeys(("port", "far_bridge"), optional(NAME)),
+    **dict.fromkeys(("kind", "mode", "remote"), TEXT),
+    **dict.fromkeys(("mtu", "underlay_mtu"), MTU),
+    **dict.fromkeys(("vm", "unread"), FLAG),
+    **dict.fromkeys(("key", "keys"), INTEGER),
     "queues": QUEUES,
-    "kind": TEXT,
-    "vlan": VLAN,
+    "mac": _MAC_OR_OPEN,
     "eth_peer": optional(_MAC_OR_OPEN),
-    "vm": FLAG,
-    "unread": FLAG,
+    "eth_peers": optional(several(MAC, 2, 2)),
+    "vlan": VLAN,
+    "ports": optional(several(NAME, 2, 2)),
+    "offloads": OFFLOADS,
+    "line_rate_bps": optional(FIGURE),
+    "local": IP,
 }
 """What arguments of parts may be that are called so."""
 
-NIC = {
-    "kind": TEXT,
-    "mac": optional(_MAC_OR_OPEN),
-    "mtu": MTU,
-    "offloads": OFFLOADS,
-    "vlan": VLAN,
-    "queues": QUEUES,
-}
+NIC = {"kind": TEXT, "mac": optional(_MAC_OR_OPEN), "mtu": MTU, "offloads": OFFLOADS, "vlan": VLAN, "queues": QUEUES}
 """Settings of a namespace's interface."""
 
 
 @checked(
-    **PORT,
+    **PART,
     role=one(PortRole, "a PortRole"),
     owner=NAME,
     peer=optional(NAME),
@@ -205,8 +205,7 @@ class Port:
 
 
 ROUTES = Allowed(
-    "pairs of destination and gateway, such as (('10.2.0.0/24', '10.1.0.254'),)",
-    several(several(NAME, 2, 2)).accepts,
+    "pairs of destination and gateway, such as (('10.2.0.0/24', '10.1.0.254'),)", several(several(NAME, 2, 2)).accepts
 )
 
 

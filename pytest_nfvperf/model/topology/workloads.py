@@ -297,12 +297,7 @@ def offloads_of(kind: str, offloads: Offloads) -> Offloads:
 
 @checked(overlay=TEXT, kind=TEXT, offloads=OFFLOADS, mtu=MTU, ip=INTEGER)
 def pod_nodes(
-    overlay: str = "geneve",
-    *,
-    kind: str = "veth",
-    offloads: Offloads = AS_IT_IS,
-    mtu: int = DEFAULT_MTU,
-    ip: int = 4,
+    overlay: str = "geneve", *, kind: str = "veth", offloads: Offloads = AS_IT_IS, mtu: int = DEFAULT_MTU, ip: int = 4
 ) -> Topology:
     """pod1 on node1 and pod2 on node2: by br-int, the overlay, br-ex and the underlay; they have 198.18.1.1 and .2.
 
