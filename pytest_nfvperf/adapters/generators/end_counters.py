@@ -6,7 +6,7 @@ Read before and after, never during the run. A counter that the kernel does not 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,6 +119,12 @@ def read_cpu() -> CounterSnapshot:
 def listening_ports(proc_net: Path = PROC_NET) -> frozenset[int]:
     """TCP ports on which a process listens, and UDP ports that are bound, in the caller's namespace."""
     return frozenset(port for port, _ in _bound(proc_net))
+
+
+def free_port(namespace: str, ports: Iterable[int]) -> int | None:
+    """The first of these ports that nobody listens on in a namespace."""
+    taken = inside_netns(namespace, listening_ports)
+    return next((port for port in ports if port not in taken), None)
 
 
 def listens(pid: int, port: int) -> bool:

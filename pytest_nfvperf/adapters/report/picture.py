@@ -30,7 +30,6 @@ from pytest_nfvperf.adapters.report.chart import (
     SERIES,
     Axis,
     Chart,
-    ChartRule,
     ChartSeries,
     Panel,
     Scale,
@@ -97,7 +96,11 @@ def _draw_panel(axes: Axes, panel: Panel, most: int, scale: tuple[Any, Any]) -> 
         span = axes.axvspan if band.axis == "x" else axes.axhspan
         span(band.start, band.end, color=band.colour, alpha=band.opacity, linewidth=0, label=band.name or None)
     for rule in panel.rules:
-        _draw_rule(axes, rule)
+        draw = axes.axvline if rule.axis == "x" else axes.axhline
+        draw(rule.at, color=rule.colour, linewidth=rule.width, linestyle=_DASHES[rule.line], label=rule.name or None)
+        if rule.label:
+            at: Any = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
+            axes.annotate(rule.label, (rule.at, 0.99), (3, -1), va="top", fontsize=8.5, color=rule.colour, **at)
     for series in panel.series[:most]:
         if series.levels:
             axes.scatter(
@@ -107,14 +110,6 @@ def _draw_panel(axes: Axes, panel: Panel, most: int, scale: tuple[Any, Any]) -> 
             _draw_series(axes, series, clip=bool(panel.closeup or panel.x.reach))
     for which, axis in (("x", panel.x), ("y", panel.y)):
         _set_axis(axes, which, axis)
-
-
-def _draw_rule(axes: Axes, rule: ChartRule) -> None:
-    draw = axes.axvline if rule.axis == "x" else axes.axhline
-    draw(rule.at, color=rule.colour, linewidth=rule.width, linestyle=_DASHES[rule.line], label=rule.name or None)
-    if rule.label:
-        at: Any = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
-        axes.annotate(rule.label, (rule.at, 0.99), (3, -1), va="top", fontsize=8.5, color=rule.colour, **at)
 
 
 def _draw_series(axes: Axes, series: ChartSeries, *, clip: bool) -> None:

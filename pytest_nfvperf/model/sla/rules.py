@@ -314,8 +314,12 @@ def _compared_with(tests: Sequence[Selected], place: int) -> Iterator[tuple[int,
     own = tests[place]
     for wanted, certain in _other_sides(own):
         for other, candidate in enumerate(tests):
-            if other != place and (certain or candidate.folder == own.folder):
-                yield from ((other, wanted, labels) for labels in candidate.subjects if _may_be(wanted, labels))
+            if other == place or not (certain or candidate.folder == own.folder):
+                continue
+            for labels in candidate.subjects:
+                # as the judge finds the other side: by all labels but the test's name
+                if all(labels.get(name, value) == value for name, value in wanted.items() if name != "test"):
+                    yield other, wanted, labels
 
 
 def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:
@@ -330,8 +334,3 @@ def _other_sides(test: Selected) -> Iterator[tuple[dict[str, str], bool]]:
             for differing in relations:
                 if any(labels.get(name) != value for name, value in differing.items()):
                     yield {**labels, **differing}, certain and differing.keys() <= labels.keys()
-
-
-def _may_be(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """As the judge finds the other side: by all labels but the test's name."""
-    return all(labels.get(name, value) == value for name, value in wanted.items() if name != "test")

@@ -16,7 +16,6 @@ from pytest_nfvperf.model.topology.ports import (
     Behind,
     Namespace,
     Nic,
-    Offloads,
     Port,
     PortKind,
     PortRole,
@@ -36,6 +35,7 @@ _KEPT = 3
 _MOST_VLANS = 6
 _DESTINATIONS = {"0.0.0.0/0": "default route", "::/0": "default route"}
 _NO_KINDS: Kinds = {}
+_OFFLOADS = {"tso": "TSO", "gso": "GSO", "gro": "GRO", "tx_checksum": "tx checksum", "rx_checksum": "rx checksum"}
 
 
 def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_KINDS) -> str:
@@ -187,8 +187,9 @@ def extras(part: Port | Nic | Patch | VethLink | Underlay | Behind) -> list[str]
     said += _vlan(part.vlan)
     if not isinstance(part, VethLink) and part.queues > 1:
         said.append(f"{part.queues} queues")
-    if not isinstance(part, Port):
-        said += _offloads(part.offloads)
+    if not isinstance(part, Port):  # those that stay as they are, not
+        offloads = {_OFFLOADS[field.name]: getattr(part.offloads, field.name) for field in fields(part.offloads)}
+        said += [f"{name} {'on' if value else 'off'}" for name, value in offloads.items() if value is not None]
     return said
 
 
@@ -199,13 +200,6 @@ def _vlan(vlan: Vlan | None) -> list[str]:
     numbers = [str(number) for number in vlan.trunks[:_MOST_VLANS]]
     more = [f"{len(vlan.trunks) - _MOST_VLANS} more"] if len(vlan.trunks) > _MOST_VLANS else []
     return said + ([f"trunk {', '.join(numbers + more)}"] if numbers else [])
-
-
-def _offloads(offloads: Offloads) -> list[str]:
-    """``TSO off``, ``tx checksum on``; those that stay as they are, not."""
-    names = {"tso": "TSO", "gso": "GSO", "gro": "GRO", "tx_checksum": "tx checksum", "rx_checksum": "rx checksum"}
-    given = {field.name: getattr(offloads, field.name) for field in fields(offloads)}
-    return [f"{names[name]} {'on' if value else 'off'}" for name, value in given.items() if value is not None]
 
 
 def role_words(port: Port) -> str:

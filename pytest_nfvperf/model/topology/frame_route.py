@@ -221,21 +221,18 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
         if mirror.bridge in crossed.bridges
     ]
     monitors = [monitor for monitor in result.monitors if monitor.port in outputs]
+    # Copies that an output dropped because its queue, or the far end's socket or ring, was full.
+    counters = ("tx_dropped", "far.socket_drops", "far.ring_drops", "far.xdp_drops")
+    drops = [f"{port}.{counter}" for port in outputs for counter in counters]
     return CopyCounts(
         crossings=sum(frames or 0 for _, _, frames in mirrored),
         expected=sum(frames or 0 for _, copied, frames in mirrored if copied),
         received=sum(monitor.copies for monitor in monitors),
         truncated=sum(monitor.truncated for monitor in monitors),
         corrupted=sum(monitor.corrupted for monitor in monitors),
-        dropped={name: moved[name] for port in outputs for name in _drops(port) if moved.get(name)},
+        dropped={name: moved[name] for name in drops if moved.get(name)},
         uncounted=tuple(dict.fromkeys(f"{entry}.rx_packets" for entry, _, frames in mirrored if frames is None)),
     )
-
-
-def _drops(port: str) -> tuple[str, ...]:
-    """Counters of copies that an output dropped because its queue, or the far end's socket or ring, was full."""
-    far = (f"{port}.far.{name}" for name in ("socket_drops", "ring_drops", "xdp_drops"))
-    return (f"{port}.tx_dropped", *far)
 
 
 def _crossings(

@@ -209,7 +209,7 @@ def check(topology: Topology) -> None:
         _unknown_ends,
         _wrong_forwarders,
         _wrong_flows,
-        _wrong_mirrors,
+        lambda it: wrong_mirrors(it.mirrors, {name: it.bridge_ports(name) for name in it.bridges}, it.crossings),
         _dangling_ports,
         _wrong_macs,
         _wrong_hosts_behind,
@@ -218,7 +218,7 @@ def check(topology: Topology) -> None:
         _wrong_mtus,
         _wrong_tunnel_ends,
         _wrong_nodes,
-        _wrong_rules,
+        lambda it: wrong_rules(it.rules, it.bridges, it.tunnels, it.crossings),
         _wrong_tunnel_mtus,
         _learning_loops,
     )
@@ -315,11 +315,6 @@ def _wrong_flows(topology: Topology) -> Iterator[str]:
         known = out.setdefault((crossing.bridge, crossing.in_port), crossing.out_port)
         if known != crossing.out_port:
             yield f"frames from {crossing.in_port!r} shall cross to {known!r} and to {crossing.out_port!r}: choose one"
-
-
-def _wrong_mirrors(topology: Topology) -> Iterator[str]:
-    ports = {bridge: topology.bridge_ports(bridge) for bridge in topology.bridges}
-    yield from wrong_mirrors(topology.mirrors, ports, topology.crossings)
 
 
 def _dangling_ports(topology: Topology) -> Iterator[str]:
@@ -435,10 +430,6 @@ def _wrong_tunnel_mtus(topology: Topology) -> Iterator[str]:
                     f"interface {nic.name!r} has MTU {nic.mtu}, tunnel {tunnel.port!r} on its bridge carries "
                     f"{tunnel.mtu}"
                 )
-
-
-def _wrong_rules(topology: Topology) -> Iterator[str]:
-    yield from wrong_rules(topology.rules, topology.bridges, topology.tunnels, topology.crossings)
 
 
 # Checks of nodes, underlays and overlays.

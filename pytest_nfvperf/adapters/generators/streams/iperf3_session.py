@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_nfvperf.adapters.generators.end_counters import listening_ports, listens
-from pytest_nfvperf.adapters.net.threads import inside_netns
+from pytest_nfvperf.adapters.generators.end_counters import free_port, listens
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, spawn, wait_until
 from pytest_nfvperf.model.errors import GeneratorError
@@ -270,8 +269,12 @@ class Iperf3Session:
         server = self._ends["server"]
         tried: set[int] = set()
         while True:
-            port = self._free_port(tried)
-            self._port = port
+            found = free_port(server.namespace, [port for port in self._ports if port not in tried])
+            if found is None:
+                listed = ", ".join(map(str, self._ports))
+                where = f"the iperf3 server in namespace {server.namespace}"
+                raise GeneratorError(f"no port is free for {where}: {listed} taken")
+            self._port = port = found
             stall = ["--rcv-timeout", str(_STALL_MS)]
             process = self._spawn("server", ["--server", "--one-off"], port, stall, self._spec.server_cpus)
             wait_until(
@@ -318,15 +321,6 @@ class Iperf3Session:
 
     def _file(self, what: str) -> Path:
         return self._journal.directory / f"{self._name}-{what}"
-
-    def _free_port(self, tried: set[int]) -> int:
-        namespace = self._ends["server"].namespace
-        taken = inside_netns(namespace, listening_ports) | tried
-        for port in self._ports:
-            if port not in taken:
-                return port
-        listed = ", ".join(map(str, self._ports))
-        raise GeneratorError(f"no port is free for the iperf3 server in namespace {namespace}: {listed} taken")
 
     def _spawn(
         self, role: str, mode: Sequence[str], port: int, options: Sequence[str], cpus: tuple[int, ...]

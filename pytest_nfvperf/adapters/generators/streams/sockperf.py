@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_nfvperf.adapters.generators.end_counters import listening_ports
+from pytest_nfvperf.adapters.generators.end_counters import free_port, listening_ports
 from pytest_nfvperf.adapters.generators.streams.program_pair import ProgramPair
 from pytest_nfvperf.adapters.net.threads import inside_netns
 from pytest_nfvperf.adapters.process.journal import Journal
@@ -43,7 +43,9 @@ class SockperfEngine:
         """See the port. UnavailableError if the ends have IPv6 addresses, and this sockperf is too old for them."""
         pair = self._pair
         check_family(pair.version, server.address)
-        port = _free_port(server)
+        port = free_port(server.namespace, _PORTS)
+        if port is None:
+            raise GeneratorError(f"no port of {_PORTS[0]}..{_PORTS[-1]} is free in namespace {server.namespace}")
         with pair.between(client, server):
             address = ["-i", server.address, "-p", str(port), "--tcp"]
             serving = pair.start("server", ["server", *address], spec.server_cpus)
@@ -68,14 +70,6 @@ class SockperfEngine:
             if not times.total:
                 raise GeneratorError(f"{pair}: no request was answered")
             return RequestResult(spec, times, unanswered, elapsed_ns, pair.version)
-
-
-def _free_port(server: StreamEnd) -> int:
-    taken = inside_netns(server.namespace, listening_ports)
-    port = next((port for port in _PORTS if port not in taken), None)
-    if port is None:
-        raise GeneratorError(f"no port of {_PORTS[0]}..{_PORTS[-1]} is free in namespace {server.namespace}")
-    return port
 
 
 def check_family(version: str, address: str) -> None:
