@@ -185,7 +185,7 @@ def test_a_taken_port_is_passed_over(ends: Pair) -> None:
 
 
 def test_a_port_taken_at_the_last_moment_is_passed_over(ends: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_nfvperf.adapters.generators.streams.iperf3_session.listening_ports", frozenset)
+    monkeypatch.setattr("pytest_nfvperf.adapters.generators.end_counters.listening_ports", frozenset)
     with listening(ends, 5300):
         assert ends.engine(ports=(5300, 5301)).run(SPEC, ends.client, ends.server).valid
         with pytest.raises(GeneratorError, match=r"no port is free .*: 5300 taken"):

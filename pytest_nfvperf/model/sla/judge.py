@@ -117,17 +117,11 @@ class _Requirement:
 
     def verdict(self, found: Observation, figure: _Figure, baseline: Observation | None = None) -> Verdict:
         judgement = _compare(figure, self.limit)
-        return Verdict(
+        return replace(
+            self.inconclusive(_reason(judgement, figure, self.limit, found, baseline), found),
             judgement=judgement,
-            requirement=requirement_text(self.metric, self.limit),
-            metric=self.metric,
-            limit=self.limit.value,
-            unit=self.limit.unit,
             observed=figure.value,
             margin=_margin(figure, self.limit, judgement),
-            reason=_reason(judgement, figure, self.limit, found, baseline),
-            rule=self.rule.source,
-            confidence=found.confidence,
             evidence=found.evidence + (baseline.evidence if baseline else ()),
         )
 
