@@ -270,7 +270,7 @@ class LocalBackend:
             journal = self._journal = open_journal(keep=self._keep)
         cpus, turn = self.testbed.cpus, self._turn
         measured = {*cpus.pmd, *cpus.generator, *cpus.vnf}
-        self._lock = MeasurementLock(measured, journal.tag, shared=shared, wait_s=turn.wait_s, say=turn.say)
+        self._lock = MeasurementLock(measured, journal.tag, shared=shared, turn=turn)
         if turn.say is not None and (lacking := lacks_priority()) is not None:
             turn.say(lacking)
         reap()  # after the wait: the run that had the CPUs may have been killed, and its OVS still polls on them

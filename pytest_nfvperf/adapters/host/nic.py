@@ -89,13 +89,13 @@ def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> Nic
     pci = port.pci or by_ethtool.get("bus")
     by_devlink = _devlink(pci) if pci is not None and device.exists() else {}
     driver = (device / "driver").resolve().name if (device / "driver").exists() else None
-    node = _read(device / "numa_node")
+    node = read_fact(device / "numa_node")
     return NicFacts(
         model=port.model or _model(device, pci_ids) or by_ethtool.get("driver"),
         driver=driver or by_ethtool.get("driver"),
         firmware=by_devlink.get("firmware") or by_ethtool.get("firmware") or None,
         speed_mbps=_speed(interface) if interface is not None else None,
-        link=_read(sysfs / "class/net" / interface / "operstate") if interface is not None else None,
+        link=read_fact(sysfs / "class/net" / interface / "operstate") if interface is not None else None,
         numa_node=int(node) if node is not None and int(node) >= 0 else None,
     )
 
@@ -118,7 +118,7 @@ def nic_labels(testbed: Testbed) -> dict[str, str]:
 
 
 def _model(device: Path, pci_ids: Path) -> str | None:
-    vendor, number = (_read(device / name) for name in ("vendor", "device"))
+    vendor, number = (read_fact(device / name) for name in ("vendor", "device"))
     if vendor is None or number is None:
         return None
     database = pci_ids.read_text(encoding="utf-8", errors="replace") if pci_ids.is_file() else ""
@@ -191,7 +191,8 @@ def _text(value: bytes) -> str:
     return value.rstrip(b"\0").decode(errors="replace")
 
 
-def _read(path: Path) -> str | None:
+def read_fact(path: Path) -> str | None:
+    """What a file under /proc or /sys says; None where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

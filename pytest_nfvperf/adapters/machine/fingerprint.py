@@ -22,7 +22,7 @@ from typing import Any
 import pytest_nfvperf
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, parse_cpu_list, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
-from pytest_nfvperf.adapters.host.nic import read_nic
+from pytest_nfvperf.adapters.host.nic import read_fact, read_nic
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.model.errors import NfvperfError
@@ -70,7 +70,7 @@ def _machine() -> dict[str, Any]:
         "os": release.get("PRETTY_NAME"),
         "kernel": platform.release(),
         # What follows " -- " is for init, not the kernel (bootparam(7)).
-        "kernel_command_line": (_read(Path("/proc/cmdline")) or "").partition(" -- ")[0],
+        "kernel_command_line": (read_fact(Path("/proc/cmdline")) or "").partition(" -- ")[0],
         "memory_mib": pages >> 20,
         "hugepages_mib": read_hugepages().total_mib,
         "time": VIRTUAL if is_virtual() else WALL,
@@ -80,20 +80,21 @@ def _machine() -> dict[str, Any]:
 
 
 def _cpu_facts() -> dict[str, Any]:
-    first = (_read(Path("/proc/cpuinfo")) or "").split("\n\n")[0]
+    first = (read_fact(Path("/proc/cpuinfo")) or "").split("\n\n")[0]
     info = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
     # All of the machine, not those this process may use: it may be pinned by now.
-    cpus = read_cpus(parse_cpu_list(_read(_SYS / "devices/system/cpu/online") or ""))
+    cpus = read_cpus(parse_cpu_list(read_fact(_SYS / "devices/system/cpu/online") or ""))
     governors = {
-        str(cpu.number): _read(_SYS / f"devices/system/cpu/cpu{cpu.number}/cpufreq/scaling_governor") for cpu in cpus
+        str(cpu.number): read_fact(_SYS / f"devices/system/cpu/cpu{cpu.number}/cpufreq/scaling_governor")
+        for cpu in cpus
     }
     return {
         "cpu_model": info.get("model name"),
         "cpu_microcode": info.get("microcode"),
-        "hypervisor": _read(_SYS / "hypervisor/type")
+        "hypervisor": read_fact(_SYS / "hypervisor/type")
         or ("yes" if "hypervisor" in info.get("flags", "").split() else None),
         "cpus": [cpu.number for cpu in cpus],
-        "smt": _read(_SYS / "devices/system/cpu/smt/control"),
+        "smt": read_fact(_SYS / "devices/system/cpu/smt/control"),
         "smt_siblings": {str(cpu.number): cpu.core for cpu in cpus if cpu.core != cpu.number},
         "isolated_cpus": list(isolated_cpus()) or None,
         "governor": {cpu: governor for cpu, governor in governors.items() if governor is not None},
@@ -124,7 +125,7 @@ def _port_facts(port: DutPort) -> dict[str, Any]:
     if port.interface:
         device = _SYS / "class/net" / port.interface / "device"
     if device is not None:
-        facts |= {name: text for name in _PCI_FACTS if (text := _read(device / name)) is not None}
+        facts |= {name: text for name in _PCI_FACTS if (text := read_fact(device / name)) is not None}
     return facts
 
 
@@ -149,10 +150,3 @@ def _version_facts(version: NamedOvs) -> dict[str, Any]:
         return {}
     facts = {"ovs": binaries.version, "dpdk": binaries.dpdk_version, "checksum": version.checksum}
     return {"ovs_binary": str(binaries.vswitchd)} | {name: value for name, value in facts.items() if value}
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return None

@@ -86,7 +86,10 @@ def holder_text(place: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LockWait:
-    """How long to wait, in s, while another run measures (0: not at all), and how to report the wait."""
+    """How long to wait, in s, while another run measures (0: not at all).
+
+    ``say`` receives a line before a wait, which names the holder.
+    """
 
     wait_s: float = 0.0
     say: Callable[[str], None] | None = None
@@ -105,8 +108,7 @@ class MeasurementLock:
         tag: str,
         *,
         shared: bool = False,
-        wait_s: float = 0.0,
-        say: Callable[[str], None] | None = None,
+        turn: LockWait = AT_ONCE,
         base: Path | None = None,
     ) -> None:
         """Take the locks.
@@ -115,8 +117,7 @@ class MeasurementLock:
             cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
             tag: of this run; refused runs show it.
             shared: nothing is measured: others that share the CPUs may hold them, too.
-            wait_s: how long to wait for other runs to finish; 0 refuses at once.
-            say: receives a line before a wait, which names the holder.
+            turn: how long to wait for other runs to finish.
             base: the directory of all runs.
 
         Raises:
@@ -125,9 +126,8 @@ class MeasurementLock:
         self._directory = base_directory(base)
         self._mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         self._held: list[int] = []
-        self._deadline = time.monotonic() + wait_s
-        self._wait_s = wait_s
-        self._say = say
+        self._deadline = time.monotonic() + turn.wait_s
+        self._turn = turn
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             # Always in rising order: two runs that wait for each other's CPUs cannot deadlock.
@@ -166,18 +166,19 @@ class MeasurementLock:
         return handle
 
     def _announce_wait(self, handle: int, cpu: int, path: Path) -> None:
-        if not self._wait_s or self._say is None or _try_lock(handle, self._mode):
+        say, wait_s = self._turn.say, self._turn.wait_s
+        if not wait_s or say is None or _try_lock(handle, self._mode):
             return
-        sibling, wait = _sibling(path), f"waits up to {format_seconds(self._wait_s)} for its turn: CPU {cpu}"
+        sibling, wait = _sibling(path), f"waits up to {format_seconds(wait_s)} for its turn: CPU {cpu}"
         if not _holder(path).get("shared"):
             by = f"worker {sibling} of this run" if sibling else _read_holder(path)
-            self._say(f"{wait} is being measured by {by}")
+            say(f"{wait} is being measured by {by}")
         elif not sibling:  # a sibling has ended its last functional test, and will end soon
-            self._say(f"{wait} runs functional tests of {holder_text(path)}")
+            say(f"{wait} runs functional tests of {holder_text(path)}")
 
     def _refusal(self, cpu: int, path: Path) -> str:
         sibling = _sibling(path)
-        waited = f" (waited {self._wait_s:g} s)" if self._wait_s else ""
+        waited = f" (waited {self._turn.wait_s:g} s)" if self._turn.wait_s else ""
         if _holder(path).get("shared"):
             return (
                 f"CPU {cpu} runs functional tests of another run: {holder_text(path)}{waited}; wait longer "
