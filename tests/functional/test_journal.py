@@ -281,8 +281,8 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_deadline() -> None:
             "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
         )
         process = spawn(journal, "stubborn", [sys.executable, "-c", code], log=journal.directory / "l", pipes=True)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"1\n"
+        assert process.popen.stdout is not None
+        assert process.popen.stdout.readline() == b"1\n"
         process.stop(deadline_s=0.1)
         assert process.popen.returncode == -signal.SIGKILL
         assert journal.entries == ()

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Entry, Journal, Kind, note_process
 from pytest_nfvperf.adapters.process.programs import absent, not_installed
@@ -225,14 +225,6 @@ class ManagedProcess:
     @property
     def pid(self) -> int:
         return self.popen.pid
-
-    @property
-    def stdin(self) -> IO[bytes] | None:
-        return self.popen.stdin
-
-    @property
-    def stdout(self) -> IO[bytes] | None:
-        return self.popen.stdout
 
     def running(self) -> bool:
         return self.popen.poll() is None

@@ -61,10 +61,11 @@ class Console:
     """
 
     def __init__(self, process: ManagedProcess, prompt: str) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        stdin, stdout = process.popen.stdin, process.popen.stdout
+        assert stdin is not None
+        assert stdout is not None
         self._process = process
-        self._reader, self._writer = process.stdout.fileno(), process.stdin.fileno()
+        self._reader, self._writer = stdout.fileno(), stdin.fileno()
         self._prompt = prompt.encode()
         self._pending = b""
         os.set_blocking(self._reader, False)

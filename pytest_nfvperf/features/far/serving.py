@@ -96,7 +96,7 @@ class FarNode:
         here = replace(plan, cpus=replace(plan.cpus, generator=(), vnf=()))
         journal = open_journal()
         try:
-            self._undo.callback(MeasurementLock(here.cpus.pmd, journal.tag, wait_s=_LOCK_WAIT_S).close)
+            self._undo.callback(MeasurementLock(here.cpus.pmd, journal.tag, turn=LockWait(_LOCK_WAIT_S)).close)
         finally:
             self._undo.callback(journal.close)  # what is left of the run is removed before the CPUs are unlocked
         self._undo.callback(_set_affinity, os.sched_getaffinity(0))
