@@ -88,11 +88,7 @@ def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARI
 
 
 def read_comparison_document(path: Path) -> dict[str, Any]:
-    """The document of a file, under the keys of today.
-
-    Raises:
-        TestbedError: it is of a newer version.
-    """
+    """The document of a file, under the keys of today; TestbedError if it is of a newer version."""
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     version: Any = document.get("schema")
     if version not in range(1, DOCUMENT_SCHEMA + 1):
@@ -104,8 +100,7 @@ def read_comparison_document(path: Path) -> dict[str, Any]:
 def compared_runs(first: RunEvidence, second: RunEvidence, margin: float) -> ComparedRun:
     """Compare the second run with the first.
 
-    Raises:
-        ConfigError: one run twice, machines or rigs that differ, or no figure that both have.
+    ConfigError for one run twice, machines or rigs that differ, or no figure that both have.
     """
     if first.run_id == second.run_id:
         raise ConfigError(f"{first.path} and {second.path} are one run, {first.run_id}: nothing can differ")

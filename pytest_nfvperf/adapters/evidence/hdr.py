@@ -18,11 +18,7 @@ HIGHEST_TRACKABLE_NS = 3_600_000_000_000
 
 
 def encode(histogram: Histogram) -> str:
-    """The histogram as V2 compressed base64 text, in nanoseconds.
-
-    Raises:
-        ValueError: a value is above one hour.
-    """
+    """The histogram as V2 compressed base64 text, in nanoseconds; ValueError for a value above one hour."""
     hdr = HdrHistogram(1, HIGHEST_TRACKABLE_NS, histogram.significant_digits)
     for value, count in histogram.counts:
         if not hdr.record_value(value, count):

@@ -44,8 +44,7 @@ _IS_CURRENT = re.compile(rf'\s*{{\s*"schema":\s*{SCHEMA_VERSION}\b')
 def parse_line(text: bytes | str) -> Line:
     """One line as typed data; older versions of the schema are read, too.
 
-    Raises:
-        pydantic.ValidationError: no such line, or of a newer version. Strict: text is no number.
+    pydantic.ValidationError if it is no such line, or of a newer version. Strict: text is no number.
     """
     return _LINE.validate_json(_current(text), strict=True)
 

@@ -88,11 +88,7 @@ class EvidenceWriter:
 
 
 def sync(fd: int) -> None:
-    """Have the kernel write a file to its disk, if the file system can.
-
-    Raises:
-        OSError: the disk refused, as a full or broken one does.
-    """
+    """Have the kernel write a file to its disk, if the file system can; OSError if the disk is full or broken."""
     try:
         os.fsync(fd)
     except OSError as error:
@@ -204,11 +200,7 @@ def _figure(value: float | None) -> str:
 
 
 def read_samples(path: Path) -> SoakTable:
-    """The rows of a file. Of a killed writer's file, the complete rows.
-
-    Raises:
-        TestbedError: it is no samples file.
-    """
+    """The rows of a file; of a killed writer's file, the complete rows. TestbedError if it is no samples file."""
     header, *lines = path.read_bytes().split(b"\n")
     try:
         columns = json.loads(header)["columns"]

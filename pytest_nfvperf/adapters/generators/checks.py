@@ -49,14 +49,9 @@ class AttachedPorts(dict[str, GeneratorPort]):
 
 @contextmanager
 def parsing_answer(who: str, answer: object) -> Iterator[None]:
-    """Report a missing field or a wrong type in another program's answer as that program's fault.
+    """Report a missing field or a wrong type in another program's answer as that program's fault: a GeneratorError.
 
-    Args:
-        who: the program that answered, such as "TRex server 192.0.2.1".
-        answer: all of it, as evidence.
-
-    Raises:
-        GeneratorError: the answer cannot be read; says why.
+    ``who``: the program that answered, such as "TRex server 192.0.2.1". ``answer``: all of it, as evidence.
     """
     try:
         yield

@@ -70,16 +70,10 @@ class EngineLink(Protocol):
     def log_tail(self) -> str: ...
 
     def command(self, name: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
-        """Send one command and return its answer.
+        """Send one command with its keys (docs/reference/engine-protocol.md), and return its answer.
 
-        Args:
-            name: the command.
-            deadline_s: seconds until an engine that has not answered is killed.
-            arguments: its keys (docs/reference/engine-protocol.md).
-
-        Raises:
-            EngineRefusedError: it answered with an error.
-            GeneratorError: it died, or did not answer in time.
+        EngineRefusedError if the answer is an error; GeneratorError if the engine died, or did not answer within
+        ``deadline_s`` and was killed.
         """
 
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
@@ -267,10 +261,7 @@ def recording(start: StartEngine, engine: str, path: Path) -> StartEngine:
 def replaying(path: Path, engine: str, passed: Callable[[float], None] = lambda _: None) -> StartEngine:
     """Replay conversations instead of starting engines: each start takes the next one, the last one repeatedly.
 
-    Args:
-        path: the recording.
-        engine: the engine that must have been recorded.
-        passed: receives the recorded duration of each exchange, seconds.
+    ``engine`` must have been recorded. ``passed`` receives the recorded duration of each exchange, seconds.
     """
     conversations = deque(read(path, engine))
 
@@ -390,14 +381,9 @@ class ReplayedLink:
 
 
 def read(path: Path, engine: str | None = None) -> list[list[Mapping[str, Any]]]:
-    """The conversations of a recording.
+    """The conversations of a recording of this engine; None: of any.
 
-    Args:
-        path: the file.
-        engine: the engine that must have been recorded; None: any.
-
-    Raises:
-        ConfigError: it cannot be read, is no recording, or is of another engine.
+    ConfigError if it cannot be read, is no recording, or is of another engine.
     """
     conversations: list[list[Mapping[str, Any]]] = []
     for number, line in enumerate(_lines(path), 1):

@@ -162,9 +162,7 @@ class PacketSocketGenerator:
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
         """Run a trial; also returns the cost of each burst.
 
-        Raises:
-            ConfigError: it cannot make such frames, or a port is not attached.
-            GeneratorError: the kernel took no frame.
+        ConfigError if it cannot make such frames, or a port is not attached. GeneratorError if the kernel took none.
         """
         self._ports.check_open()
         check_spec(self._ports, spec)

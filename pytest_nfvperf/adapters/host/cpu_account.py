@@ -72,14 +72,12 @@ def kernel_option(name: str, proc: Path = Path("/proc"), boot: Path = Path("/boo
 def off_cpu_ns(task: Path) -> int | None:
     """Time on the raw monotonic clock that a thread did not run, with an offset that stays the same, ns.
 
+    None if no tick was seen, or the kernel does not count. Differences are good to some 50 us.
+
     For a thread that never sleeps: it was kept from its CPU that long, whoever did it. On a guest the scheduler's clock
     stops while the host has the CPU (CONFIG_PARAVIRT_TIME_ACCOUNTING), so this includes what the host took.
 
-    Args:
-        task: its folder under /proc.
-
-    Returns:
-        None if no tick was seen, or the kernel does not count. Differences are good to some 50 us.
+    ``task``: its folder under /proc.
     """
     try:
         schedstat = os.open(task / "schedstat", os.O_RDONLY)

@@ -69,8 +69,7 @@ def plan_cpus(cpus: tuple[Cpu, ...]) -> CpuPlan:
     Three: housekeeping, generator and PMD have one each. Four or more: the rest is for VNFs.
     All polling cores are on the NUMA node that has most cores.
 
-    Raises:
-        TestbedError: a single core; polling needs one for the DUT and one for everything else.
+    TestbedError for a single core: polling needs one for the DUT and one for everything else.
     """
     cores = _first_of_each_core(cpus)
     nodes = [core.node for core in cores]

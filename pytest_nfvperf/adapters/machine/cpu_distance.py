@@ -34,9 +34,8 @@ NAME = "CPU distance"
 def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[float]]) -> Check:
     """Measure how far the PMDs' and VNFs' CPUs are from the generator's, or say why that was not measured.
 
-    Args:
-        testbed: None: the default one of this machine.
-        known: round trips, ns, that earlier runs on a testbed's CPUs observed.
+    ``testbed`` None: the default one of this machine. ``known``: round trips, ns, that earlier runs on a testbed's
+    CPUs observed.
     """
     try:
         testbed = discover_testbed() if testbed is None else planned(testbed)

@@ -229,13 +229,8 @@ class Journal:
     def create(remove: Remove, base: Path | None = None, *, keep: bool = False) -> Journal:
         """A new run directory owned by this process; ``open_journal`` provides the removers.
 
-        Args:
-            remove: removes what is left at the end.
-            base: the directory of all runs.
-            keep: leave the directory with its logs (``--nfv-keep``); only ``nfvperf clean`` removes it.
-
-        Raises:
-            ConfigError: the base directory cannot be made or written.
+        ``base``: the directory of all runs; ConfigError if it cannot be made or written. ``keep``: leave the run's
+        directory with its logs (``--nfv-keep``); only ``nfvperf clean`` removes it.
         """
         base = base_directory(base)
         tag, own = new_tag(), ProcessId.own()

@@ -94,12 +94,8 @@ def _bounded(name: str, seen: Observation | None) -> list[tuple[str, object]]:
 def tell_junit(path: Path, conclusion: RunConclusion) -> None:
     """Rewrite a JUnit file, whole or not at all. It can be rewritten again for another conclusion.
 
-    Args:
-        path: the file; if there is none, nothing is done.
-        conclusion: of the run. Each test that ended has its result as property ``nfvperf.result``.
-
-    Raises:
-        OSError: the file cannot be written. xml.etree.ElementTree.ParseError: another plugin wrote what is no XML.
+    Each test that ended has its result as property ``nfvperf.result``. If there is no file, nothing is done. OSError
+    if it cannot be written; xml.etree.ElementTree.ParseError if another plugin wrote what is no XML.
     """
     if not path.is_file():
         return

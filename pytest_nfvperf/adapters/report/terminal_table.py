@@ -12,15 +12,14 @@ from rich.text import Text
 
 
 def fitted(make: Callable[..., Table], optional: Sequence[str], width: int | None) -> tuple[Table, Sequence[str]]:
-    """The first table that fits: the whole one, a compact one, then compact ones with fewer and fewer columns.
+    """The first table that fits, or the smallest one, and the columns it lacks.
+
+    Tried are the whole one, a compact one, then compact ones with fewer and fewer columns.
 
     Args:
         make: makes the table without the given columns; ``compact``: with no more blanks than necessary.
         optional: columns that can be left out, in this order.
         width: of the terminal in columns; None: anything fits.
-
-    Returns:
-        The table, or the smallest one if none fits, and the columns it lacks.
     """
     table = make((), compact=False)
     if width is None or least_width(table) <= width:

@@ -89,9 +89,8 @@ class ResultText:
     def lines(self, width: int | None, widest: int = 0) -> list[list[Piece]]:
         """One line, a second one for the figures if the terminal is narrow, and one for the reason.
 
-        Args:
-            width: columns of the terminal; None for a file or a pipe: nothing is cut or folded.
-            widest: length of the longest name that will be shown, to align columns; 0: not known.
+        ``width``: columns of the terminal; None for a file or a pipe: nothing is cut or folded. ``widest``: length of
+        the longest name that will be shown, to align columns; 0: not known.
         """
         name = test_name(self.node_id)
         column = min(widest or _NAME, _NAME)

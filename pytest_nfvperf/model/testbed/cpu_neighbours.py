@@ -68,10 +68,7 @@ Choice = tuple[CpuPair, CpuPair | None]
 def pairs(distances: Sequence[Distance], bands: Bands | None, places: Mapping[int, Cpu]) -> tuple[CpuPair, ...]:
     """Each of the DUT's CPUs with the generator's CPU that is farthest from it; without those that were not measured.
 
-    Args:
-        distances: from each of the generator's CPUs to each of the DUT's.
-        bands: what this machine has shown.
-        places: by the CPU's number.
+    ``distances``: from each of the generator's CPUs to each of the DUT's. ``bands``: what this machine has shown.
     """
     found: dict[int, CpuPair] = {}
     for one in distances:
@@ -95,10 +92,7 @@ def worth_trying(places: Iterable[Cpu], generator: Collection[int], taken: Colle
     Those that the kernel says to be behind another L3 cache are left out. A hardware thread of a core that works for
     somebody already is near, too, but computes half as fast.
 
-    Args:
-        places: of all CPUs of the machine that can be used.
-        generator: its CPUs.
-        taken: CPUs that have an owner; the generator's are taken in any case.
+    ``places``: all CPUs of the machine that can be used. ``taken``: those that have an owner, beside the generator.
     """
     by_number = {place.number: place for place in places}
     own = [by_number[cpu] for cpu in generator if cpu in by_number]
@@ -143,9 +137,7 @@ def describe_distances(found: Sequence[CpuPair]) -> str:
 def advice(choices: Sequence[Choice], keys: Mapping[int, str]) -> str:
     """What to do about pairs that are apart; "" where there are none.
 
-    Args:
-        choices: from ``closer_cpus``.
-        keys: of the testbed file that name the DUT's CPUs (``cpus.pmd``), by CPU.
+    ``keys``: those of the testbed file that name the DUT's CPUs (``cpus.pmd``), by CPU.
     """
     better = []
     for pair, found in choices:

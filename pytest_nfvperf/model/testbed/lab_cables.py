@@ -76,10 +76,8 @@ def _device(testbed: Testbed, generator_port: str | None) -> str | None:
 def topology_cables(testbed: Testbed, topology: Topology) -> dict[str, CabledEnd]:
     """The cabled ends by the names of the topology's ports for the generator, monitors too: by name, else in order.
 
-    Endpoints that are said to be of another kind, a tap or vhost-user, have none.
-
-    Raises:
-        ConfigError: the topology has more endpoints than the testbed has cables.
+    Endpoints that are said to be of another kind, a tap or vhost-user, have none. ConfigError if the topology has more
+    endpoints than the testbed has cables.
     """
     if topology.nodes:
         parts = [(node_testbed(testbed, node.name), node_topology(topology, node.name)) for node in topology.nodes]

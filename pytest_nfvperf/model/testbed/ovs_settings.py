@@ -111,11 +111,7 @@ class Tuning:
         return replace(merged, other_config=tuple({**dict(below.other_config), **dict(self.other_config)}.items()))
 
     def config(self, version: tuple[int, ...]) -> dict[str, str]:
-        """The settings as keys of Open_vSwitch other_config, for an OVS of this version.
-
-        Raises:
-            ValueError: the version does not know a setting.
-        """
+        """The settings as keys of Open_vSwitch other_config; ValueError if this version of OVS does not know one."""
         unknown = self.unknown_to(version)
         if unknown is not None:
             raise ArgumentError(unknown)
@@ -287,11 +283,7 @@ def can_name(name: str) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """The name, if it can be one.
-
-    Raises:
-        ConfigError: what a name consists of.
-    """
+    """The name, if it can be one; else ConfigError, with what a name consists of."""
     if not can_name(name):
         raise ConfigError(
             f"{name!r} cannot name a version of Open vSwitch: write letters, digits and . _ : + -, beginning with a "
@@ -303,12 +295,8 @@ def checked_name(name: str) -> str:
 def parse_version_options(given: Sequence[str]) -> tuple[str | None, tuple[NamedOvs, ...]]:
     """The ``--nfv-ovs`` of a command line: the place of the testbed's own OVS, if one is given, and the named ones.
 
-    Args:
-        given: "WHERE" or "NAME=WHERE" each. A path may have "=" in it: what stands before the first is a name only if
-            it has no slash.
-
-    Raises:
-        ConfigError: two places for the testbed's own, a name twice, or nothing where a place should be.
+    ``given``: "WHERE" or "NAME=WHERE" each. A path may have "=" in it: what stands before the first is a name only if
+    it has no slash. ConfigError for two places for the testbed's own, a name twice, or no place.
     """
     own: list[str] = []
     named: dict[str, NamedOvs] = {}

@@ -411,8 +411,7 @@ def with_nodes(dut: Dut, topology: Topology) -> Dut:
 def ovs_for_dut(ovs: OvsSpec, dut: Dut) -> OvsSpec:
     """How to get the OVS that a test's Dut names; the testbed's own where it names none.
 
-    Raises:
-        UnavailableError: the testbed has no version of this name, and what to do; or it uses the system's OVS.
+    UnavailableError if the testbed has no version of this name, with what to do; or if it uses the system's OVS.
     """
     if dut.version is None:
         return ovs

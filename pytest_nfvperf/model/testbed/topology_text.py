@@ -41,10 +41,7 @@ _OFFLOADS = {"tso": "TSO", "gso": "GSO", "gro": "GRO", "tx_checksum": "tx checks
 def topology_text(topology: Topology, *, datapath: str = "", kinds: Kinds = _NO_KINDS) -> str:
     """The drawing, without a newline at its end.
 
-    Args:
-        topology: what to draw.
-        datapath: what it is built on; "" where that is not known.
-        kinds: what its ports for generator and VNFs are, from ``port_kinds``.
+    ``datapath``: what it is built on; "" where that is not known. ``kinds``: what its ports for generator and VNFs are.
     """
     head = " · ".join(text for text in (topology.name, datapath, describe_directions(topology)) if text)
     path = single_path(topology)

@@ -118,7 +118,6 @@ def line_rate_fps(
     """Frames/s per direction at which the slowest link is full; None where no link has a line rate.
 
     Args:
-        topology: what the frames cross.
         traffic: its frames as the generator sends them.
         directions: how many of the topology's directions are sent on at once.
         ports_bps: layer-1 bit/s of the generator's ports; None where they have none.
@@ -204,13 +203,8 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     Crossings are counted where frames enter a bridge: by the generator that put them on a port, by the VNF that did,
     or, where that does not count, by the port of the DUT.
 
-    Args:
-        topology: with its mirrors.
-        result: of the trial.
-        moved: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.ring_drops``.
-
-    Raises:
-        ValueError: the topology does not define the path of a direction.
+    ``moved``: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.ring_drops``.
+    ValueError if the topology does not define the path of a direction.
     """
     outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
     vlan = result.spec.traffic.vlan or 0

@@ -67,11 +67,7 @@ IP 20, UDP 8, VXLAN or Geneve (without options) 8, Ethernet 14; GRE with a key 8
 
 
 def encapsulation_bytes(kind: TunnelKind, address: str) -> int:
-    """What an encapsulation between such addresses adds to the underlay's packet, inner Ethernet header included.
-
-    Raises:
-        ValueError: no IP address.
-    """
+    """What an encapsulation between such addresses adds to the underlay's packet, inner Ethernet header included."""
     # An IPv6 header has 40 bytes (RFC 8200), an IPv4 header 20.
     return ENCAPSULATION_BYTES[kind] + (20 if ipaddress.ip_address(address).version == 6 else 0)
 

@@ -152,10 +152,8 @@ def node_of_bridge(topology: Topology) -> dict[str, str]:
 def node_topology(topology: Topology, name: str) -> Topology:
     """The part of a topology on one node, as a topology of its own.
 
-    Ends of underlays become ports: uplinks. There are no directions, because frames come from other nodes.
-
-    Raises:
-        KeyError: no node of this name.
+    Ends of underlays become ports: uplinks. There are no directions, because frames come from other nodes. KeyError
+    for an unknown node.
     """
     node = next((one for one in topology.nodes if one.name == name), None)
     if node is None:
