@@ -117,11 +117,8 @@ def line_rate_fps(
 ) -> float | None:
     """Frames/s per direction at which the slowest link is full; None where no link has a line rate.
 
-    Args:
-        traffic: its frames as the generator sends them.
-        directions: how many of the topology's directions are sent on at once.
-        ports_bps: layer-1 bit/s of the generator's ports; None where they have none.
-        underlays_bps: layer-1 bit/s of underlays that say none themselves; None where they have none.
+    ``traffic``: frames as the generator sends them, on so many of the topology's directions at once. ``ports_bps``,
+    ``underlays_bps``: layer-1 bit/s of the generator's ports, and of underlays that say none themselves; None: none.
     """
     rates = [traffic.line_rate_fps(ports_bps)] if ports_bps else []
     crossings = [one for direction in topology.directions[:directions] for one in _underlays(topology, direction)]
