@@ -131,7 +131,7 @@ def test_a_releases_kernel_is_fetched_once_and_found_again(monkeypatch, tmp_path
 
     for module in (guest_kernel, private_apt):
         monkeypatch.setattr(module, "run", fake)
-    monkeypatch.setattr(private_apt.PrivateApt, "download_only", lambda _, what, where, *names: [where / "status"])
+    monkeypatch.setattr(private_apt.PrivateApt, "download", lambda _, what, *names, into: [into / "status"])
     monkeypatch.setattr(guest_kernel, "debian_archive", lambda: Archive("http://archive"))
     monkeypatch.setattr(guest_kernel, "extract_vmlinux", lambda _: ELF)
     made = guest_kernel.kernel_of("trixie", tmp_path)

@@ -91,29 +91,22 @@ class PrivateApt:
         """The output of ``apt-cache depends``; TestbedError if the release does not have the package."""
         return run(["apt-cache", *self._options, "depends", package], deadline_s=_ASK_DEADLINE_S)
 
-    def download(self, what: str, *packages: str) -> list[Path]:
+    def download(self, what: str, *packages: str, into: Path | None = None) -> list[Path]:
         """Fetch packages and all that they depend on; returns the archives, which the caller may remove.
 
-        ``what`` they are is for the error, such as "Open vSwitch". TestbedError, with apt's own message, if the release
-        does not have them, or the download failed.
+        ``what`` they are is for the error, such as "Open vSwitch". ``into``: fetch into this directory, and without
+        dependencies. TestbedError, with apt's own message, if the release does not have them, or the download failed.
         """
-        wanted = ["install", "--download-only", "--yes", "--no-install-recommends", *packages]
-        self._fetch(what, ["apt-get", "--quiet=2", *self._options, *wanted])
-        return sorted(self._archives.glob("*.deb"))
-
-    def download_only(self, what: str, directory: Path, *packages: str) -> list[Path]:
-        """Fetch packages, without their dependencies, into a directory; otherwise as ``download``."""
-        self._fetch(what, ["env", "-C", str(directory), "apt-get", "--quiet=2", *self._options, "download", *packages])
-        return sorted(directory.glob("*.deb"))
-
-    def _fetch(self, what: str, command: list[str]) -> None:
+        how = ["install", "--download-only", "--yes", "--no-install-recommends"] if into is None else ["download"]
+        where = [] if into is None else ["env", "-C", str(into)]
         try:
-            run(command, deadline_s=_DOWNLOAD_DEADLINE_S)
+            run([*where, "apt-get", "--quiet=2", *self._options, *how, *packages], deadline_s=_DOWNLOAD_DEADLINE_S)
         except TestbedError as error:
             raise TestbedError(
                 f"the packages of {what} of Debian {self._release!r} cannot be downloaded: {_words(error)}",
                 evidence=error.evidence,
             ) from error
+        return sorted((into or self._archives).glob("*.deb"))
 
 
 def _words(error: TestbedError) -> str:

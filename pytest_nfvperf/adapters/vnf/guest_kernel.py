@@ -172,7 +172,7 @@ def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
     package = _kernel_package(apt.depends(METAPACKAGE))
     kernel = Kernel(cache / package.removeprefix("linux-image-"), package.removeprefix("linux-image-"))
     if not kernel.directory.is_dir():
-        downloaded = apt.download_only("the guest's kernel", scratch, package, _BUSYBOX)
+        downloaded = apt.download("the guest's kernel", package, _BUSYBOX, into=scratch)
         _make(kernel, cache, partial(_unpack, downloaded))
     return kernel.release
 
