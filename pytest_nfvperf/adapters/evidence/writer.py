@@ -31,9 +31,8 @@ class EvidenceWriter:
     The kernel has a whole line before ``emit`` returns, so every finished trial of a killed run is readable. ``emit``
     takes back a line that it cannot write whole.
 
-    Raises:
-        ConfigError: the file already holds a run.
-        TestbedError: it cannot be opened, or (from ``emit``) the disk is full.
+    ConfigError if the file already holds a run; TestbedError if it cannot be opened, or (from ``emit``) the disk is
+    full.
     """
 
     def __init__(self, path: Path) -> None:
@@ -131,14 +130,8 @@ class SamplesFile:
     noticed in the first second, not in the twelfth hour. If the disk still refuses a row, the soak goes on, and
     ``failed`` counts the missing rows. ``close`` releases unused space.
 
-    Args:
-        path: new; its directory must exist.
-        columns: of every row, without ``t``.
-        rows: how many will come.
-        about: plain JSON for the header.
-
-    Raises:
-        TestbedError: the disk has no room for the rows, or the file cannot be made.
+    ``path``: new; its directory must exist. ``columns``: of every row, without ``t``. ``about``: plain JSON for the
+    header. TestbedError if the disk has no room for so many rows, or the file cannot be made.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], rows: int, about: Mapping[str, object]) -> None:

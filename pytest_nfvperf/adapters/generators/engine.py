@@ -105,10 +105,8 @@ class Engine:
     The kernel kills it when the *thread* that started it ends (PR_SET_PDEATHSIG): start it from a thread that lives as
     long as the engine is needed, the main thread.
 
-    Args:
-        argv: program and arguments.
-        log_path: file for its stderr (DPDK's log included); overwritten.
-        env: added to this process's environment, such as the tag by which a reaper finds it.
+    ``log_path``: file for its stderr (DPDK's log included); overwritten. ``env``: added to this process's environment,
+    such as the tag by which a reaper finds it.
     """
 
     def __init__(self, argv: Sequence[str], log_path: Path, env: Mapping[str, str] | None = None) -> None:

@@ -111,7 +111,7 @@ class MeasurementLock:
         turn: LockWait = AT_ONCE,
         base: Path | None = None,
     ) -> None:
-        """Take the locks.
+        """Take the locks; TestbedError if another run holds one of the CPUs, which names it and says what to do.
 
         Args:
             cpus: every CPU whose owner polls or is measured (PMD, generator, VNF).
@@ -119,9 +119,6 @@ class MeasurementLock:
             shared: nothing is measured: others that share the CPUs may hold them, too.
             turn: how long to wait for other runs to finish.
             base: the directory of all runs.
-
-        Raises:
-            TestbedError: another run holds one of the CPUs; names it and says what to do.
         """
         self._directory = base_directory(base)
         self._mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX

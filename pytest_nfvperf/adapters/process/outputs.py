@@ -120,9 +120,8 @@ def steady_standard_streams() -> Iterator[SteadyOutput]:
 class StoredValueFile:
     """Fulfils ports.machine.Kept: the value of one fingerprint in a JSON file ``{fingerprint: value}``.
 
-    Args:
-        path: the file; made by the first write. An unreadable one is replaced.
-        fingerprint: what the value is valid for, such as a machine and its CPUs; other values in the file stay.
+    The first write makes the file; an unreadable one is replaced. ``fingerprint``: what the value is valid for, such
+    as a machine and its CPUs; other values in the file stay.
     """
 
     def __init__(self, path: Path, fingerprint: str) -> None:

@@ -31,12 +31,8 @@ class SilentProgress:
 class TerminalProgress:
     """Shows the running trial on the line below pytest's own, and puts the cursor back.
 
-    Args:
-        stream: the terminal.
-        column: where pytest's cursor is, e.g. ``lambda: terminal_writer.width_of_current_line``.
-        uncaptured: a context in which writing reaches the terminal, e.g. the capture manager's
-            ``global_and_fixture_disabled``.
-        width: columns of the terminal.
+    ``column``: where pytest's cursor is, e.g. ``lambda: terminal_writer.width_of_current_line``. ``uncaptured``: a
+    context in which writing reaches the terminal, e.g. the capture manager's ``global_and_fixture_disabled``.
     """
 
     def __init__(
