@@ -39,7 +39,7 @@ from pytest_nfvperf.adapters.report.test_page import TestPage, test_page
 from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.display import format_seconds, how_many
-from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, Fate, RunConclusion, RunFate, subject_badge
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, subject_badge
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
 from pytest_nfvperf.model.evidence.rig_condition import machine_did
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -146,8 +146,7 @@ def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolde
     for number, test in enumerate(run.tests.values(), 1):
         if test.node_id or test.outcomes or test.errors:
             name = dict(test.data.labels).get("suite", "other")
-            became = conclusion.test(test.node_id) if test.node_id else OUTSIDE
-            page = test_page(test, became, run, f"test-{number}", charts, listed)
+            page = test_page(test, conclusion.test(test.node_id), run, f"test-{number}", charts, listed)
             suites.setdefault(name, SuitePage(name)).tests.append(page)
     return list(suites.values())
 

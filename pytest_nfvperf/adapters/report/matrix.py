@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.report.figures import bounded_text, format_line_sha
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio, how_many_labelled
-from pytest_nfvperf.model.evidence.conclusion import OUTSIDE, TestConclusion, subject_badge
+from pytest_nfvperf.model.evidence.conclusion import TestConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
 
@@ -91,8 +91,7 @@ def matrix_of(runs: Iterable[tuple[RunEvidence, Sequence[PublishedSeries]]]) -> 
                     continue
                 row = _row(outcome.label)
                 key = (row.subject, row.nic, row.firmware, row.datapath, row.offload)
-                became = conclusion.test(node_id) if node_id else OUTSIDE
-                cell = _cell(outcome, test, became, published, run.path.name)
+                cell = _cell(outcome, test, conclusion.test(node_id), published, run.path.name)
                 size = outcome.label.get("frame_size", "-")
                 rows.setdefault(key, row).cells.setdefault(size, []).append(cell)
     sizes = {size for row in rows.values() for size in row.cells}

@@ -118,9 +118,8 @@ def summary_rows(run: RunEvidence, conclusion: RunConclusion | None = None) -> l
     rows = []
     for test in run.tests.values():
         for outcome in test.outcomes.values():
-            about, badge = test.verdicts_on(outcome), NO_SLA
-            if test.node_id:
-                badge = subject_badge(conclusion.test(test.node_id), about, len(test.outcomes))
+            about = test.verdicts_on(outcome)
+            badge = subject_badge(conclusion.test(test.node_id), about, len(test.outcomes))
             rows.append(SummaryRow(outcome, about, badge))
     return rows
 

@@ -129,8 +129,7 @@ def conclude_test(facts: TestFacts) -> TestConclusion:
     )
 
 
-OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
-"""For what was measured outside of any test."""
+_OUTSIDE = TestConclusion("", Fate.PASSED, measured=True)
 
 
 def _fate(facts: TestFacts) -> Fate:
@@ -338,10 +337,10 @@ class RunConclusion:
     _by_id: dict[str, TestConclusion] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_id", {test.node_id: test for test in self.tests})
+        object.__setattr__(self, "_by_id", {"": _OUTSIDE} | {test.node_id: test for test in self.tests})
 
     def test(self, node_id: str) -> TestConclusion:
-        """KeyError: it was not selected."""
+        """KeyError if it was not selected. ``""``: for what was measured outside of any test."""
         return self._by_id[node_id]
 
     @property
