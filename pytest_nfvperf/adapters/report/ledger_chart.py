@@ -29,11 +29,11 @@ MOST_BOXES = 10
 _LONGEST = 15
 
 
-Box = tuple[Hop, ...]
+HopBox = tuple[Hop, ...]
 """One hop, or several in a row that lose nothing."""
 
 
-def box_label(box: Box) -> str:
+def box_label(box: HopBox) -> str:
     if len(box) > 1:
         return f"{len(box)} hops\nwithout loss"
     (hop,) = box
@@ -53,9 +53,9 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
-def clear_hops(hops: Sequence[Hop]) -> tuple[Box, ...]:
+def clear_hops(hops: Sequence[Hop]) -> tuple[HopBox, ...]:
     """Boxes for hops. If there are too many, runs of hops without loss become one box, the longest run first."""
-    boxes: list[Box] = [(hop,) for hop in hops]
+    boxes: list[HopBox] = [(hop,) for hop in hops]
     while len(boxes) > MOST_BOXES:
         start, length = _longest_run(boxes)
         if length < 2:
@@ -64,7 +64,7 @@ def clear_hops(hops: Sequence[Hop]) -> tuple[Box, ...]:
     return tuple(boxes)
 
 
-def _longest_run(boxes: Sequence[Box]) -> tuple[int, int]:
+def _longest_run(boxes: Sequence[HopBox]) -> tuple[int, int]:
     """Start and length of the longest run of boxes without loss between the first and the last box."""
     best, start = (0, 0), 1
     for at in range(1, len(boxes)):
@@ -88,7 +88,7 @@ class _Row:
     """One path, or the ports beside it."""
 
     title: str
-    boxes: tuple[Box, ...]
+    boxes: tuple[HopBox, ...]
     joined: bool
     texts: tuple[_Text, ...]
     seconds: float
@@ -136,7 +136,7 @@ def _row(
     return _Row(title, boxes, joined, tuple(texts), seconds)
 
 
-def _text(at: int, boxes: Sequence[Box], foreign: Mapping[int, tuple[int, int]]) -> _Text:
+def _text(at: int, boxes: Sequence[HopBox], foreign: Mapping[int, tuple[int, int]]) -> _Text:
     box, offered = boxes[at], boxes[0][0].entered
     letters = max(int((_WIDTH_IN - _centre(at, len(boxes)) - 0.25) / _LETTER_IN), 18)
     colour = VERMILION if any(hop.losses for hop in box) else ORANGE
@@ -195,7 +195,7 @@ def _draw_lines(axes: Axes, row: _Row, middle: float) -> None:
         axes.plot(ends, [middle, middle], color=MUTED, linewidth=thickness, solid_capstyle="butt")
 
 
-def _draw_box(axes: Axes, box: Box, x: float, y: float, width: float, colour: str) -> None:
+def _draw_box(axes: Axes, box: HopBox, x: float, y: float, width: float, colour: str) -> None:
     lossy = colour != MUTED
     for style in ({"facecolor": colour, "alpha": 0.14}, {"fill": False, "linewidth": 1.8 if lossy else 0.9}):
         patch = FancyBboxPatch(
