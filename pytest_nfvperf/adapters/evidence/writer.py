@@ -193,7 +193,11 @@ def _figure(value: float | None) -> str:
 
 
 def read_samples(path: Path) -> SoakTable:
-    """The rows of a file; of a killed writer's file, the complete rows. TestbedError if it is no samples file."""
+    """The rows of a file. Of a killed writer's file, the complete rows.
+
+    Raises:
+        TestbedError: it is no samples file.
+    """
     header, *lines = path.read_bytes().split(b"\n")
     try:
         columns = json.loads(header)["columns"]

@@ -256,8 +256,12 @@ def check_frames(
 
     It compares all bytes except the signature, which holds the sequence number and the send time.
 
-    ``frames``: captured, without FCS. ``traffic``: of the trial: one flow, one frame size. ``snaplen``: bytes that
-    copies were cut to, or None.
+    Args:
+        frames: captured, without FCS.
+        topology: the one that they crossed.
+        direction: of the trial.
+        traffic: of the trial: one flow, one frame size.
+        snaplen: bytes that copies were cut to, or None.
     """
     legs = legs_of(topology, direction, traffic)
     expected = {leg.destination: _expected(traffic, leg)[:snaplen] for leg in legs}
