@@ -100,13 +100,17 @@ def tell_junit(path: Path, conclusion: RunConclusion) -> None:
     if not path.is_file():
         return
     tree = ET.parse(path)  # noqa: S314 - pytest wrote it
+    known = {_name(case): case for case in (_case_of(test) for test in conclusion.tests if test.fate in _KINDS)}
     for suite in tree.iter("testsuite"):
         for nameless in [case for case in suite.iter("testcase") if case.get("name") is None]:
             suite.remove(nameless)  # pytest's, of a test that was interrupted
         _keep_last_attempts(suite)
         cases = list(suite.iter("testcase"))
+        with_result = {_name(case) for case in cases if _property(case, RESULT)}
         for case in cases:
-            _write_result(case, cases, conclusion)
+            if (name := _name(case)) in known and name not in with_result:  # its process died: xdist has the crash only
+                case.extend(known[name].findall("properties"))
+                with_result.add(name)
             _write_kind(case, cases)
         written = {_name(case) for case in cases}
         made = [_case_of(test) for test in conclusion.tests if test.fate in {Fate.NOT_RUN, Fate.UNFINISHED}]
@@ -128,16 +132,6 @@ def _keep_last_attempts(suite: ET.Element) -> None:
     for place, case in enumerate(cases):
         if place < last.get(_name(case), 0):
             suite.remove(case)
-
-
-def _write_result(case: ET.Element, cases: list[ET.Element], conclusion: RunConclusion) -> None:
-    """Add the result of a test whose process died: xdist reports the crash only."""
-    if any(_name(other) == _name(case) and _property(other, RESULT) for other in cases):
-        return
-    for test in conclusion.tests:
-        made = _case_of(test) if test.fate in _KINDS else None
-        if made is not None and _name(made) == _name(case):
-            case.extend(made.findall("properties"))
 
 
 def _write_kind(case: ET.Element, cases: list[ET.Element]) -> None:
