@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.model.topology import compose as catalogue
 from pytest_nfvperf.model.topology.compose import Composition, compose
-from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind, link_ends
+from pytest_nfvperf.model.topology.links import Crossing, Patch, TunnelKind
 from pytest_nfvperf.model.topology.parts import (
     bridge,
     endpoint,
@@ -265,7 +265,7 @@ def ports_passed(topology, start):
     far = {
         (end.bridge, end.port): (end.far_bridge, end.far_port)
         for link in (*topology.patches, *topology.veths)
-        for end in link_ends(link)
+        for end in link.ends
     }
     ports = {port.name: port for port in topology.ports}
     here = (ports[start].bridge, start)

@@ -37,7 +37,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     ovs_for_dut,
     unknown_node,
 )
-from pytest_nfvperf.model.topology.links import Overlay, link_ends, overlays
+from pytest_nfvperf.model.topology.links import Overlay, overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, node_topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector, KnowsPollers, Settling
@@ -147,7 +147,7 @@ class BuiltNodes:
 
     def _set_neighbours(self, overlay: Overlay) -> None:
         """Give both ends the other's MAC address, because frames are lost while ARP looks for it."""
-        below = {self._at[end.bridge]: end for end in link_ends(overlay.underlay)}
+        below = {self._at[end.bridge]: end for end in overlay.underlay.ends}
         ports = {overlay.port_a: overlay.bridge_a, overlay.port_b: overlay.bridge_b}
         for tunnel in self.topology.tunnels:
             if tunnel.port in ports:
@@ -388,7 +388,7 @@ class NodesDatapath:
     def _uplinks(self, topology: Topology, node: str, built: set[str]) -> Uplinks:
         """The node's ends of underlays. ``built``: nodes that are built already."""
         at = node_of_bridge(topology)
-        ends = [(link, end) for link in topology.underlays for end in link_ends(link) if at[end.bridge] == node]
+        ends = [(link, end) for link in topology.underlays for end in link.ends if at[end.bridge] == node]
         if has_cabled_nodes(self._testbed):
             found = {end.port: underlay_end(self._testbed, node, link.mtu) for link, end in ends}
             cabled = {port: cable for port, cable in found.items() if cable is not None}

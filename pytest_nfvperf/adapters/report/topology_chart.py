@@ -30,7 +30,7 @@ from pytest_nfvperf.model.testbed.topology_text import (
     mirror_words,
     route_words,
 )
-from pytest_nfvperf.model.topology.links import LinkEnd, link_ends
+from pytest_nfvperf.model.topology.links import LinkEnd
 from pytest_nfvperf.model.topology.ports import Behind, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -338,7 +338,7 @@ class _Placing:
         order = {column.name: number for number, column in enumerate(self._columns)}
         ghost = next((column.name for column in self._columns if column.is_ghost), None)
         for link in self._topology.links:
-            for end in link_ends(link):
+            for end in link.ends:
                 left, right = (name if name in order else ghost for name in (end.bridge, end.far_bridge))
                 if left is not None and right is not None and order[left] < order[right]:
                     between.setdefault((left, right), []).append((link.kind, end))

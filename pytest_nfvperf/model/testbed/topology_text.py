@@ -10,7 +10,7 @@ from textwrap import wrap
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.links import Patch, Tunnel, Underlay, VethLink, link_ends
+from pytest_nfvperf.model.topology.links import Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
     Behind,
@@ -119,7 +119,7 @@ def _rows(topology: Topology, bridge: str, kinds: Kinds) -> list[str]:
     cells += [
         (end.port, link.kind, ", ".join([f"to {end.far_bridge} {end.far_port}", *extras(link)]))
         for link in topology.links
-        for end in link_ends(link)
+        for end in link.ends
         if end.bridge == bridge
     ]
     cells += [(t.port, str(t.kind), tunnel_words(t)) for t in topology.tunnels if t.bridge == bridge]
@@ -291,7 +291,7 @@ def single_path(topology: Topology) -> list[PathNode] | None:
     linked = {
         (end.bridge, end.port): (link.kind, (end.far_bridge, end.far_port))
         for link in topology.links
-        for end in link_ends(link)
+        for end in link.ends
     }
     exits, through = _exits(topology), _through(topology)
     path = [PathNode("", names[ends[0]], is_bridge=False)]

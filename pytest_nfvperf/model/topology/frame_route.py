@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_nfvperf.model.topology.links import Patch, Underlay, encapsulation_bytes, link_ends, overlays, shortest
+from pytest_nfvperf.model.topology.links import Patch, Underlay, encapsulation_bytes, overlays, shortest
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
 from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES, Traffic
@@ -41,12 +41,12 @@ class _Follower:
         self._topology = topology
         self._direction = direction
         self._bridge_of = {port: bridge for bridge, port in all_ports(topology)}
-        self._patched = {end.port: end.far_port for patch in topology.patches for end in link_ends(patch)}
+        self._patched = {end.port: end.far_port for patch in topology.patches for end in patch.ends}
         self._joined = {port.name: port.peer for port in topology.ports if port.role is PortRole.FORWARDER}
         wires = [link for link in topology.links if not isinstance(link, Patch)]
-        self._joined |= {end.port: end.far_port for wire in wires for end in link_ends(wire)}
+        self._joined |= {end.port: end.far_port for wire in wires for end in wire.ends}
         self._overlays = overlays(topology.nodes, topology.tunnels, topology.underlays)
-        self._tunnelled = {end.port: (end.far_port, one) for one in self._overlays for end in link_ends(one)}
+        self._tunnelled = {end.port: (end.far_port, one) for one in self._overlays for end in one.ends}
         self._inside: str | None = None
         """Frames are in a tunnel, and will come out of it by this port."""
         self._rewritten = {port.name: port.eth_peer for port in topology.ports if port.vnf_mode is VnfMode.MAC}
@@ -82,7 +82,7 @@ class _Follower:
                 # Out by the underlay's end on this node.
                 self._inside, overlay = self._tunnelled[leaves]
                 nodes = node_of_bridge(self._topology)
-                below = next(end for end in link_ends(overlay.underlay) if nodes[end.bridge] == nodes[bridge])
+                below = next(end for end in overlay.underlay.ends if nodes[end.bridge] == nodes[bridge])
                 return RouteHop(entry, (*bridges, below.bridge), below.port, leaves)
             if leaves not in self._patched:
                 return RouteHop(entry, tuple(bridges), leaves)
@@ -136,7 +136,7 @@ def _underlays(topology: Topology, direction: Direction) -> Sequence[tuple[str, 
 
     Empty where the topology does not define the route.
     """
-    links = {end.port: link for link in topology.underlays for end in link_ends(link)}
+    links = {end.port: link for link in topology.underlays for end in link.ends}
     passes = route(topology, direction) or () if links else ()
     # A frame that enters by an access port carries a VLAN tag until it leaves by another (802.1Q).
     vlan = topology.port(direction.tx).vlan

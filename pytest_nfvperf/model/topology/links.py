@@ -25,29 +25,49 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
-    """A patch-port pair between two bridges, by the ports' names."""
+class LinkEnd:
+    """One end of a link: frames leave ``bridge`` by ``port`` and enter ``far_bridge`` by ``far_port``."""
 
-    kind: ClassVar[str] = "patch"
+    bridge: str
+    port: str
+    far_bridge: str
+    far_port: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What joins two bridges so that frames pass from one to the other. ``kind``: the word for it in texts."""
+
+    kind: ClassVar[str]
     bridge_a: str
     port_a: str
     bridge_b: str
     port_b: str
+
+    @property
+    def ends(self) -> tuple[LinkEnd, LinkEnd]:
+        return (
+            LinkEnd(self.bridge_a, self.port_a, self.bridge_b, self.port_b),
+            LinkEnd(self.bridge_b, self.port_b, self.bridge_a, self.port_a),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Patch(Link):
+    """A patch-port pair between two bridges, by the ports' names."""
+
+    kind: ClassVar[str] = "patch"
     vlan: Vlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class VethLink:
+class VethLink(Link):
     """A veth pair between two bridges, by the names of its ends, which the kernel limits to 15 bytes.
 
     ``mtu`` (bytes without Ethernet header and FCS) and ``offloads`` are those of both ends.
     """
 
     kind: ClassVar[str] = "veth"
-    bridge_a: str
-    port_a: str
-    bridge_b: str
-    port_b: str
     mtu: int = DEFAULT_MTU
     offloads: Offloads = AS_IT_IS
     vlan: Vlan | None = None
@@ -73,17 +93,13 @@ def encapsulation_bytes(kind: TunnelKind, address: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Underlay:
+class Underlay(Link):
     """The link between two nodes: its ends are ports of a bridge on each.
 
     ``mtu``: bytes without Ethernet header and FCS. ``line_rate_bps``: layer-1 bit/s each way; None: the testbed's.
     """
 
     kind: ClassVar[str] = "underlay"
-    bridge_a: str
-    port_a: str
-    bridge_b: str
-    port_b: str
     mtu: int = DEFAULT_MTU
     line_rate_bps: float | None = None
 
@@ -128,14 +144,10 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(Link):
     """Two tunnel ports that are each other's ends, and the underlay that carries what they encapsulate."""
 
     kind: ClassVar[str] = "tunnel"
-    bridge_a: str
-    port_a: str
-    bridge_b: str
-    port_b: str
     underlay: Underlay
 
 
@@ -163,32 +175,12 @@ def facing(tunnel: Tunnel, tunnels: Iterable[Tunnel]) -> Iterator[Tunnel]:
 
 # Paths over linked bridges.
 
-Link = Patch | VethLink | Underlay | Overlay
-"""What joins two bridges so that frames pass from one to the other. ``kind``: the word for it in texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkEnd:
-    """One end of a link: frames leave ``bridge`` by ``port`` and enter ``far_bridge`` by ``far_port``."""
-
-    bridge: str
-    port: str
-    far_bridge: str
-    far_port: str
-
-
-def link_ends(link: Link) -> tuple[LinkEnd, LinkEnd]:
-    return (
-        LinkEnd(link.bridge_a, link.port_a, link.bridge_b, link.port_b),
-        LinkEnd(link.bridge_b, link.port_b, link.bridge_a, link.port_a),
-    )
-
 
 def shortest(start: str, goal: str, links: Iterable[Link]) -> list[LinkEnd] | None:
     """The path over the fewest links from one bridge to another: empty for the same bridge, None without a path."""
     leaving: dict[str, list[LinkEnd]] = {}
     for link in links:
-        for end in link_ends(link):
+        for end in link.ends:
             leaving.setdefault(end.bridge, []).append(end)
     came_by: dict[str, LinkEnd | None] = {start: None}
     waiting = deque([start])

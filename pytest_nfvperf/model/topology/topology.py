@@ -25,7 +25,6 @@ from pytest_nfvperf.model.topology.links import (
     VethLink,
     encapsulation_bytes,
     facing,
-    link_ends,
     overlays,
     shortest,
 )
@@ -135,7 +134,7 @@ def all_ports(topology: Topology) -> list[tuple[str, str]]:
     return [
         *((port.bridge, port.name) for port in topology.ports),
         *((nic.bridge, nic.port) for nic in topology.nics),
-        *((end.bridge, end.port) for link in topology.links for end in link_ends(link)),
+        *((end.bridge, end.port) for link in topology.links for end in link.ends),
         *((tunnel.bridge, tunnel.port) for tunnel in topology.tunnels),
     ]
 
@@ -189,7 +188,7 @@ def uplinks(topology: Topology, name: str) -> tuple[Port, ...]:
     return tuple(
         Port(end.port, end.bridge, PortRole.UPLINK, _NO_MAC, at[end.far_bridge], mtu=link.mtu)
         for link in topology.underlays
-        for end in link_ends(link)
+        for end in link.ends
         if at[end.bridge] == name
     )
 
@@ -321,7 +320,7 @@ def _dangling_ports(topology: Topology) -> Iterator[str]:
     # No flow need lead to a monitor's port: it may be the output of a mirror.
     copied_to = {port.name for port in topology.ports if port.role is PortRole.MONITOR}
     copied_to |= {mirror.output for mirror in topology.mirrors if mirror.output is not None}
-    makers = {end.port: link for link in topology.links for end in link_ends(link) if link.kind != "underlay"}
+    makers = {end.port: link for link in topology.links for end in link.ends if link.kind != "underlay"}
     for bridge, port in all_ports(topology):
         if bridge in crossed and (bridge, port) not in used and port not in copied_to:
             link = makers.get(port)
