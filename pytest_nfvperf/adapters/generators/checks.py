@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, MAX_FRAME_SIZE, Traffic
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, MAX_FRAME_SIZE, VLAN_TAG_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 ETHERNET_HEADER_BYTES = 14
-VLAN_TAG_BYTES = 4
 MIN_MTU = 68
 """RFC 791: the smallest IPv4 MTU."""
 MAX_MTU = MAX_FRAME_SIZE - ETHERNET_HEADER_BYTES - FCS_BYTES

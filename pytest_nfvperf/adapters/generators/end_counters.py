@@ -12,14 +12,13 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
+from pytest_nfvperf.adapters.host.cpu_account import CPU_KINDS
 from pytest_nfvperf.adapters.net.threads import PROC_NET, inside_netns
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 
 _PROC = Path("/proc")
 _PROTOCOLS = ("Ip", "Icmp", "Tcp", "Udp", "TcpExt")
 _PROTOCOLS_6 = ("Ip6", "Icmp6", "Udp6")
-_CPU_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-"""proc_pid_stat(5): clock ticks since boot, of which there are 100 a second."""
 _SOFTNET_FIELDS = {1: "dropped", 2: "time_squeeze"}
 
 
@@ -113,7 +112,7 @@ def read_softirq() -> CounterSnapshot:
 def read_cpu() -> CounterSnapshot:
     """Clock ticks of all CPUs together, by kind. They include softirqs and stolen time, which no process has."""
     first = (_PROC / "stat").read_text(encoding="ascii").splitlines()[0].split()
-    return snapshot("cpu", dict(zip(_CPU_KINDS, map(int, first[1:]), strict=False)))
+    return snapshot("cpu", dict(zip(CPU_KINDS, map(int, first[1:]), strict=False)))
 
 
 def listening_ports(proc_net: Path = PROC_NET) -> frozenset[int]:

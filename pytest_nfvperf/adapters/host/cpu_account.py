@@ -49,7 +49,8 @@ _PF_KTHREAD = 0x00200000  # linux/sched.h
 _FLAGS, _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED = 6, 11, 12, 13, 14, 19
 _PMD = re.compile(r"pmd-c\d+")
 _NUMBER = re.compile(r"[/:]?\d.*$")
-_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+CPU_KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+"""Of time in /proc/stat, in ticks since boot (proc_stat(5))."""
 _BUSY = ("user", "nice", "system", "irq", "softirq")
 _ONE_CPU = re.compile(r"cpu\d")
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -200,7 +201,7 @@ class CpuAccountant:
             raise ValueError("begin() comes before end()")
         before, after = self._before, self._look()
         self._before = None
-        machine = {kind: after.machine_ns[kind] - before.machine_ns[kind] for kind in _KINDS}
+        machine = {kind: after.machine_ns[kind] - before.machine_ns[kind] for kind in CPU_KINDS}
         elapsed_ns = after.at_ns - before.at_ns
         stolen_is_charged = kernel_option("PARAVIRT_TIME_ACCOUNTING", self._proc) is False
         busy_ns = sum(machine[kind] for kind in _BUSY) + (machine["steal"] if stolen_is_charged else 0)
@@ -277,7 +278,7 @@ class CpuAccountant:
         # What the machine counted while somebody looked: half of it was before the look, half after.
         machine = {
             kind: (int(ticks) * _TICK_NS + int(later) * _TICK_NS) // 2
-            for kind, ticks, later in zip(_KINDS, first[0].split()[1:], last[0].split()[1:], strict=False)
+            for kind, ticks, later in zip(CPU_KINDS, first[0].split()[1:], last[0].split()[1:], strict=False)
         }
         cpus = sum(_ONE_CPU.match(row) is not None for row in last)
         return _Look((first_ns + last_ns) // 2, machine, cpus, threads, processes)
