@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, MAX_FRAME_SIZE, VLAN_TAG_BYTES, Traffic
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, VLAN_TAG_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
-ETHERNET_HEADER_BYTES = 14
 MIN_MTU = 68
 """RFC 791: the smallest IPv4 MTU."""
-MAX_MTU = MAX_FRAME_SIZE - ETHERNET_HEADER_BYTES - FCS_BYTES
+MAX_MTU = MAX_FRAME_SIZE - HEADER_BYTES - FCS_BYTES
 _SHOWN = 4000
 
 
@@ -101,7 +100,7 @@ def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable
 
 def check_traffic(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Iterable[Direction]) -> None:
     """Raise ConfigError if a frame does not fit the MTU of a port on its path."""
-    overhead = ETHERNET_HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
+    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
     for direction in directions:
         for end in (direction.tx, direction.rx):
             fits = attached[end].mtu + overhead

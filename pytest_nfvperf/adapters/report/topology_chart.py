@@ -30,7 +30,7 @@ from pytest_nfvperf.model.testbed.topology_text import (
     mirror_words,
     route_words,
 )
-from pytest_nfvperf.model.topology.links import LinkEnd
+from pytest_nfvperf.model.topology.links import BridgePort, LinkEnd
 from pytest_nfvperf.model.topology.ports import Behind, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -57,8 +57,6 @@ _COPIES_WIDTH = 22
 BEHIND = "behind"
 """The kind of a wire between a port and the host that shares it."""
 
-End = tuple[str, str]
-"""A port, as (bridge, port)."""
 Point = tuple[float, float]
 _Style = Literal["-", "--"] | tuple[int, tuple[int, ...]]
 """Of a line: solid, dashed, or (offset, lengths) in points."""
@@ -223,7 +221,7 @@ class _Placing:
         self._columns = _columns(topology)
         self._by_name = {column.name: column for column in self._columns}
         self._spanning: list[DrawnNode] = []
-        self._anchors: dict[End, Point] = {}
+        self._anchors: dict[BridgePort, Point] = {}
         self._roomy = len(self._columns) <= 5
         self._made = Layout()
         for node in nodes_of(topology, kinds):
@@ -361,7 +359,7 @@ class _Placing:
 
     def _place_flows(self) -> None:
         """A pair of crossings once."""
-        drawn: set[frozenset[End]] = set()
+        drawn: set[frozenset[BridgePort]] = set()
         for crossing in self._topology.crossings:
             ends = ((crossing.bridge, crossing.in_port), (crossing.bridge, crossing.out_port))
             column = self._by_name.get(crossing.bridge)

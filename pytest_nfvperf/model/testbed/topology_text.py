@@ -10,7 +10,7 @@ from textwrap import wrap
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
-from pytest_nfvperf.model.topology.links import Patch, Tunnel, Underlay, VethLink
+from pytest_nfvperf.model.topology.links import BridgePort, Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
     Behind,
@@ -263,10 +263,6 @@ def describe_directions(topology: Topology) -> str:
 # The path of frames through a topology that does not branch.
 
 
-_End = tuple[str, str]
-"""A port, as (bridge, port)."""
-
-
 @dataclass(frozen=True, slots=True)
 class PathNode:
     """One node of the path and how frames reach it: ``by`` is "" for the first, else patch, veth, underlay, or port."""
@@ -295,8 +291,8 @@ def single_path(topology: Topology) -> list[PathNode] | None:
     }
     exits, through = _exits(topology), _through(topology)
     path = [PathNode("", names[ends[0]], is_bridge=False)]
-    passed: list[_End] = []
-    here: _End | None = ends[0]
+    passed: list[BridgePort] = []
+    here: BridgePort | None = ends[0]
     by = "port"
     while here is not None and here not in passed:  # it ends where frames stay, or would loop
         passed.append(here)
@@ -314,18 +310,18 @@ def single_path(topology: Topology) -> list[PathNode] | None:
     return path if sorted(passed) == sorted(all_ports(topology)) and not alone else None
 
 
-def _exits(topology: Topology) -> dict[_End, _End]:
+def _exits(topology: Topology) -> dict[BridgePort, BridgePort]:
     """Where frames of a port leave its bridge: by the flow for them; without flows by the only other port."""
     exits = {(one.bridge, one.in_port): (one.bridge, one.out_port) for one in topology.crossings}
     crossed = {one.bridge for one in topology.crossings}
-    ports: dict[str, list[_End]] = {}
+    ports: dict[str, list[BridgePort]] = {}
     for end in all_ports(topology):
         ports.setdefault(end[0], []).append(end)
     pairs = [ends for bridge, ends in ports.items() if bridge not in crossed and len(ends) == 2]
     return exits | {a: b for ends in pairs for a, b in (ends, ends[::-1])}
 
 
-def _through(topology: Topology) -> dict[_End, _End]:
+def _through(topology: Topology) -> dict[BridgePort, BridgePort]:
     """Where frames come out that went into a VNF, or a router of two interfaces."""
     ports = {port.name: port for port in topology.ports}
     through = {

@@ -16,6 +16,7 @@ from pytest_nfvperf.model.arguments import FLAG, INTEGER, MTU, NAME, TEXT, check
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror
 from pytest_nfvperf.model.topology.links import (
+    BridgePort,
     Crossing,
     Link,
     Node,
@@ -203,9 +204,6 @@ def node(name: str, *parts: Part) -> NodeParts:
 _P = ParamSpec("_P")
 _Made = TypeVar("_Made", bound=Part)
 
-_End = tuple[str, str]
-"""A port, as (bridge, port)."""
-
 
 @checked(name=NAME)
 def compose(name: str, *parts: Part) -> Topology:
@@ -370,11 +368,11 @@ class _Paths:
     """
 
     def __init__(
-        self, name: str, ports: Iterable[Port], nics: Iterable[Nic], links: Iterable[Link], ends: Iterable[_End]
+        self, name: str, ports: Iterable[Port], nics: Iterable[Nic], links: Iterable[Link], ends: Iterable[BridgePort]
     ) -> None:
         self._name = name
         self._links = list(links)
-        self._stops: dict[str, list[_End]] = {}
+        self._stops: dict[str, list[BridgePort]] = {}
         self.next_macs: dict[str, str | None] = {}
         self._macs = {one.port: one.mac for one in nics} | {port.name: port.mac for port in ports}
         for one in nics:
@@ -402,7 +400,7 @@ class _Paths:
             raise self._wrong(path, f"no patch or veth leads from bridge {bridge!r} to {far_bridge!r}")
         return crossings_along(links, bridge, first, last)
 
-    def _ends(self, path: Path, stop: str) -> list[_End]:
+    def _ends(self, path: Path, stop: str) -> list[BridgePort]:
         if stop not in self._stops:
             known = ", ".join(sorted(self._stops)) or "none"
             raise self._wrong(path, f"no port, VNF or namespace is called {stop!r}; there are: {known}")

@@ -15,6 +15,10 @@ NODE_NAME = "[a-z][a-z0-9-]{0,11}"
 """A regular expression. Names of directories and sockets begin with it, and those are short."""
 
 
+BridgePort = tuple[str, str]
+"""A port, as (bridge, port)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crossing:
     """Frames entering ``bridge`` by ``in_port`` leave it by ``out_port`` (an OpenFlow flow)."""
