@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NoReturn
 
@@ -303,9 +303,14 @@ def how_many(count: int, thing: str) -> str:
     return f"{count:,} {thing}{ending}"
 
 
-def how_many_labelled(value: str, thing: str) -> str:
-    """As ``how_many``; the value of a label can be a word: ``many flows``."""
-    return how_many(int(value), thing) if value.isdigit() else f"{value} {thing}s"
+def label_words(labels: Mapping[str, str], texts: Mapping[str, str]) -> list[str]:
+    """Those labels that have a text, by ``{}`` in it; or ``2 bridges``, ``many flows`` where it is what is counted."""
+
+    def counted(value: str, thing: str) -> str:
+        return how_many(int(value), thing) if value.isdigit() else f"{value} {thing}s"
+
+    known = [(labels[name], text) for name, text in texts.items() if name in labels]
+    return [text.format(value) if "{}" in text else counted(value, text) for value, text in known]
 
 
 def format_margin(margin: float | None, times: float | None = None) -> str:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from pytest_nfvperf.measure.streams import StreamRun
 from pytest_nfvperf.measure.trials import Recorder
-from pytest_nfvperf.model.display import how_many_labelled
+from pytest_nfvperf.model.display import label_words
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL, why_not_in
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
@@ -243,13 +243,7 @@ def subject_text(labels: Mapping[str, str]) -> str:
     """``throughput test_ndr_pdr: phy2phy, frame 64, flows 1, bidirectional, dpdk``."""
     texts = {"topology": "{}", "frame_size": "frame {}", "headers": "{}", "flows": "flows {}", "direction": "{}"}
     texts |= {"datapath": "{}", "bridges": "bridge", "link": "{}", "streams": "stream", "tso": "tso {}"}
-    # A text without a place for the value is what the label counts.
-    shown = [
-        text.format(labels[name]) if "{}" in text else how_many_labelled(labels[name], text)
-        for name, text in texts.items()
-        if name in labels
-    ]
-    return f"{labels.get('suite', '')} {labels.get('test', '')}: {', '.join(shown)}".strip()
+    return f"{labels.get('suite', '')} {labels.get('test', '')}: {', '.join(label_words(labels, texts))}".strip()
 
 
 def _refuse_other_objects(given: Sequence[object]) -> None:

@@ -12,7 +12,7 @@ from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.figures import bounded_text, format_line_share, goal_seen
 from pytest_nfvperf.adapters.report.published import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
-from pytest_nfvperf.model.display import format_fps, format_ratio, how_many_labelled
+from pytest_nfvperf.model.display import format_fps, format_ratio, label_words
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
@@ -116,25 +116,14 @@ def _run_facts(run: RunEvidence) -> tuple[str, str, str, str]:
 
 
 def _row(labels: Mapping[str, str]) -> MatrixRow:
-    shown = {
-        "topology": "{}",
-        "overlay": "{}",
-        "link": "{} links",
-        "bridges": "bridge",
-        "direction": "{}",
-        "flows": "flow",
-    }
-    what = [
-        text.format(labels[name]) if "{}" in text else how_many_labelled(labels[name], text)
-        for name, text in shown.items()
-        if name in labels and (name, labels[name]) != ("flows", "1")
-    ]
+    texts = {"topology": "{}", "overlay": "{}", "link": "{} links", "bridges": "bridge", "direction": "{}"}
+    texts |= {} if labels.get("flows") == "1" else {"flows": "flow"}
     return MatrixRow(
         nic=labels.get("nic", _OWN_PORTS),
         firmware=labels.get("firmware", "-"),
         datapath=labels.get("datapath", "-"),
         offload=labels.get("offload", "off"),
-        subject=f"{labels.get('test', '').removeprefix('test_')}: {', '.join(what)}",
+        subject=f"{labels.get('test', '').removeprefix('test_')}: {', '.join(label_words(labels, texts))}",
     )
 
 
