@@ -22,7 +22,7 @@ from pytest_nfvperf.model.display import (
     format_seconds,
     format_value,
     how_many,
-    how_many_labelled,
+    label_words,
 )
 
 
@@ -78,9 +78,9 @@ from pytest_nfvperf.model.display import (
         (how_many(0, "bridge"), "0 bridges"),
         (how_many(1000, "flow"), "1,000 flows"),
         (how_many(2, "search"), "2 searches"),
-        (how_many_labelled("1", "bridge"), "1 bridge"),
-        (how_many_labelled("10000", "flow"), "10,000 flows"),
-        (how_many_labelled("many", "flow"), "many flows"),
+        (label_words({"counted": "1"}, {"counted": "bridge"}), ["1 bridge"]),
+        (label_words({"counted": "10000"}, {"counted": "flow"}), ["10,000 flows"]),
+        (label_words({"counted": "many"}, {"counted": "flow"}), ["many flows"]),
     ],
 )
 def test_format(shown, text):
