@@ -348,21 +348,26 @@ def prefer(pid: int, nice: int) -> bool:
     return True
 
 
+def completed(command: Sequence[str], deadline_s: float, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a short command to its end, whatever its status; errors of subprocess.run."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=plain_environment(),
+        timeout=deadline_s,
+        check=False,
+        input=stdin,
+        process_group=0,
+    )
+
+
 def run(argv: Sequence[str | os.PathLike[str]], *, deadline_s: float = 10.0, stdin: str | None = None) -> str:
     """Run a short command and return its standard output; TestbedError if it failed, or did not end in time."""
     command = [os.fspath(part) for part in argv]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            env=plain_environment(),
-            timeout=deadline_s,
-            check=False,
-            input=stdin,
-            process_group=0,
-        )
+        done = completed(command, deadline_s, stdin)
     except FileNotFoundError as error:
         raise TestbedError(f"cannot run {command[0]}: not found; {not_installed(command[0])}") from error
     except subprocess.TimeoutExpired as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.net.threads import namespace_id
 from pytest_nfvperf.adapters.process.journal import Journal
-from pytest_nfvperf.adapters.process.process import ManagedProcess, describe_exit, plain_environment, spawn
+from pytest_nfvperf.adapters.process.process import ManagedProcess, completed, describe_exit, spawn
 from pytest_nfvperf.adapters.process.programs import not_installed
 from pytest_nfvperf.model.errors import GeneratorError, TestbedError, UnavailableError
 from pytest_nfvperf.ports.streams import StreamEnd
@@ -93,15 +93,7 @@ class ProgramPair:
 
 def _version(path: str) -> str:
     """Such as ``2.1.8``. iperf prints it to standard error and exits with status 1."""
-    done = subprocess.run(
-        [path, "--version"],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        env=plain_environment(),
-        timeout=_VERSION_DEADLINE_S,
-        check=False,
-    )
+    done = completed([path, "--version"], _VERSION_DEADLINE_S)
     found = re.search(r"version (\S+)", done.stdout + done.stderr)
     if found is None:
         raise TestbedError(f"{path} --version does not say its version", evidence={"stderr": done.stderr})
