@@ -292,11 +292,10 @@ class SweepSeries:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What one chart shows. ``axis``: the label on the x axis. ``labels``: what all series have in common."""
+    """What one chart shows. ``axis``: the label on the x axis."""
 
     axis: str
     series: tuple[SweepSeries, ...]
-    labels: dict[str, str]
 
 
 def find_sweeps(outcomes: Sequence[Outcome]) -> list[Sweep]:
@@ -321,7 +320,7 @@ def _along(axis: str, outcomes: Sequence[Outcome]) -> list[Sweep]:
     if len(set(names)) < len(names):
         names = [_curve_name(own, common) for own in labels]
     series = [SweepSeries(name, tuple(group)) for name, group in zip(names, curves.values(), strict=True)]
-    return [Sweep(axis, tuple(series[i : i + MOST_SERIES]), common) for i in range(0, len(series), MOST_SERIES)]
+    return [Sweep(axis, tuple(series[i : i + MOST_SERIES])) for i in range(0, len(series), MOST_SERIES)]
 
 
 def _curve_name(labels: dict[str, str], common: dict[str, str]) -> str:
