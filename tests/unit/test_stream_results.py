@@ -123,7 +123,7 @@ def test_hidden_bytes_matter_only_when_a_part_was_measured() -> None:
 
 
 def interface(**changes: object) -> Interface:
-    values: dict[str, object] = {"index": 3, "mtu": 1500, "up": True, "changes": 2, "counters": {}, **changes}
+    values: dict[str, object] = {"index": 3, "up": True, "changes": 2, "counters": {}, **changes}
     return Interface(**values)  # type: ignore[arg-type]
 
 

@@ -27,7 +27,6 @@ class Interface:
     """An interface now. A changed ``index`` means that it was replaced; ``changes`` counts those of its carrier."""
 
     index: int
-    mtu: int
     up: bool
     changes: int | None
     counters: Mapping[str, int]
@@ -66,7 +65,6 @@ def _interface(link: Mapping[str, object]) -> Interface:
     attributes = dict(link["attrs"])  # type: ignore[call-overload]
     return Interface(
         index=int(str(link["index"])),
-        mtu=int(attributes["IFLA_MTU"]),
         # not its operational state, which the kernel writes up to a second later (linkwatch)
         up=link["state"] == "up" and attributes.get("IFLA_CARRIER", 1) == 1,
         changes=attributes.get("IFLA_CARRIER_CHANGES"),
