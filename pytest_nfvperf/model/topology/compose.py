@@ -16,9 +16,9 @@ from pytest_nfvperf.model.arguments import FLAG, INTEGER, MTU, NAME, TEXT, check
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import BridgeRules, Mirror
 from pytest_nfvperf.model.topology.links import (
+    BridgeLink,
     BridgePort,
     Crossing,
-    Link,
     Node,
     Overlay,
     Patch,
@@ -228,7 +228,7 @@ def compose(name: str, *parts: Part) -> Topology:
     listed = [part for part in _flat(name, outside) if isinstance(part, str)]
     ends = [*((nic.bridge, nic.port) for nic in nics), *((tunnel.bridge, tunnel.port) for tunnel in tunnels)]
     named = [bridge for part in given for bridge in _bridges_of(part)]
-    links: list[Link] = [*patches, *veths, *underlays, *_overlays(name, nodes, tunnels, underlays)]
+    links: list[BridgeLink] = [*patches, *veths, *underlays, *_overlays(name, nodes, tunnels, underlays)]
     paths = _Paths(name, ports, nics, links, ends)
     crossings = [*_only(given, Crossing), *paths.crossings(_only(given, Path))]
     open_peers = {port.name for port in ports if port.vnf_mode is VnfMode.MAC and port.eth_peer is None}
@@ -368,7 +368,12 @@ class _Paths:
     """
 
     def __init__(
-        self, name: str, ports: Iterable[Port], nics: Iterable[Nic], links: Iterable[Link], ends: Iterable[BridgePort]
+        self,
+        name: str,
+        ports: Iterable[Port],
+        nics: Iterable[Nic],
+        links: Iterable[BridgeLink],
+        ends: Iterable[BridgePort],
     ) -> None:
         self._name = name
         self._links = list(links)

@@ -39,7 +39,7 @@ class LinkEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class BridgeLink:
     """What joins two bridges so that frames pass from one to the other. ``kind``: the word for it in texts."""
 
     kind: ClassVar[str]
@@ -57,7 +57,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Patch(Link):
+class Patch(BridgeLink):
     """A patch-port pair between two bridges, by the ports' names."""
 
     kind: ClassVar[str] = "patch"
@@ -65,7 +65,7 @@ class Patch(Link):
 
 
 @dataclass(frozen=True, slots=True)
-class VethLink(Link):
+class VethLink(BridgeLink):
     """A veth pair between two bridges, by the names of its ends, which the kernel limits to 15 bytes.
 
     ``mtu`` (bytes without Ethernet header and FCS) and ``offloads`` are those of both ends.
@@ -97,7 +97,7 @@ def encapsulation_bytes(kind: TunnelKind, address: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Underlay(Link):
+class Underlay(BridgeLink):
     """The link between two nodes: its ends are ports of a bridge on each.
 
     ``mtu``: bytes without Ethernet header and FCS. ``line_rate_bps``: layer-1 bit/s each way; None: the testbed's.
@@ -148,7 +148,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay(Link):
+class Overlay(BridgeLink):
     """Two tunnel ports that are each other's ends, and the underlay that carries what they encapsulate."""
 
     kind: ClassVar[str] = "tunnel"
@@ -180,7 +180,7 @@ def facing(tunnel: Tunnel, tunnels: Iterable[Tunnel]) -> Iterator[Tunnel]:
 # Paths over linked bridges.
 
 
-def shortest(start: str, goal: str, links: Iterable[Link]) -> list[LinkEnd] | None:
+def shortest(start: str, goal: str, links: Iterable[BridgeLink]) -> list[LinkEnd] | None:
     """The path over the fewest links from one bridge to another: empty for the same bridge, None without a path."""
     leaving: dict[str, list[LinkEnd]] = {}
     for link in links:

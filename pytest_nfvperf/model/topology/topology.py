@@ -15,8 +15,8 @@ from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.bridges import VLAN_NUMBERS, BridgeRules, Mirror, wrong_mirrors, wrong_rules
 from pytest_nfvperf.model.topology.links import (
     NODE_NAME,
+    BridgeLink,
     Crossing,
-    Link,
     Node,
     Patch,
     Tunnel,
@@ -587,9 +587,9 @@ def _learning_loops(topology: Topology) -> Iterator[str]:
     """
     learning = set(topology.bridges) - {crossing.bridge for crossing in topology.crossings}
     # Tunnels last, for they cross other links.
-    links: list[Link] = [link for link in topology.links if isinstance(link, Underlay) or link.vlan is None]
+    links: list[BridgeLink] = [link for link in topology.links if isinstance(link, Underlay) or link.vlan is None]
     links += overlays(topology.nodes, topology.tunnels, topology.underlays)
-    joined: list[Link] = []
+    joined: list[BridgeLink] = []
     for link in links:
         if not {link.bridge_a, link.bridge_b} <= learning:
             continue
