@@ -65,7 +65,6 @@ class DetailedError(NfvperfError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        """The message, then each piece of evidence under its name."""
         shown = [f"--- {name} ---\n{text.rstrip()}" for name, text in self.evidence.items() if text]
         return "\n".join([self.message, *shown])
 

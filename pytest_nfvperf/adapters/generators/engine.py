@@ -369,7 +369,6 @@ class ReplayedLink:
         return self._last.get(key, {"answer": {"ok": True}})
 
     def _difference(self, name: str, key: str) -> str:
-        """How a command differs from those of its name that are left in the recording."""
         asked = json.loads(key)[1]
         known = [json.loads(other)[1] for other, left in self._left.items() if left and json.loads(other)[0] == name]
         if not known:

@@ -296,7 +296,6 @@ class CpuAccountant:
         return text.rpartition(")")[2].split()
 
     def _threads(self, pid: int, *, kernel: bool) -> Iterator[tuple[int, _Thread]]:
-        """A process's threads, without those that end meanwhile."""
         try:
             tasks = list((self._proc / str(pid) / "task").iterdir())
         except (FileNotFoundError, ProcessLookupError):

@@ -174,7 +174,6 @@ def _devlink(pci: str) -> dict[str, str]:
 
 
 def devlink_info(answer: bytes) -> dict[str, str]:
-    """Driver and running firmware from devlink's answer."""
     driver = dict(attributes(answer)).get(_DRIVER)
     running = [dict(attributes(nested)) for kind, nested in attributes(answer) if kind == _RUNNING]
     versions = {_text(one.get(_VERSION_NAME, b"")): _text(one.get(_VERSION, b"")) for one in running}

@@ -285,7 +285,6 @@ class Journal:
         return entries
 
     def amend(self, entry: Entry, **details: Any) -> Entry:
-        """Add details that became known, such as a pid."""
         amended = Entry(entry.id, entry.kind, entry.name, {**entry.details, **details})
         self._entries[entry.id] = amended
         self._append(_note_record(amended))
@@ -328,7 +327,6 @@ class Journal:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def discard(self, directory: Path, entry: Entry) -> None:
-        """Remove a directory of the run, unless the run is kept."""
         if not self.keep:
             shutil.rmtree(directory, ignore_errors=True)
         self.forget(entry)

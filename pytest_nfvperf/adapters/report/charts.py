@@ -487,7 +487,6 @@ def study_chart(comparisons: Sequence[StudyOutcomes]) -> Chart:
 
 
 def ratio_title(comparisons: Sequence[StudyOutcomes]) -> str:
-    """``Ratio to bridges 1``; if baselines differ, ``Ratio to the baseline of each``."""
     per = comparisons[0].per
     baselines = {one.outcomes[0].label[per] for one in comparisons}
     return f"Ratio to {per} {baselines.pop()}" if len(baselines) == 1 else "Ratio to the baseline of each"

@@ -267,7 +267,6 @@ def _faults(conclusion: RunConclusion, page_of: Mapping[str, TestPage]) -> Itera
 
 
 def closest(pages: Sequence[TestPage]) -> list[tuple[TestPage, Verdict]]:
-    """The requirements with the worst margins, met or not, worst first."""
     judged = [(page, verdict) for page in pages for verdict in page.evidence.verdicts.values()]
     known = [(page, verdict, verdict.margin) for page, verdict in judged if verdict.margin is not None]
     return [(page, verdict) for page, verdict, _ in sorted(known, key=lambda each: each[2])[:_MOST_CLOSE]]

@@ -118,7 +118,6 @@ class ComparedRun:
 
     @property
     def paired(self) -> bool:
-        """False for two separate runs: nothing alternated."""
         return all(test.data.how is not How.RUNS for test in self.tests)
 
 
@@ -181,7 +180,6 @@ def document(compared: ComparedRun) -> dict[str, Any]:
 
 
 def _comparison(test: TestComparison) -> Mapping[str, Any]:
-    """The record, with pairs as objects."""
     made = plain(test.data)
     made["labels"] = dict(test.data.labels)
     for side in made["sides"]:

@@ -396,7 +396,6 @@ RENAMED_KEYS = (
 
 
 def with_current_keys(kind: str, version: int, data: Any) -> Any:
-    """Rename the keys of data that were written with an older schema version."""
     return _renamed(data, {key.old: key.new for key in RENAMED_KEYS if kind in key.kinds and version < key.version})
 
 

@@ -228,7 +228,6 @@ def no_line_rate(metric: str) -> str:
 
 
 def _unmeasured_share(metric: str, at: str, goal: str, shares: Sequence[float], profile: str) -> str | None:
-    """Why a metric is not measured at a share of a search's load; None if it is."""
     if metric.startswith("latency_"):
         measured, who = [share_of_goal(share, "pdr") for share in shares], f"profile {profile}"
     elif metric in {"loss_ratio", "lost_frames"}:

@@ -118,7 +118,6 @@ class Verdict:
 
     @property
     def times_limit(self) -> float | None:
-        """Observed / limit; None if either is not known, or the limit is 0."""
         return self.observed / self.limit if self.limit and self.observed is not None else None
 
     def is_about(self, labels: tuple[tuple[str, str], ...]) -> bool:

@@ -70,7 +70,6 @@ class ProgramPair:
         return path
 
     def start(self, role: str, options: Sequence[str], cpus: tuple[int, ...]) -> ManagedProcess:
-        """Start the program as "client" or "server" in that end's namespace."""
         process = spawn(
             self._journal,
             f"{self._name} {role}",
