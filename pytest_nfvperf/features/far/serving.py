@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.net.borrowed import check_free
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.process.lock import MeasurementLock
+from pytest_nfvperf.adapters.process.lock import LockWait, MeasurementLock
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Dut, Testbed, ovs_for_dut
