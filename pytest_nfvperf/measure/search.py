@@ -48,23 +48,30 @@ from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
 
+COARSE_WIDTH = 0.02
+"""Relative width of a search on a machine that disturbs all the time. On such a host five searches with a width of
+0.5 % took 45 to 90 s, and their figures differed by a tenth."""
+
+BURST_SHARE = 0.85
+_BURST_RATES = 4
+"""Rates at which bursts are tried: the first, that by a remeasured ceiling, and lower ones."""
+
+_LOWER_BURST = 0.7
+
+EstimateOf = Callable[[Profile], float]
+Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
+
+_MET_AT_MAXIMUM = "met at the maximum load"
+_log = logging.getLogger(__name__)
+
 # Binary searches: RFC 2544 section 26.1, and ETSI TST 009 section 12.3.3 with loss verification.
 
-Meets = Callable[[float], bool]
 
+def binary_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max_repeats: int = 0) -> GoalOutcome:
+    """Bisect from the maximum down to an interval narrower than ``goal.relative_width`` of its upper end.
 
-def rfc2544_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits) -> GoalOutcome:
-    """Throughput by RFC 2544: one trial of ``goal.final_trial_s`` decides each load.
-
-    Bisects from the maximum down to an interval narrower than ``goal.relative_width`` of its upper end.
-    """
-    return _bisect(goal, limits, lambda load: _trial_meets(measurer, goal, load, "search"))
-
-
-def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max_repeats: int = 2) -> GoalOutcome:
-    """Binary search with loss verification (ETSI GS NFV-TST 009).
-
-    A load is lossy only after ``max_repeats`` repeats, max(r): background activity of a shared machine does not decide.
+    One trial of ``goal.final_trial_s`` decides each load (RFC 2544). With ``max_repeats``, ETSI's max(r), a load is
+    lossy only after so many repeats: background activity of a shared machine does not decide.
     """
 
     def meets(load: float) -> bool:
@@ -76,41 +83,29 @@ def tst009_search(measurer: LoadMeasurer, goal: Goal, limits: LoadLimits, *, max
                 return True
         return False
 
-    return _bisect(goal, limits, meets)
-
-
-def _trial_meets(measurer: LoadMeasurer, goal: Goal, load: float, purpose: str) -> bool:
-    trial = measurer.measure_if_possible(goal.final_trial_s, load, purpose)
-    return trial is not None and trial.result.assumed_loss_ratio <= goal.loss_ratio
-
-
-def _bisect(goal: Goal, limits: LoadLimits, meets: Meets) -> GoalOutcome:
+    low, high, verified = limits.minimum_fps, limits.maximum_fps, False
     try:
-        return _bisect_valid(goal, limits, meets)
+        if meets(high):
+            return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=int(high), detail=_MET_AT_MAXIMUM)
+        while (high - low) / high > goal.relative_width and high - low > 1:
+            middle = (low + high) / 2
+            if meets(middle):
+                low, verified = middle, True
+            else:
+                high = middle
+        if not verified and not meets(low):
+            return _below_minimum(goal, int(low))
     except InvalidTrialsError as error:
         return GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error))
-
-
-def _bisect_valid(goal: Goal, limits: LoadLimits, meets: Meets) -> GoalOutcome:
-    low, high = limits.minimum_fps, limits.maximum_fps
-    if meets(high):
-        return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=int(high), detail="met at the maximum load")
-    verified = False
-    while (high - low) / high > goal.relative_width and high - low > 1:
-        middle = (low + high) / 2
-        if meets(middle):
-            low, verified = middle, True
-        else:
-            high = middle
-    if not verified and not meets(low):
-        detail = f"loss ratio above {goal.loss_ratio:g} already at the minimum load"
-        return GoalOutcome(goal, SearchStatus.BELOW_MINIMUM, upper_fps=int(low), detail=detail)
     return GoalOutcome(goal, SearchStatus.FOUND, load_fps=int(low), upper_fps=int(high))
 
 
-# MLRsearch (draft-ietf-bmwg-mlrsearch) by FD.io's own package: NDR and PDR in one pass that shares trials.
+def _below_minimum(goal: Goal, upper_fps: int | None) -> GoalOutcome:
+    detail = f"loss ratio above {goal.loss_ratio:g} already at the minimum load"
+    return GoalOutcome(goal, SearchStatus.BELOW_MINIMUM, upper_fps=upper_fps, detail=detail)
 
-_log = logging.getLogger(__name__)
+
+# MLRsearch (draft-ietf-bmwg-mlrsearch) by FD.io's own package: NDR and PDR in one pass that shares trials.
 
 
 class _Bridge(AbstractMeasurer):  # type: ignore[misc]  # the package is untyped
@@ -141,56 +136,45 @@ def mlr_search(
     measurer: LoadMeasurer, goals: Sequence[Goal], limits: LoadLimits, *, timeout_s: float
 ) -> tuple[GoalOutcome, ...]:
     """Search all goals in one pass; one outcome a goal, in this order. It aborts after ``timeout_s``, and says so."""
-    theirs = [_search_goal(goal) for goal in goals]
-    search = MultipleLossRatioSearch(_config(theirs, limits, timeout_s))
+    theirs = [
+        SearchGoal(
+            loss_ratio=goal.loss_ratio,
+            exceed_ratio=goal.exceed_ratio,
+            relative_width=goal.relative_width,
+            initial_trial_duration=goal.initial_trial_s,
+            final_trial_duration=goal.final_trial_s,
+            duration_sum=goal.duration_sum_s,
+            fail_fast=False,
+        )
+        for goal in goals
+    ]
+    config = Config()
+    config.goals = theirs
+    config.min_load = limits.minimum_fps  # first: the package's own default is above a slow line's maximum
+    config.max_load = limits.maximum_fps
+    config.search_duration_max = timeout_s
+    config.warmup_duration = 0.0  # ours runs before, and may be invalid without harm
     try:
-        found = search.search(_Bridge(measurer), debug=_log.debug)
+        found = MultipleLossRatioSearch(config).search(_Bridge(measurer), debug=_log.debug)
     except InvalidTrialsError as error:
         return tuple(GoalOutcome(goal, SearchStatus.ABORTED, detail=str(error)) for goal in goals)
     except RuntimeError as error:  # the package's way to say that time ran out
         detail = f"MLRsearch gave up after {measurer.elapsed_s():.0f} s (limit {timeout_s:.0f} s): {error}"
         return tuple(GoalOutcome(goal, SearchStatus.ABORTED, detail=detail) for goal in goals)
-    return tuple(_outcome(goal, found[their]) for goal, their in zip(goals, theirs, strict=True))
+    return tuple(_goal_outcome(goal, found[their]) for goal, their in zip(goals, theirs, strict=True))
 
 
-def _config(goals: Sequence[SearchGoal], limits: LoadLimits, timeout_s: float) -> Config:
-    config = Config()
-    config.goals = goals
-    config.min_load = limits.minimum_fps  # first: the package's own default is above a slow line's maximum
-    config.max_load = limits.maximum_fps
-    config.search_duration_max = timeout_s
-    config.warmup_duration = 0.0  # ours runs before, and may be invalid without harm
-    return config
-
-
-def _search_goal(goal: Goal) -> SearchGoal:
-    return SearchGoal(
-        loss_ratio=goal.loss_ratio,
-        exceed_ratio=goal.exceed_ratio,
-        relative_width=goal.relative_width,
-        initial_trial_duration=goal.initial_trial_s,
-        final_trial_duration=goal.final_trial_s,
-        duration_sum=goal.duration_sum_s,
-        fail_fast=False,
+def _goal_outcome(goal: Goal, result: GoalResult) -> GoalOutcome:
+    # int() of a bound would be its place in the load grid.
+    lower, upper = (
+        None if bound is None else round(float(bound))
+        for bound in (result.relevant_lower_bound, result.relevant_upper_bound)
     )
-
-
-def _outcome(goal: Goal, result: GoalResult) -> GoalOutcome:
-    lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
-    upper_fps = round(float(upper)) if upper is not None else None  # int() would be its place in the load grid
     if lower is None:
-        detail = f"loss ratio above {goal.loss_ratio:g} already at the minimum load"
-        return GoalOutcome(goal, SearchStatus.BELOW_MINIMUM, upper_fps=upper_fps, detail=detail)
+        return _below_minimum(goal, upper)
     if upper is None:
-        return GoalOutcome(
-            goal, SearchStatus.AT_MAXIMUM, load_fps=round(float(lower)), detail="met at the maximum load"
-        )
-    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=round(float(lower)), upper_fps=upper_fps)
-
-
-COARSE_WIDTH = 0.02
-"""Relative width of a search on a machine that disturbs all the time. On such a host five searches with a width of
-0.5 % took 45 to 90 s, and their figures differed by a tenth."""
+        return GoalOutcome(goal, SearchStatus.AT_MAXIMUM, load_fps=lower, detail=_MET_AT_MAXIMUM)
+    return GoalOutcome(goal, SearchStatus.FOUND, load_fps=lower, upper_fps=upper)
 
 
 def goals_worth_searching(goals: Sequence[Goal], so_far: Iterable[Trial]) -> tuple[Goal, ...]:
@@ -225,15 +209,6 @@ def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[st
 # What a test calls to measure: one method a kind of measurement, each returning an Outcome.
 #
 # All of them learn, warm up at full load, measure, confirm, and write the outcome into the evidence.
-
-BURST_SHARE = 0.85
-_BURST_RATES = 4
-"""Rates at which bursts are tried: the first, that by a remeasured ceiling, and lower ones."""
-
-_LOWER_BURST = 0.7
-
-EstimateOf = Callable[[Profile], float]
-Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
 
 
 class Search:
@@ -273,7 +248,12 @@ class Search:
             sessions: routing sessions on the path. They are up before each trial, and judged at loads up to the one
                 confirmed: a search overloads the path on purpose, and their frames share its queues.
         """
-        return self._find(live, traffic, "mlrsearch", self._mlr, latency=latency, sessions=sessions)
+
+        def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+            goals = goals_worth_searching(self.profile.goals, measurer.trials)
+            return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
+
+        return self._find(live, traffic, "mlrsearch", find, latency=latency, sessions=sessions)
 
     @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
@@ -289,10 +269,17 @@ class Search:
     @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT)
     def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
         """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another."""
-        known: dict[str, Find] = {"rfc2544": self._rfc2544, "tst009": self._tst009}
-        if algorithm not in known:
-            raise unknown_word(algorithm, "algorithm", [*known])
-        return self._find(live, traffic, algorithm, known[algorithm])
+        repeats = {"rfc2544": 0, "tst009": self.profile.tst009_max_rejections}
+        if algorithm not in repeats:
+            raise unknown_word(algorithm, "algorithm", [*repeats])
+        goal = replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
+
+        def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
+            if algorithm == "rfc2544":
+                measurer.residual_s = self.profile.rfc2544_residual_s
+            return (binary_search(measurer, goal, limits, max_repeats=repeats[algorithm]),)
+
+        return self._find(live, traffic, algorithm, find)
 
     @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
     def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
@@ -403,21 +390,6 @@ class Search:
         if measurer.watch is not None:
             found_more |= measurer.watch.judged(goals)
         return self._outcome(loads, algorithm, **found_more)
-
-    def _mlr(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
-        goals = goals_worth_searching(self.profile.goals, measurer.trials)
-        return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
-
-    def _rfc2544(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
-        measurer.residual_s = self.profile.rfc2544_residual_s
-        return (rfc2544_search(measurer, self._throughput_goal(), limits),)
-
-    def _tst009(self, measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
-        repeats = self.profile.tst009_max_rejections
-        return (tst009_search(measurer, self._throughput_goal(), limits, max_repeats=repeats),)
-
-    def _throughput_goal(self) -> Goal:
-        return replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> LoadRange:
         check_live("search", live, traffic)
