@@ -14,7 +14,6 @@ from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import EstimateOf, Search
-from pytest_nfvperf.measure.session_watch import Sessions
 from pytest_nfvperf.measure.study import Collected, Decided, Study, Work, figure_of
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
@@ -49,20 +48,12 @@ AGAIN = " (again)"
 
 
 class SideLostError(NfvperfError):
-    """A side could not be measured; the others may be."""
+    """A side could not be measured; the others may be. ``reason``: why it has no figures."""
 
     def __init__(self, side: str, state: SideState, error: NfvperfError) -> None:
         super().__init__(f"side {side!r} is {state}: {error}")
         self.side, self.state, self.error = side, state, error
-
-
-@dataclass(frozen=True, slots=True)
-class LostSide:
-    """Why a side has no figures."""
-
-    state: SideState
-    reason: str
-    error: NfvperfError
+        self.reason = str(error) if state is SideState.UNAVAILABLE else str(error).strip().partition("\n")[0]
 
 
 class GuardedStudy(Study):
@@ -122,9 +113,9 @@ class SideComparison:
     comparing: ComparisonSettings
     make_study: MakeStudy
     check: Callable[[Topology, Dut], None]
-    record: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, LostSide]], None]
+    record: Callable[[ComparisonData, Mapping[str, Outcome], Mapping[str, SideLostError]], None]
     reset: Callable[[], None]
-    lost_before: Mapping[str, LostSide] = field(default_factory=dict)
+    lost_before: Mapping[str, SideLostError] = field(default_factory=dict)
     blocks: int | None = None
 
     def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
@@ -144,7 +135,7 @@ class SideComparison:
         """
         if dut.kind == "linux-bridge":
             raise UnavailableError("not compared: a Linux bridge has no Open vSwitch in it")
-        lost: dict[str, LostSide] = dict(self.lost_before)
+        lost: dict[str, SideLostError] = dict(self.lost_before)
         duts = {side.name: replace(dut, version=side.name) for side in self.comparing.sides}
         self._check(topology, duts, lost)
         while True:  # each pass either ends, or has one side less
@@ -158,33 +149,32 @@ class SideComparison:
                     raise failure.error from failure
                 if failure.state is SideState.BROKEN:
                     self.reset()
-                reason = str(failure.error).strip().splitlines()[0]
-                lost[failure.side] = LostSide(failure.state, reason, failure.error)
+                lost[failure.side] = failure
 
     def _measured(
-        self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, LostSide]
+        self, subjects: Sequence[Subject], figure: Figure, labels: Mapping[str, str], lost: Mapping[str, SideLostError]
     ) -> Outcome:
         study = self.make_study(labels, lambda outcome: self._is_decided(study, figure, outcome))
         return self._record_measured(study, figure, study.compare(SIDE, subjects, figure), lost)
 
-    def _record_all_lost(self, labels: Mapping[str, str], lost: Mapping[str, LostSide]) -> NfvperfError:
+    def _record_all_lost(self, labels: Mapping[str, str], lost: Mapping[str, SideLostError]) -> NfvperfError:
         """Returns the error that ends the test."""
         sides = tuple(SideFigures(name, each.state, each.reason) for name, each in lost.items())
         own = tuple(sorted(labels.items()))
         self.record(ComparisonData(own, "", How.ROUNDS, self.comparing.baseline.name, sides), {}, lost)
-        name, last = list(lost.items())[-1]
+        last = list(lost.values())[-1]
         if last.state is SideState.FAILED:
-            return DutFailure(f"{name}: {last.reason}")
-        return SideLostError(name, last.state, last.error)
+            return DutFailure(f"{last.side}: {last.reason}")
+        return SideLostError(last.side, last.state, last.error)  # without the traceback of an earlier test
 
-    def _check(self, topology: Topology, duts: Mapping[str, Dut], lost: dict[str, LostSide]) -> None:
+    def _check(self, topology: Topology, duts: Mapping[str, Dut], lost: dict[str, SideLostError]) -> None:
         for name, dut in duts.items():
             try:
                 self.check(topology, dut)
             except UnavailableError as error:
                 if name == self.comparing.baseline.name:
                     raise
-                lost[name] = LostSide(SideState.UNAVAILABLE, str(error), error)
+                lost[name] = SideLostError(name, SideState.UNAVAILABLE, error)
 
     def _is_decided(self, study: GuardedStudy, figure: Figure, outcome: Outcome) -> bool:
         """True when more readings would not change the word. The baseline and its second reading have none."""
@@ -200,7 +190,7 @@ class SideComparison:
         return self.blocks is not None and max(of_turns or of_rounds) >= self.blocks
 
     def _record_measured(
-        self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, LostSide]
+        self, study: GuardedStudy, figure: Figure, outcomes: Sequence[Outcome], lost: Mapping[str, SideLostError]
     ) -> Outcome:
         """Record the comparison; returns the baseline's outcome."""
         baseline, by_side = outcomes[0], {outcome.label[SIDE]: outcome for outcome in outcomes}
@@ -291,45 +281,8 @@ class ComparedSearch(Search):
         self._sides, self._limits, self._virtual = sides, limits_of, virtual
         self._known: dict[tuple[Topology, Dut, Traffic], Outcome] = {}
 
-    def ndr_pdr(
-        self,
-        live: LiveTopology,
-        traffic: Traffic,
-        *,
-        latency: bool = False,  # noqa: ARG002 - as of a Search, here and below
-        sessions: Sessions | None = None,  # noqa: ARG002
-    ) -> Outcome:
-        return self._compared(live, traffic)
-
-    def throughput(
-        self,
-        live: LiveTopology,
-        traffic: Traffic,
-        algorithm: str = "rfc2544",  # noqa: ARG002
-    ) -> Outcome:
-        return self._compared(live, traffic)
-
-    def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
-        return self._compared(live, traffic)
-
-    def back_to_back(
-        self,
-        live: LiveTopology,
-        traffic: Traffic,
-        throughput_fps: float | None = None,  # noqa: ARG002
-    ) -> Outcome:
-        return self._compared(live, traffic)
-
-    def loss_at(
-        self,
-        live: LiveTopology,
-        traffic: Traffic,
-        load_fps: float,  # noqa: ARG002
-        duration_s: float,  # noqa: ARG002
-    ) -> Outcome:
-        return self._compared(live, traffic)
-
-    def _compared(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+    def _compared(self, live: LiveTopology, traffic: Traffic, *_: Any, **__: Any) -> Outcome:
+        """The baseline's outcome. Other arguments of a measurement, such as its load, do not matter to a rate."""
         if live.service_starters:
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
@@ -338,6 +291,8 @@ class ComparedSearch(Search):
             figure = CountedInstructions(traffic) if self._virtual else rate
             self._known[key] = self._sides.of(live.topology, live.dut, figure, {})
         return self._known[key]
+
+    ndr_pdr = throughput = loss_curve = back_to_back = loss_at = _compared
 
 
 class ComparedStudy(Study):

@@ -18,8 +18,8 @@ from pytest_nfvperf.measure.compare_sides import (
     ComparedSearch,
     ComparedStudy,
     GuardedStudy,
-    LostSide,
     SideComparison,
+    SideLostError,
 )
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.search import Search
@@ -93,7 +93,7 @@ class Comparison:
         self._options, self._profile, self._estimate_s = options, profile, estimate_s
         self._deploy, self._streams, self._close_rig = deploy, streams, close_rig
         self._verdicts: list[Verdict] = []
-        self._broken: dict[str, list[LostSide]] = {}
+        self._broken: dict[str, list[SideLostError]] = {}
 
     def begin_test(self) -> None:
         self.made.clear()
@@ -156,7 +156,11 @@ class Comparison:
             self._close_rig()
 
     def _take(
-        self, recorder: Recorder, data: ComparisonData, outcomes: Mapping[str, Outcome], lost: Mapping[str, LostSide]
+        self,
+        recorder: Recorder,
+        data: ComparisonData,
+        outcomes: Mapping[str, Outcome],
+        lost: Mapping[str, SideLostError],
     ) -> None:
         """Record a comparison, with a verdict for each side, or an error where it broke."""
         self.made.append(data)
@@ -170,7 +174,7 @@ class Comparison:
             self._verdicts.append(verdict)
             recorder.emit(verdict)
 
-    def _note_broken(self, recorder: Recorder, side: SideFigures, lost: LostSide) -> None:
+    def _note_broken(self, recorder: Recorder, side: SideFigures, lost: SideLostError) -> None:
         evidence = lost.error.evidence if isinstance(lost.error, TestbedError) else {}
         known = self._broken.setdefault(side.side, [])
         known.append(lost)
