@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.measure.call_arguments import DUT, TOPOLOGY, TRAFFIC
 from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.model.arguments import NAME, Allowed, checked, optional
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut
@@ -127,6 +128,14 @@ class GrowingFigure(ShortFigure, Protocol):
         ...
 
 
-def measured_frames(traffic: Traffic) -> dict[str, Any]:
-    """Fields of the Outcome that depend on the traffic only."""
-    return {"mean_frame_size": traffic.mean_frame_size, "directions": 2 if traffic.bidirectional else 1}
+class TrafficFigure:
+    """Labels and facts of a figure that is measured with one traffic."""
+
+    __slots__ = ()
+    traffic: Traffic
+
+    def labels(self, live: LiveTopology) -> dict[str, str]:
+        return measured_labels(live, self.traffic)
+
+    def facts(self) -> dict[str, Any]:
+        return {"mean_frame_size": self.traffic.mean_frame_size, "directions": 2 if self.traffic.bidirectional else 1}

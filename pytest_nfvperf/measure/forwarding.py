@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD
-from pytest_nfvperf.measure.figures import measured_frames
+from pytest_nfvperf.measure.figures import TrafficFigure
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
 from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH
-from pytest_nfvperf.measure.rig import LiveTopology, directions_of
-from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.arguments import checked, one
@@ -56,7 +55,7 @@ _ALL_DISTURBED = "the machine disturbed every window of every reading; measure a
 
 @checked(traffic=TRAFFIC, profile=one(Profile, "the fixture `profile`"), load_fps=WHOLE_LOAD)
 @dataclass(frozen=True, slots=True)
-class LoadCost:
+class LoadCost(TrafficFigure):
     """Reads what a load costs: CPUs of polling threads, and latency. A sleeping PMD saves the one and adds the other.
 
     Works on any topology with generator ports. ``load_fps``: frames/s per direction.
@@ -74,27 +73,14 @@ class LoadCost:
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         live.learn(self.traffic)
-        spec = TrialSpec(
-            traffic=self.traffic,
-            load_fps=self.load_fps,
-            duration_s=self.profile.comparison_trial_s,
-            directions=directions_of(live.topology, self.traffic),
-            latency=True,
-            residual_s=self.profile.search_residual_s,
-            purpose="cost of a load",
-        )
+        duration_s, residual_s = self.profile.comparison_trial_s, self.profile.search_residual_s
+        spec = trial_spec(live, self.traffic, self.load_fps, duration_s, "cost of a load", residual_s=residual_s)
         before = live.counters()
         trial = live.runner.run(spec, remaining_s)
         values = {"pmd_cores": _pmd_cores(before, live.counters())}
         if trial.result.latency is not None:
             values |= {name: trial.result.latency.percentile_ns(share) for name, share in _PERCENTILES.items()}
         return Reading({name: value for name, value in values.items() if value is not None}, trial.id)
-
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        return measured_labels(live, self.traffic)
-
-    def facts(self) -> dict[str, Any]:
-        return measured_frames(self.traffic)
 
 
 def _pmd_cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> float | None:
@@ -106,7 +92,7 @@ def _pmd_cores(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapsho
 
 
 @dataclass
-class ForwardingRate:
+class ForwardingRate(TrafficFigure):
     """Reads the forwarding rate at maximum offered load (RFC 2285 section 3.6.2, FRMOL) on any topology.
 
     The generator offers more than the DUT takes, and the rate received is read. That takes half a second, a search ten.
@@ -154,14 +140,11 @@ class ForwardingRate:
         waits_s = _EMPTYING_S + self.profile.search_residual_s
         return _WARM_UP_S + self.profile.comparison_trial_s + waits_s + 2 * TRIAL_OVERHEAD_S
 
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        return measured_labels(live, self.traffic)
-
     def facts(self) -> dict[str, Any]:
         requested, sent = self._requested.frame_label, self.traffic.frame_label
         grown = f"frames have {sent} bytes: with {requested} a DUT forwards more than the generator can send"
         return {
-            **measured_frames(self.traffic),
+            **super().facts(),
             "ceiling_fps": self.limits.ceiling_fps if self.limits else None,
             "line_rate_fps": self.limits.line_rate_fps if self.limits else None,
             "notes": () if self.traffic == self._requested else (grown,),
@@ -263,14 +246,14 @@ class ForwardingRate:
         return True
 
     def _spec(self, live: LiveTopology, duration_s: float, residual_s: float, purpose: str) -> TrialSpec:
-        return TrialSpec(
-            traffic=self.traffic,
-            load_fps=max(1, round(self.load_fps)),
-            duration_s=duration_s,
-            directions=directions_of(live.topology, self.traffic),
+        return trial_spec(
+            live,
+            self.traffic,
+            self.load_fps,
+            duration_s,
+            purpose,
             latency=False,  # under overload it is the length of the queue
             residual_s=residual_s,
-            purpose=purpose,
             saturating=True,
             window_s=WINDOW_S,
         )

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import ClassVar
 
-from pytest_nfvperf.measure.figures import measured_frames
-from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.search import measured_labels
+from pytest_nfvperf.measure.figures import TrafficFigure
+from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.errors import DutFailure, UnavailableError
 from pytest_nfvperf.model.measure.cpu_profile import (
@@ -39,7 +38,7 @@ _RESIDUAL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class CountedInstructions:
+class CountedInstructions(TrafficFigure):
     """Reads the instructions a packet of one traffic, on any topology with generator ports.
 
     The kernel's work on system calls counts for ovs-vswitchd's main thread, not for the sender. Several nodes are
@@ -47,27 +46,12 @@ class CountedInstructions:
     """
 
     traffic: Traffic
-
-    @property
-    def name(self) -> str:
-        return "instructions"
+    name: ClassVar[str] = "instructions"
+    units: ClassVar[Mapping[str, str]] = {INSTRUCTIONS_PER_PACKET: INSTRUCTIONS}
+    reading_s: ClassVar[float] = 1.0
 
     def sending(self, traffic: Traffic) -> CountedInstructions:
         return CountedInstructions(traffic)
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        return {INSTRUCTIONS_PER_PACKET: INSTRUCTIONS}
-
-    @property
-    def reading_s(self) -> float:
-        return 1.0
-
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        return measured_labels(live, self.traffic)
-
-    def facts(self) -> dict[str, Any]:
-        return measured_frames(self.traffic)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
         """As of a Figure.
@@ -105,16 +89,7 @@ class CountedInstructions:
 
     def _spec(self, live: LiveTopology, frames: int) -> TrialSpec:
         """So many frames in each direction: load times duration. Virtual time has no rates."""
-        both = live.topology.directions
-        return TrialSpec(
-            traffic=self.traffic,
-            load_fps=frames,
-            duration_s=1.0,
-            directions=both if self.traffic.bidirectional else both[:1],
-            latency=False,
-            residual_s=_RESIDUAL_S,
-            purpose=INSTRUCTIONS,
-        )
+        return trial_spec(live, self.traffic, frames, 1.0, INSTRUCTIONS, latency=False, residual_s=_RESIDUAL_S)
 
 
 def per_packet(bursts: list[Burst], instruction_ns: int) -> float:

@@ -14,7 +14,7 @@ from pytest_nfvperf.measure import forwarding
 from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
-from pytest_nfvperf.measure.rig import LiveTopology, directions_of
+from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import RepeatBudget
 from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
@@ -147,15 +147,9 @@ class MirrorCost:
         if not live.topology.mirrors:
             self._note_forwarded(trial, reading)
             return reading
-        spec = TrialSpec(
-            traffic=self.traffic,
-            load_fps=max(1, round(self.load.of(min(self.forwarded, default=self._forwarding.load_fps)))),
-            duration_s=self.profile.comparison_trial_s,
-            directions=directions_of(live.topology, self.traffic),
-            latency=False,
-            residual_s=_RESIDUAL_S,
-            purpose="mirror completeness",
-        )
+        load_fps = self.load.of(min(self.forwarded, default=self._forwarding.load_fps))
+        duration_s, purpose = self.profile.comparison_trial_s, "mirror completeness"
+        spec = trial_spec(live, self.traffic, load_fps, duration_s, purpose, latency=False, residual_s=_RESIDUAL_S)
         values = {**reading.values, **_overloaded_values(live, trial)}
         at_load = counted_trial(live, spec, self.profile.invalid_trial_budget, remaining_s)
         copies = copies_of(live, at_load)
@@ -258,13 +252,7 @@ class CopyTrials:
         """As a call, but accept any counts: for callers that only need frames to have passed."""
         check_live("copies", live, traffic)
         live.learn(traffic)
-        spec = TrialSpec(
-            traffic=traffic,
-            load_fps=load_fps,
-            duration_s=self.profile.comparison_trial_s,
-            directions=directions_of(live.topology, traffic),
-            latency=True,  # whole frames are compared by the samples of latency
-            residual_s=_RESIDUAL_S,
-            purpose="copies",
-        )
+        duration_s = self.profile.comparison_trial_s
+        # Whole frames are compared by the samples of latency.
+        spec = trial_spec(live, traffic, load_fps, duration_s, "copies", latency=True, residual_s=_RESIDUAL_S)
         return copies_of(live, counted_trial(live, spec, self.profile.invalid_trial_budget, whole=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_nfvperf.measure.cpu_placement import Placement, RoundTrips
 from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, death_behind
@@ -19,7 +19,7 @@ from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
+from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import (
     BuiltTopology,
     Collector,
@@ -136,6 +136,14 @@ def learning_directions(topology: Topology) -> tuple[Direction, ...]:
 
 def directions_of(topology: Topology, traffic: Traffic) -> tuple[Direction, ...]:
     return topology.directions if traffic.bidirectional else topology.directions[:1]
+
+
+def trial_spec(
+    live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float, purpose: str, **more: Any
+) -> TrialSpec:
+    """A trial in the directions that the traffic has on this topology; ``more``: other fields of a TrialSpec."""
+    directions = directions_of(live.topology, traffic)
+    return TrialSpec(traffic, max(1, round(load_fps)), duration_s, directions, purpose=purpose, **more)
 
 
 class Service(Protocol):

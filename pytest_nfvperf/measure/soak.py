@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
 from pytest_nfvperf.measure.load_series import share_after
 from pytest_nfvperf.measure.measurer import WINDOW_S
-from pytest_nfvperf.measure.rig import LiveTopology, directions_of
+from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import Allowed, checked, optional
@@ -271,9 +271,10 @@ class Soaker:
         """
         check_live("soak.run", live, traffic)
         loads = list(self.loads(live, traffic, load_fps))
-        started = self.context.clock.monotonic()
+        started, length_s = self.context.clock.monotonic(), duration_s or self.profile.soak_s
+        residual_s, window_s = self.profile.rfc2544_residual_s, max(WINDOW_S, length_s / MOST_SOAK_WINDOWS)
         while True:
-            spec = self._spec(live, traffic, loads[0], duration_s or self.profile.soak_s)
+            spec = trial_spec(live, traffic, loads[0], length_s, "soak", residual_s=residual_s, window_s=window_s)
             watched, trial_id = self._soak_at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
             disturbed = _disturbed_by_rig(soak)
@@ -311,17 +312,6 @@ class Soaker:
         finally:
             if watched.file:
                 watched.file.close()
-
-    def _spec(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> TrialSpec:
-        return TrialSpec(
-            traffic=traffic,
-            load_fps=max(1, round(load_fps)),
-            duration_s=duration_s,
-            directions=directions_of(live.topology, traffic),
-            residual_s=self.profile.rfc2544_residual_s,
-            purpose="soak",
-            window_s=max(WINDOW_S, duration_s / MOST_SOAK_WINDOWS),
-        )
 
     def _prepare(self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], name: str) -> _Watched:
         rows = Rows(spec.directions, (*live.deployment.samplers, *also))

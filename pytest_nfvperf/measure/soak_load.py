@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, window_s
-from pytest_nfvperf.measure.rig import LiveTopology, directions_of
+from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import DutFailure, InconclusiveError
@@ -13,7 +13,7 @@ from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialResult
 
 _LOADS = (S1_SOAK_FPS, S1_SOAK_FPS / 2, S1_SOAK_FPS / 4)
 """A soak takes the first of these that the machine sustains, starting with the profile's. A soak is about time: at a
@@ -113,14 +113,7 @@ def _sustained(tried: Sequence[TrialResult]) -> bool:
 
 def _short_trials(load_fps: float, live: LiveTopology, traffic: Traffic) -> Iterator[TrialResult]:
     live.learn(traffic)
-    spec = TrialSpec(
-        traffic=traffic,
-        load_fps=max(1, round(load_fps)),
-        duration_s=_TRY_S,
-        directions=directions_of(live.topology, traffic),
-        purpose="load for the soak",
-        window_s=window_s(_TRY_S),
-    )
+    spec = trial_spec(live, traffic, load_fps, _TRY_S, "load for the soak", window_s=window_s(_TRY_S))
     live.runner.run_once(spec)  # after idling, caches are cold
     for _ in range(_TRIES):
         yield live.runner.run_once(spec).result
