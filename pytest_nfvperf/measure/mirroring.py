@@ -16,7 +16,7 @@ from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import RepeatBudget
+from pytest_nfvperf.measure.validity import repeat_until_valid
 from pytest_nfvperf.model.arguments import TEXT, checked, number, optional
 from pytest_nfvperf.model.errors import ArgumentError, InconclusiveError
 from pytest_nfvperf.model.measure.ledger import CounterDelta
@@ -199,19 +199,20 @@ def counted_trial(
 
     ``whole``: a trial that missed its load must not have lost a frame, because each is expected at every crossing.
     """
-    budget = RepeatBudget(repeats)
-    while True:
-        trial = live.runner.run_once(
+
+    def measure(repeat_of: str | None) -> Trial:
+        return live.runner.run_once(
             spec,
             remaining_s,
-            repeat_of=budget.last,
+            repeat_of=repeat_of,
             also=lambda result, changes: _lost_by_rig(live, result, changes),
             anywhere=spec.load_fps <= CALM_FPS,
         )
-        tolerated = _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
-        if all(reason.code in tolerated for reason in trial.result.invalid):
-            return trial
-        budget.spend(trial, tolerated)
+
+    def tolerated(trial: Trial) -> frozenset[Reason]:
+        return _LOAD_ONLY if not whole or trial.result.lost == 0 else frozenset()
+
+    return repeat_until_valid(measure, repeats, tolerated)
 
 
 def copies_of(live: LiveTopology, trial: Trial) -> CopyCounts:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
 from pytest_nfvperf.measure.clocks import SuspendWatch
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Context
-from pytest_nfvperf.measure.validity import RepeatBudget
+from pytest_nfvperf.measure.validity import repeat_until_valid
 from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
@@ -320,18 +321,13 @@ class StreamRunner:
         """
         spec = self._with_cpus(spec)
         between = stream_ends(live, ends)
-        budget = RepeatBudget(self.repeats)
-        while True:
-            run = self._once(live, spec, between, remaining_s, budget.last)
-            if run.result.valid:
-                # Once a kind of run: the same streams again under the profiler, without their counts.
-                sort = (live.topology, live.dut, spec)
-                if self.profile is not None and sort not in self._profiled:
-                    self._profiled.append(sort)
-                    what = f"{live.name} on {live.datapath_kind}"
-                    self.profile(run.id, what, lambda: self.engine.run(spec, *between))
-                return run
-            budget.spend(run)
+        run = repeat_until_valid(partial(self._once, live, spec, between, remaining_s), self.repeats)
+        # Once a kind of run: the same streams again under the profiler, without their counts.
+        kind = (live.topology, live.dut, spec)
+        if self.profile is not None and kind not in self._profiled:
+            self._profiled.append(kind)
+            self.profile(run.id, f"{live.name} on {live.datapath_kind}", lambda: self.engine.run(spec, *between))
+        return run
 
     def _once(
         self,

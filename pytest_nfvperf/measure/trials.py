@@ -12,9 +12,9 @@ from pytest_nfvperf.measure.clocks import SuspendWatch
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RoundTrips, RunLocations
 from pytest_nfvperf.measure.validity import (
     Patience,
-    RepeatBudget,
     counter_deltas,
     generator_reasons,
+    repeat_until_valid,
     testbed_reasons,
     unreceived,
 )
@@ -254,18 +254,17 @@ class TrialRunner:
     ) -> Trial:
         """Run until one trial is valid, with at most ``repeats`` repeats, or the runner's own number if fewer.
 
-        Trials that were invalid only because the host moved a CPU have a separate budget (``RepeatBudget``).
+        Trials that were invalid only because the host moved a CPU have a separate budget (``repeat_until_valid``).
         ``before`` is called before each trial, repeats included. InvalidTrialsError if none within the budget is valid;
         TestbedError if the generator or the DUT broke.
         """
-        budget = RepeatBudget(self.repeats if repeats is None else min(repeats, self.repeats))
-        while True:
+
+        def measure(repeat_of: str | None) -> Trial:
             if before is not None:
                 before()
-            trial = self.run_once(spec, remaining_s, repeat_of=budget.last)
-            if trial.result.valid:
-                return trial
-            budget.spend(trial)
+            return self.run_once(spec, remaining_s, repeat_of=repeat_of)
+
+        return repeat_until_valid(measure, self.repeats if repeats is None else min(repeats, self.repeats))
 
     def run_once(
         self,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pytest_nfvperf.model.display import format_ratio
 from pytest_nfvperf.model.errors import GeneratorError, InconclusiveError
@@ -59,6 +59,9 @@ class Measurement(Protocol):
     def wall_s(self) -> float: ...
 
 
+Measured = TypeVar("Measured", bound=Measurement)
+
+
 class InvalidTrialsError(InconclusiveError):
     """No valid trial within the budget: the rig was too disturbed to measure the DUT."""
 
@@ -73,35 +76,32 @@ class InvalidTrialsError(InconclusiveError):
         super().__init__(f"{row} invalid ({self.counted}); the last, {last.id}: {reasons}")
 
 
-class RepeatBudget:
-    """Repeats of one trial: a number for disturbed trials, and a time for those during which a CPU moved.
+def repeat_until_valid(
+    measure: Callable[[str | None], Measured],
+    repeats: int,
+    tolerated: Callable[[Measured], frozenset[Reason]] = lambda _: frozenset(),
+) -> Measured:
+    """Measure until nothing makes a measurement invalid; InvalidTrialsError if no repeat within the budget is valid.
 
-    A disturbance by the DUT or the rig returns in each repeat. A host that moved CPUs then leaves them for seconds or
-    minutes, in which a trial is as good as any.
+    The budget is a number of disturbed trials, and a time for those during which only a CPU moved. A disturbance by the
+    DUT or the rig returns in each repeat. A host that moved CPUs then leaves them for seconds or minutes, in which a
+    trial is as good as any.
+
+    ``measure``: its argument is the id of the invalid trial that it repeats, None at first. ``tolerated``: reasons that
+    do not make this one invalid.
     """
-
-    def __init__(self, repeats: int) -> None:
-        self._repeats = repeats
-        self._disturbed: list[Measurement] = []
-        self._moved = 0
-        self._moved_s = 0.0
-
-    @property
-    def last(self) -> str | None:
-        return self._disturbed[-1].id if self._disturbed else None
-
-    def spend(self, trial: Measurement, tolerated: frozenset[Reason] = frozenset()) -> None:
-        """Count a disturbed trial; InvalidTrialsError if the budget allows no further one.
-
-        ``tolerated``: reasons that alone would not have made it invalid.
-        """
-        self._disturbed.append(trial)
-        codes = {reason.code for reason in trial.result.invalid} - tolerated
-        if codes == {Reason.CPU_MOVED} and self._moved_s < POLICY.moved_s:
-            self._moved += 1
-            self._moved_s += trial.wall_s
-        if len(self._disturbed) - self._moved > self._repeats:
-            raise InvalidTrialsError(self._disturbed)
+    disturbed: list[Measured] = []
+    moved, moved_s = 0, 0.0
+    while True:
+        found = measure(disturbed[-1].id if disturbed else None)
+        codes = {reason.code for reason in found.result.invalid} - tolerated(found)
+        if not codes:
+            return found
+        disturbed.append(found)
+        if codes == {Reason.CPU_MOVED} and moved_s < POLICY.moved_s:
+            moved, moved_s = moved + 1, moved_s + found.wall_s
+        if len(disturbed) - moved > repeats:
+            raise InvalidTrialsError(disturbed)
 
 
 def counter_deltas(before: Sequence[CounterSnapshot], after: Sequence[CounterSnapshot]) -> tuple[CounterDelta, ...]:

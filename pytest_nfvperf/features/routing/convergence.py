@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.measure.trials import Trial
-from pytest_nfvperf.measure.validity import RepeatBudget
+from pytest_nfvperf.measure.validity import repeat_until_valid
 from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number, one, optional, several
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -155,16 +155,16 @@ class Convergence:
         )
         if self._simulated:
             return ConvergenceReading(live.runner.run_once(spec), {})
-        budget = RepeatBudget(REPEATS)
-        while True:
-            reading = _run(live, spec, events, budget.last)
-            result = reading.trial.result
-            tolerated = _tolerated_reasons(result)
-            if all(reason.code in tolerated for reason in result.invalid):
-                return reading
-            budget.spend(reading.trial, tolerated)
-            if ready is not None:
+        readings: list[ConvergenceReading] = []
+
+        def measure(repeat_of: str | None) -> Trial:
+            if readings and ready is not None:
                 ready()
+            readings.append(_run(live, spec, events, repeat_of))
+            return readings[-1].trial
+
+        repeat_until_valid(measure, REPEATS, lambda trial: _tolerated_reasons(trial.result))
+        return readings[-1]
 
     def outcome(
         self,
