@@ -1,4 +1,4 @@
-"""Clocks: the machine's; one that only counts, for plans and tests; and a watch for suspends.
+"""Clocks: the machine's; one that only counts, for plans and tests; and how long the machine was suspended.
 
 Durations are measured by the monotonic clock. The wall clock is for people only: NTP or a person may set it during a
 run.
@@ -25,23 +25,20 @@ class SystemClock:
         time.sleep(seconds)
 
 
-class SuspendWatch:
-    """Whether the machine was suspended since this was made. CLOCK_MONOTONIC stands still then (clock_gettime(2))."""
+def suspended_ns() -> int:
+    """How long the machine has been suspended since its boot, plus a constant in a time namespace.
 
-    def __init__(self) -> None:
-        self._before_ns = _asleep_ns()
-
-    def reasons(self) -> tuple[InvalidReason, ...]:
-        """Why a trial that ran meanwhile is invalid; empty if the machine was awake."""
-        asleep_ns = _asleep_ns() - self._before_ns
-        if asleep_ns < _MOST_ASLEEP_NS:
-            return ()
-        return (InvalidReason(Reason.SUSPENDED, f"the machine was suspended for {asleep_ns / 1e9:.1f} s meanwhile"),)
-
-
-def _asleep_ns() -> int:
-    """How long the machine has been suspended since its boot, plus a constant in a time namespace."""
+    CLOCK_MONOTONIC stands still then (clock_gettime(2)).
+    """
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def suspend_reasons(before_ns: int) -> tuple[InvalidReason, ...]:
+    """Why a trial is invalid that began at ``suspended_ns() == before_ns``; empty if the machine was awake."""
+    asleep_ns = suspended_ns() - before_ns
+    if asleep_ns < _MOST_ASLEEP_NS:
+        return ()
+    return (InvalidReason(Reason.SUSPENDED, f"the machine was suspended for {asleep_ns / 1e9:.1f} s meanwhile"),)
 
 
 class VirtualClock:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pytest_nfvperf.measure.call_arguments import ENDS, LIVE, STREAMS
-from pytest_nfvperf.measure.clocks import SuspendWatch
+from pytest_nfvperf.measure.clocks import suspend_reasons, suspended_ns
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.measure.validity import repeat_until_valid
@@ -339,11 +339,11 @@ class StreamRunner:
     ) -> StreamRun:
         purpose = f"{spec.streams} {spec.protocol.upper()} stream{'s' if spec.streams > 1 else ''}"
         self.context.progress.trial_started(purpose, 0, spec.duration_s, remaining_s)
-        started, before, suspends = self.context.clock.monotonic(), live.counters(), SuspendWatch()
+        started, before, asleep_ns = self.context.clock.monotonic(), live.counters(), suspended_ns()
         if self.accounting is not None:
             self.accounting.begin(live.deployment.processes())
         result = self.engine.run(spec, *between)
-        result = replace(result, invalid=(*result.invalid, *suspends.reasons()))
+        result = replace(result, invalid=(*result.invalid, *suspend_reasons(asleep_ns)))
         wall_s = self.context.clock.monotonic() - started
         # The processes at the streams' ends are gone by now.
         ends = zip((CpuRole.SENDER, CpuRole.RECEIVER), _sides(result), strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from pytest_nfvperf.measure.clocks import SuspendWatch
+from pytest_nfvperf.measure.clocks import suspend_reasons, suspended_ns
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RoundTrips, RunLocations
 from pytest_nfvperf.measure.validity import (
     Patience,
@@ -285,7 +285,7 @@ class TrialRunner:
         and ignore moves.
         """
         self.progress.trial_started(spec.purpose, spec.load_fps, spec.duration_s, remaining_s)
-        started, suspends = self.clock.monotonic(), SuspendWatch()
+        started, asleep_ns = self.clock.monotonic(), suspended_ns()
         own_cpu = time.process_time()
         distance_ns = None if anywhere else self._placement.settle(self.generator, self.context.dut)
         if spec.window_s is not None and isinstance(self.generator, WatchesPollers):
@@ -304,7 +304,7 @@ class TrialRunner:
         result = replace(result, vnfs=(*result.vnfs, *vnfs))
         result = self._with_distance(result, distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
-        against = (*testbed_reasons(result, changes), *unreceived(ledger), *suspends.reasons())
+        against = (*testbed_reasons(result, changes), *unreceived(ledger), *suspend_reasons(asleep_ns))
         against = (*against, *(also(result, changes) if also else ()))
         result = replace(result, invalid=(*result.invalid, *against))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)
