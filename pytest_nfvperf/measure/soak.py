@@ -78,28 +78,21 @@ class _Source:
     silent_since: tuple[float, str] | None = None
 
 
-@dataclass(slots=True)
-class Rows:
+class _Rows:
     """Makes one row of samples an interval: the counts of the generator, and the readings of each sampler.
 
     A sampler that fails is read again for the next row; the time between is one of ``gaps``.
     """
 
-    directions: Sequence[Direction]
-    samplers: Sequence[Sampler]
-    columns: tuple[str, ...] = ()
-    gaps: list[Gap] = field(default_factory=list)
-    _sources: list[_Source] = field(default_factory=list)
-    _before: tuple[TrialProgress, ...] = ()
-    _absent_ns: int = 0
-    _own_cpu_ns: int = 0
-
-    def begin(self) -> None:
+    def __init__(self, directions: Sequence[Direction], samplers: Sequence[Sampler]) -> None:
         """Take the first reading of all samplers; TestbedError if one does not answer."""
-        self._sources = [_Source(sampler, sampler.read()) for sampler in self.samplers]
-        self._before = tuple(TrialProgress() for _ in self.directions)
+        self.gaps: list[Gap] = []
+        self._directions = directions
+        self._sources = [_Source(sampler, sampler.read()) for sampler in samplers]
+        self._before = tuple(TrialProgress() for _ in directions)
+        self._absent_ns = 0
         sampled = [name for source in self._sources for name in (*source.last.counters, *source.last.gauges)]
-        own = [f"{direction}.{name}" for direction in self.directions for name in (*_COUNTED, *_LATENCIES)]
+        own = [f"{direction}.{name}" for direction in directions for name in (*_COUNTED, *_LATENCIES)]
         self.columns = tuple(dict.fromkeys([*own, *_RIG, *sampled, OWN_CPU]))
         self._own_cpu_ns = time.process_time_ns()
 
@@ -119,7 +112,7 @@ class Rows:
 
     def _generator_counts(self, interval: IntervalCounts) -> dict[str, float]:
         row: dict[str, float] = {}
-        for direction, now, before in zip(self.directions, interval.directions, self._before, strict=True):
+        for direction, now, before in zip(self._directions, interval.directions, self._before, strict=True):
             row |= {f"{direction}.{name}": getattr(now, name) - getattr(before, name) for name in _COUNTED}
             if now.latency is not None and now.latency.samples:
                 row |= {f"{direction}.{name}": getattr(now.latency, name) for name in _LATENCIES}
@@ -151,7 +144,7 @@ class Rows:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _RunningSoak:
     """What a running soak has collected.
 
     Attributes:
@@ -162,7 +155,7 @@ class _Watched:
 
     plan: Plan
     table: SoakTable
-    rows: Rows
+    rows: _Rows
     file: SamplesSink | None
     interrupted: str = ""
     faults: list[str] = field(default_factory=list)
@@ -297,37 +290,32 @@ class Soaker:
 
     def _soak_at(
         self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], *, may_give_up: bool
-    ) -> tuple[_Watched, str]:
+    ) -> tuple[_RunningSoak, str]:
         live.learn(spec.traffic)
         live.runner.run_once(
             replace(spec, duration_s=min(self.profile.warmup_s, spec.duration_s), purpose="warm-up"), spec.duration_s
         )
         live.runner.quiet_wait.pause()  # a thread that is on the PMD's CPU now would be there until the end
-        samples_name = f"samples-{self.context.recorder.next_id(RecordKind.SOAK)}.jsonl"
-        watched = self._prepare(live, spec, also, samples_name)
-        planned = spec.duration_s / watched.plan.interval_s
-        watched.look_at = _LOOK_AT if may_give_up and planned >= _WORTH_LOOKING * _LOOK_AT else None
+        name = f"samples-{self.context.recorder.next_id(RecordKind.SOAK)}.jsonl"
+        rows = _Rows(spec.directions, (*live.deployment.samplers, *also))
+        interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
+        file: SamplesSink | None = None
+        if self.open_samples is None:
+            interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
+        else:
+            about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
+            file = self.open_samples(name, rows.columns, math.ceil(spec.duration_s / interval_s) + 2, about)
+        plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
+        watched = _RunningSoak(plan, SoakTable(rows.columns), rows, file)
+        if may_give_up and spec.duration_s / interval_s >= _WORTH_LOOKING * _LOOK_AT:
+            watched.look_at = _LOOK_AT
         try:
             return watched, self._soak(live, spec, watched)
         finally:
-            if watched.file:
-                watched.file.close()
+            if file:
+                file.close()
 
-    def _prepare(self, live: LiveTopology, spec: TrialSpec, also: Sequence[Sampler], name: str) -> _Watched:
-        rows = Rows(spec.directions, (*live.deployment.samplers, *also))
-        rows.begin()
-        interval_s = fitting_interval_s(spec.duration_s, self.profile.soak_sample_s, len(rows.columns))
-        if self.open_samples is None:
-            interval_s = max(interval_s, spec.duration_s / _PLANNED_STEPS)
-        file = None
-        if self.open_samples is not None:
-            most = math.ceil(spec.duration_s / interval_s) + 2
-            about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
-            file = self.open_samples(name, rows.columns, most, about)
-        plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
-        return _Watched(plan, SoakTable(rows.columns), rows, file)
-
-    def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _Watched) -> str:
+    def _soak(self, live: LiveTopology, spec: TrialSpec, watched: _RunningSoak) -> str:
         """Run the trial and return its id. The samples are in ``watched`` and on record, however it ends."""
         with self.take_signals() as signals:
             try:
@@ -346,7 +334,7 @@ class Soaker:
             self.interrupted(signals.asked)
         return trial.id
 
-    def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _Watched, signals: Signals) -> TrialResult:
+    def _watch(self, live: LiveTopology, spec: TrialSpec, watched: _RunningSoak, signals: Signals) -> TrialResult:
         generator = live.deployment.generator
         if not isinstance(generator, ReportsIntervals):
             name = generator.info().engine if generator is not None else "none"
@@ -371,7 +359,7 @@ class Soaker:
         result = running.result()
         return replace(result, invalid=tuple(one for one in result.invalid if one.code not in OF_INTERVALS))
 
-    def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _Watched, signals: Signals) -> None:
+    def _take_rows(self, live: LiveTopology, running: RunningTrial, watched: _RunningSoak, signals: Signals) -> None:
         earliest_s = math.inf  # the least time from the end of an interval to this look at it
         while (interval := running.next_interval()) is not None:
             delay_s = self.context.clock.monotonic() - interval.at_ns / 1e9
@@ -393,7 +381,7 @@ class Soaker:
                 running.stop()
         watched.rows.end(watched.elapsed_s())
 
-    def _record(self, trial_id: str, watched: _Watched) -> None:
+    def _record(self, trial_id: str, watched: _RunningSoak) -> None:
         name, written = (watched.file.name, watched.file.written) if watched.file else ("", 0)
         self.context.recorder.emit(SoakData(trial_id, name, written, watched.summary(), series(watched.table)))
 

@@ -25,10 +25,10 @@ def test_from_15_intervals_on_most_in_trouble_end_it(
     intervals: int, disturbed: int, lossy: int, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     so_far = SimpleNamespace(disturbed_count=disturbed, lossy_count=lossy, intervals=intervals)
-    monkeypatch.setattr(soaker._Watched, "summary", lambda _: so_far)
+    monkeypatch.setattr(soaker._RunningSoak, "summary", lambda _: so_far)
 
-    def watched(look_at: int | None) -> soaker._Watched:
-        return soaker._Watched(None, range(intervals), None, None, look_at=look_at)  # type: ignore[arg-type]
+    def watched(look_at: int | None) -> soaker._RunningSoak:
+        return soaker._RunningSoak(None, range(intervals), None, None, look_at=look_at)  # type: ignore[arg-type]
 
     assert watched(15).gives_up() == ends
     assert not watched(None).gives_up()
