@@ -17,7 +17,7 @@ from pytest_nfvperf.model.evidence.records import (
     make_record,
 )
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole
-from pytest_nfvperf.model.measure.outcome import Outcome, relative, slope
+from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import (
     ConnectResult,
     ConnectSpec,
@@ -31,7 +31,7 @@ from pytest_nfvperf.model.measure.streams import (
     StreamSpec,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.statistics import Samples
+from pytest_nfvperf.model.statistics import Samples, relative, slope
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from tests.sample_soak import soak_outcome, soak_record
 

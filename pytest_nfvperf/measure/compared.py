@@ -21,21 +21,18 @@ from pytest_nfvperf.measure.same_speed import (
     speed_ratio,
 )
 from pytest_nfvperf.model.measure.cpu_account import LOWER_BOUNDS, UPPER_BOUNDS
-from pytest_nfvperf.model.measure.outcome import (
-    FEWEST_FOR_A_SLOPE,
-    Reading,
-    bands_note,
-    bounded,
-    relative,
-    slope,
-)
+from pytest_nfvperf.model.measure.outcome import Reading, bands_note
 from pytest_nfvperf.model.statistics import (
+    FEWEST_FOR_A_SLOPE,
     TO_THE_LAST,
     Pairing,
     RatioEstimate,
     Relative,
     Samples,
     Slope,
+    bounded,
+    relative,
+    slope,
     slope_estimate,
 )
 from pytest_nfvperf.model.traffic.windows import Paced

@@ -18,6 +18,9 @@ GAP_TO_WIDTH = 3.0
 SMALLEST_GAP = 0.01
 """Of two bands: gap over the median. Searches of 0.5 % width give neighbouring steps, which are no bands."""
 
+FEWEST_FOR_A_SLOPE = 3
+"""Subjects. Two make a ratio, not a line."""
+
 TO_THE_LAST = frozenset({"mirror_completeness"})
 """Metrics that are whole or not: whoever missed one copy in one reading is not complete."""
 
@@ -362,3 +365,64 @@ def two_bands(values: Sequence[float]) -> tuple[list[float], list[float]] | None
     if gap < GAP_TO_WIDTH * width or gap <= SMALLEST_GAP * abs(median(ordered)):
         return None
     return low, high
+
+
+# From samples of several subjects to ratios and slopes.
+
+
+def relative(
+    samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...], confidence: float = CONFIDENCE
+) -> Relative | None:
+    """The ratio of two samples; None unless all values are above 0. ``differing``: the baseline's labels."""
+    if not all(each.values and all(0 < value < math.inf for value in each.values) for each in (samples, baseline)):
+        return None
+    return bounded(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
+
+
+def bounded(
+    found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
+) -> Relative:
+    """The subject's ratio from an estimate: if either side is only a bound, an end is open."""
+    own, others = samples.at_least or samples.at_most, baseline.at_least or baseline.at_most
+    reasons = [own, f"baseline: {others}" if others else ""]
+    unbounded = math.isinf(found.high) or bool(samples.at_least or baseline.at_most)
+    return Relative(
+        metric=samples.metric,
+        baseline=differing,
+        ratio=found.ratio,
+        low=0.0 if samples.at_most or baseline.at_least else found.low,
+        high=None if unbounded else found.high,
+        confidence=found.confidence,
+        smallest_detectable=None if math.isinf(found.smallest_detectable) else found.smallest_detectable,
+        bound_reason="; ".join(dict.fromkeys(filter(None, reasons))),
+        baseline_value=baseline.median,
+        baseline_bound="at least" if baseline.at_least else "at most" if baseline.at_most else "",
+    )
+
+
+def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float = CONFIDENCE) -> Slope | None:
+    """The change for each one more; shares are of the first subject.
+
+    ``series``: (how many, samples) of each subject, all of one metric. ``per``: the label that counts. None for fewer
+    than three subjects, or if the first one's median is 0.
+    """
+    if len(series) < FEWEST_FOR_A_SLOPE or not all(samples.values for _, samples in series):
+        return None
+    baseline = abs(series[0][1].median)
+    if not baseline:
+        return None
+    points = [(x, value) for x, samples in series for value in samples.values]
+    found = slope_estimate([x for x, _ in points], [y for _, y in points], confidence)
+    return Slope(
+        metric=series[0][1].metric,
+        unit=series[0][1].unit,
+        per=per,
+        value=found.slope,
+        low=found.low,
+        high=found.high,
+        share=found.slope / baseline,
+        share_low=found.low / baseline,
+        share_high=found.high / baseline,
+        confidence=confidence,
+        bound_reason=next((why for _, each in series if (why := each.at_least or each.at_most)), ""),
+    )

@@ -24,8 +24,8 @@ from pytest_nfvperf.measure.alternation import (
 from pytest_nfvperf.measure.compared import comparison_fields
 from pytest_nfvperf.measure.same_speed import paired_ratio, speed_estimate
 from pytest_nfvperf.measure.validity import InvalidTrialsError
-from pytest_nfvperf.model.measure.outcome import Reading, bounded, relative, slope
-from pytest_nfvperf.model.statistics import Samples
+from pytest_nfvperf.model.measure.outcome import Reading
+from pytest_nfvperf.model.statistics import Samples, bounded, relative, slope
 from pytest_nfvperf.model.traffic.windows import Paced
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}

@@ -38,8 +38,8 @@ from pytest_nfvperf.model.measure.compare import (
     compared,
 )
 from pytest_nfvperf.model.measure.observe import observation
-from pytest_nfvperf.model.measure.outcome import Outcome, relative
-from pytest_nfvperf.model.statistics import Samples
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.statistics import Samples, relative
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
 COMPARISON_FILE = "comparison.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,23 +9,10 @@ from enum import StrEnum
 from pytest_nfvperf.model.display import format_ratio, format_value
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
-from pytest_nfvperf.model.statistics import (
-    CONFIDENCE,
-    RatioEstimate,
-    Relative,
-    Samples,
-    Slope,
-    ratio_estimate,
-    rule_of_three,
-    slope_estimate,
-    two_bands,
-)
+from pytest_nfvperf.model.statistics import Relative, Samples, Slope, rule_of_three, two_bands
 from pytest_nfvperf.model.traffic.windows import Paced
 
 NOT_CONFIRMED = "not confirmed"
-
-FEWEST_FOR_A_SLOPE = 3
-"""Subjects. Two make a ratio, not a line."""
 
 
 def loss_bound_text(loss_ratio: float | None, offered: int | None) -> str:
@@ -360,67 +346,6 @@ class Reading:
     def over_all(self, metric: str) -> float | None:
         """The value over the whole trial if it has one, else the value; None without either."""
         return self.whole.get(metric, self.values.get(metric))
-
-
-# From samples of several subjects to ratios and slopes.
-
-
-def relative(
-    samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...], confidence: float = CONFIDENCE
-) -> Relative | None:
-    """The ratio of two samples; None unless all values are above 0. ``differing``: the baseline's labels."""
-    if not all(each.values and all(0 < value < math.inf for value in each.values) for each in (samples, baseline)):
-        return None
-    return bounded(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
-
-
-def bounded(
-    found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
-) -> Relative:
-    """The subject's ratio from an estimate: if either side is only a bound, an end is open."""
-    own, others = samples.at_least or samples.at_most, baseline.at_least or baseline.at_most
-    reasons = [own, f"baseline: {others}" if others else ""]
-    unbounded = math.isinf(found.high) or bool(samples.at_least or baseline.at_most)
-    return Relative(
-        metric=samples.metric,
-        baseline=differing,
-        ratio=found.ratio,
-        low=0.0 if samples.at_most or baseline.at_least else found.low,
-        high=None if unbounded else found.high,
-        confidence=found.confidence,
-        smallest_detectable=None if math.isinf(found.smallest_detectable) else found.smallest_detectable,
-        bound_reason="; ".join(dict.fromkeys(filter(None, reasons))),
-        baseline_value=baseline.median,
-        baseline_bound="at least" if baseline.at_least else "at most" if baseline.at_most else "",
-    )
-
-
-def slope(series: Sequence[tuple[float, Samples]], per: str, confidence: float = CONFIDENCE) -> Slope | None:
-    """The change for each one more; shares are of the first subject.
-
-    ``series``: (how many, samples) of each subject, all of one metric. ``per``: the label that counts. None for fewer
-    than three subjects, or if the first one's median is 0.
-    """
-    if len(series) < FEWEST_FOR_A_SLOPE or not all(samples.values for _, samples in series):
-        return None
-    baseline = abs(series[0][1].median)
-    if not baseline:
-        return None
-    points = [(x, value) for x, samples in series for value in samples.values]
-    found = slope_estimate([x for x, _ in points], [y for _, y in points], confidence)
-    return Slope(
-        metric=series[0][1].metric,
-        unit=series[0][1].unit,
-        per=per,
-        value=found.slope,
-        low=found.low,
-        high=found.high,
-        share=found.slope / baseline,
-        share_low=found.low / baseline,
-        share_high=found.high / baseline,
-        confidence=confidence,
-        bound_reason=next((why for _, each in series if (why := each.at_least or each.at_most)), ""),
-    )
 
 
 def bands_note(samples: Samples) -> str:
