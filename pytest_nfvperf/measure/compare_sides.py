@@ -14,7 +14,7 @@ from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import EstimateOf, Search
-from pytest_nfvperf.measure.study import Collected, Decided, Study, Work, figure_of
+from pytest_nfvperf.measure.study import Decided, MeasuredSubject, RunningStudy, Study, figure_of
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.compare import (
@@ -69,29 +69,31 @@ class GuardedStudy(Study):
         self.floors: dict[str, Floor] = {}
         self.reads_again = True
 
-    def _in_rounds(self, work: Work) -> tuple[Outcome, ...]:
+    def _in_rounds(self, work: RunningStudy) -> tuple[Outcome, ...]:
         if not self.reads_again:
             return super()._in_rounds(work)
         first = work.subjects[0]
-        doubled = (*work.subjects, replace(first, value=first.value + AGAIN))
-        *outcomes, _ = super()._in_rounds(Work(work.per, doubled, (*work.figures, work.figures[0]), work.clock))
+        again = MeasuredSubject(replace(first.subject, value=first.subject.value + AGAIN), first.figure)
+        *outcomes, _ = super()._in_rounds(
+            replace(work, subjects=(*work.subjects, again), started=work.clock.monotonic())
+        )
         return tuple(outcomes)
 
-    def _outcomes(self, work: Work, found: BlockReadings) -> tuple[Outcome, ...]:
+    def _outcomes(self, work: RunningStudy, found: BlockReadings) -> tuple[Outcome, ...]:
         outcomes = super()._outcomes(work, found)
         if outcomes[-1].label[work.per].endswith(AGAIN):
             self.floors = {each.metric: Floor(each.low or None, each.high) for each in outcomes[-1].relatives}
         return outcomes
 
     @contextmanager
-    def _noting(self, collected: Collected) -> Iterator[None]:
-        with super()._noting(collected):
+    def _noting(self, measured: MeasuredSubject) -> Iterator[None]:
+        with super()._noting(measured):
             try:
                 yield
             except DutFailure as error:
-                raise SideLostError(collected.value, SideState.FAILED, error) from error
+                raise SideLostError(measured.subject.value, SideState.FAILED, error) from error
             except TestbedError as error:
-                raise SideLostError(collected.value, SideState.BROKEN, error) from error
+                raise SideLostError(measured.subject.value, SideState.BROKEN, error) from error
 
 
 MakeStudy = Callable[[Mapping[str, str], Decided], GuardedStudy]

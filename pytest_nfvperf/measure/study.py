@@ -61,51 +61,36 @@ _SUBJECTS = {
 
 
 @dataclass(slots=True)
-class Collected:
-    """What is known of one subject so far.
+class MeasuredSubject:
+    """A subject, what is measured of it, and what is known so far.
 
     Attributes:
-        value: of the label that subjects differ in.
         labels: of the last reading.
         trials: ids of all, including warm-ups and disturbed ones.
         shares: of flows in hardware, after each reading.
         cores: CPUs of the DUT's poll-mode threads.
     """
 
-    value: str
+    subject: Subject
+    figure: Figure
     labels: dict[str, str] = field(default_factory=dict)
     trials: list[str] = field(default_factory=list)
     shares: list[OffloadShare] = field(default_factory=list)
     cores: int = 0
 
-    def describe(self, labels: dict[str, str], live: LiveTopology) -> None:
-        self.labels = labels
+    def describe(self, live: LiveTopology) -> None:
+        self.labels = self.figure.labels(live)
         self.cores = live.datapath_info.cores
 
 
 @dataclass(slots=True)
-class Work:
-    """A comparison in progress. ``figures``, ``collected``: of each subject."""
+class RunningStudy:
+    """A comparison in progress. ``started``: by its clock."""
 
     per: str
-    subjects: Sequence[Subject]
-    figures: Sequence[Figure]
+    subjects: Sequence[MeasuredSubject]
     clock: Clock
-    collected: list[Collected] = field(init=False)
-    started: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.collected = [Collected(subject.value) for subject in self.subjects]
-        self.started = self.clock.monotonic()
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        """Base unit of each metric, the same for all."""
-        return self.figures[0].units
-
-    @property
-    def values(self) -> list[str]:
-        return [subject.value for subject in self.subjects]
+    started: float
 
     def elapsed_s(self) -> float:
         return self.clock.monotonic() - self.started
@@ -276,8 +261,9 @@ class Study:
         _check_frames(subjects, figure)
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
-        work = Work(per, subjects, [figure_of(subject, figure) for subject in subjects], self._context.clock)
-        short = [each for each in work.figures if isinstance(each, ShortFigure)]
+        clock, measured = self._context.clock, [MeasuredSubject(each, figure_of(each, figure)) for each in subjects]
+        work = RunningStudy(per, measured, clock, clock.monotonic())
+        short = [each.figure for each in measured if isinstance(each.figure, ShortFigure)]
         side_by_side = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
         if side_by_side is not None:
             with side_by_side as rigs:
@@ -290,16 +276,17 @@ class Study:
             figure.conclude(per, outcomes)
         return outcomes
 
-    def _in_rounds(self, work: Work) -> tuple[Outcome, ...]:
+    def _in_rounds(self, work: RunningStudy) -> tuple[Outcome, ...]:
         """Every reading has a build of its own."""
 
         def take(number: int, block: int, left: int) -> Reading:
-            subject, figure = work.subjects[number], work.figures[number]
-            with self._noting(work.collected[number]):
+            measured = work.subjects[number]
+            subject, figure = measured.subject, measured.figure
+            with self._noting(measured):
                 live = self._deploy(subject.topology, subject.dut, quiet=block > 0)
-                work.collected[number].describe(figure.labels(live), live)
+                measured.describe(live)
                 reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
-                self._note_share(live, work.collected[number])
+                self._note_share(live, measured)
                 return reading
 
         found = read_blocks(
@@ -312,7 +299,9 @@ class Study:
         )
         return self._outcomes(work, found)
 
-    def _alternating(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> tuple[Outcome, ...]:
+    def _alternating(
+        self, work: RunningStudy, figures: Sequence[ShortFigure], rigs: SubjectRigs
+    ) -> tuple[Outcome, ...]:
         """All subjects are deployed at once, with a second build of the baseline for the noise floor.
 
         Where the rig was the limit in too many readings, and there are larger frames, measure again with those.
@@ -324,22 +313,22 @@ class Study:
             found = self._take_turns(work, figures, rigs)
         return self._outcomes(work, found)
 
-    def _take_turns(self, work: Work, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> BlockReadings:
-        copies = _copies(work.subjects)
+    def _take_turns(self, work: RunningStudy, figures: Sequence[ShortFigure], rigs: SubjectRigs) -> BlockReadings:
+        copies = _copies([each.subject for each in work.subjects])
         ready: set[tuple[int, int]] = set()
 
         def take(number: int, block: int, left: int) -> Reading:
             subject = number % len(work.subjects)
-            collected, figure = work.collected[subject], figures[subject]
-            with self._noting(collected):
+            measured, figure = work.subjects[subject], figures[subject]
+            with self._noting(measured):
                 live = rigs.run(number)
                 remaining_s = left * figure.reading_s
                 if (block, number) not in ready:
                     figure.begin(live, remaining_s)
                     ready.add((block, number))
-                collected.describe(figure.labels(live), live)
+                measured.describe(live)
                 reading = figure.turn(live, remaining_s)
-                self._note_share(live, collected)
+                self._note_share(live, measured)
                 return reading.on_rig(rigs.rig_of(number))
 
         def begin_block(number: int) -> None:
@@ -364,50 +353,51 @@ class Study:
             in_vain=lambda so_far: _should_grow(figures[0], work, so_far),
         )
 
-    def _grow(self, work: Work, figure: ShortFigure, rigs: SubjectRigs) -> None:
+    def _grow(self, work: RunningStudy, figure: ShortFigure, rigs: SubjectRigs) -> None:
         """Make frames larger until no subject outpaces the rig. The baseline is ready already."""
         while isinstance(figure, GrowingFigure) and figure.grows and self._outpaced(work, figure, rigs):
             figure.grow()
             figure.begin(rigs.run(0), None)  # the ceiling of another traffic can be measured only there
 
-    def _outpaced(self, work: Work, figure: GrowingFigure, rigs: SubjectRigs) -> bool:
+    def _outpaced(self, work: RunningStudy, figure: GrowingFigure, rigs: SubjectRigs) -> bool:
         for number in range(1, len(work.subjects)):
             if figure.outpaced:
                 break
-            with self._noting(work.collected[number]):
+            with self._noting(work.subjects[number]):
                 figure.begin(rigs.run(number), None)
         return figure.outpaced
 
-    def _all_decided(self, work: Work, found: BlockReadings) -> bool:
+    def _all_decided(self, work: RunningStudy, found: BlockReadings) -> bool:
         return all(self._decided(outcome) for outcome in self._outcomes(work, found))
 
-    def _outcomes(self, work: Work, found: BlockReadings) -> tuple[Outcome, ...]:
-        fields_of_all = comparison_fields(work.per, work.values, work.units, found)
+    def _outcomes(self, work: RunningStudy, found: BlockReadings) -> tuple[Outcome, ...]:
+        values = [each.subject.value for each in work.subjects]
+        fields_of_all = comparison_fields(work.per, values, work.subjects[0].figure.units, found)
         elapsed_s = work.elapsed_s()
         return tuple(
             Outcome(
-                labels=self._labels({**known.labels, work.per: subject.value}),
+                labels=self._labels({**known.labels, work.per: known.subject.value}),
                 trials=tuple(known.trials),
                 offload=worst_share(known.shares),
                 cores=known.cores,
-                **{**merge_fields(figure.facts(), fields), "algorithm": figure.name, "elapsed_s": elapsed_s},
+                **merge_fields(
+                    known.figure.facts(), {**fields, "algorithm": known.figure.name, "elapsed_s": elapsed_s}
+                ),
             )
-            for subject, known, figure, fields in zip(
-                work.subjects, work.collected, work.figures, fields_of_all, strict=True
-            )
+            for known, fields in zip(work.subjects, fields_of_all, strict=True)
         )
 
     @contextmanager
-    def _noting(self, collected: Collected) -> Iterator[None]:
+    def _noting(self, measured: MeasuredSubject) -> Iterator[None]:
         known = self._runs()
         try:
             yield
         finally:
-            collected.trials += [run for run in self._runs() if run not in known]
+            measured.trials += [run for run in self._runs() if run not in known]
 
-    def _note_share(self, live: LiveTopology, collected: Collected) -> None:
+    def _note_share(self, live: LiveTopology, measured: MeasuredSubject) -> None:
         if share := share_after(live, self.labels):
-            collected.shares.append(share)
+            measured.shares.append(share)
 
     def _runs(self) -> dict[str, None]:
         """Ids of all trials and runs of streams, requests and connects so far, in order."""
@@ -435,11 +425,11 @@ def figure_of(subject: Subject, figure: Figure) -> Figure:
     return figure.sending(subject.traffic)
 
 
-def _should_grow(figure: ShortFigure, work: Work, found: BlockReadings) -> TypeGuard[GrowingFigure]:
+def _should_grow(figure: ShortFigure, work: RunningStudy, found: BlockReadings) -> TypeGuard[GrowingFigure]:
     """True where the rig was the limit of a subject, and there are larger frames to try."""
     if not (isinstance(figure, GrowingFigure) and figure.has_larger):
         return False
-    metric = next(iter(work.units))
+    metric = next(iter(figure.units))
     return any(rig_is_the_limit(metric, found.readings(number)) for number in range(len(work.subjects)))
 
 
