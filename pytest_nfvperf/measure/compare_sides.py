@@ -11,9 +11,8 @@ from pytest_nfvperf.measure.alternation import BlockReadings
 from pytest_nfvperf.measure.figures import Figure, Subject
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
-from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.rig import LiveTopology
-from pytest_nfvperf.measure.search import EstimateOf, Search
+from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.study import Decided, MeasuredSubject, RunningStudy, Study, figure_of
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
@@ -31,7 +30,6 @@ from pytest_nfvperf.model.measure.compare import (
     unread,
 )
 from pytest_nfvperf.model.measure.outcome import Outcome, unique_notes
-from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -56,6 +54,7 @@ class SideLostError(NfvperfError):
         self.reason = str(error) if state is SideState.UNAVAILABLE else str(error).strip().partition("\n")[0]
 
 
+@dataclass(eq=False, repr=False)
 class GuardedStudy(Study):
     """A study that names the subject of an error, and reads the baseline twice where it works in rounds.
 
@@ -64,10 +63,8 @@ class GuardedStudy(Study):
         reads_again: False where no noise floor is needed.
     """
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.floors: dict[str, Floor] = {}
-        self.reads_again = True
+    floors: dict[str, Floor] = field(default_factory=dict)
+    reads_again: bool = True
 
     def _in_rounds(self, work: RunningStudy) -> tuple[Outcome, ...]:
         if not self.reads_again:
@@ -266,22 +263,13 @@ def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
 # sides in a tenth of a second, where a search takes ten.
 
 
+@dataclass(eq=False, repr=False)
 class ComparedSearch(Search):
     """Measurements of one test: the forwarding rate of every side, or in virtual time its instructions a packet."""
 
-    def __init__(
-        self,
-        profile: Profile,
-        labels: Mapping[str, str],
-        limits_of: LimitsOf,
-        estimate_of: EstimateOf,
-        sides: SideComparison,
-        *,
-        virtual: bool = False,
-    ) -> None:
-        super().__init__(profile, labels, limits_of, estimate_of)
-        self._sides, self._limits, self._virtual = sides, limits_of, virtual
-        self._known: dict[tuple[Topology, Dut, Traffic], Outcome] = {}
+    sides: SideComparison = field(kw_only=True)
+    virtual: bool = field(kw_only=True)
+    _known: dict[tuple[Topology, Dut, Traffic], Outcome] = field(default_factory=dict, init=False)
 
     def _compared(self, live: LiveTopology, traffic: Traffic, *_: Any, **__: Any) -> Outcome:
         """The baseline's outcome. Other arguments of a measurement, such as its load, do not matter to a rate."""
@@ -289,28 +277,27 @@ class ComparedSearch(Search):
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
         if key not in self._known:
-            rate = ForwardingRate(traffic, self.profile, self._limits, larger=LARGER)
-            figure = CountedInstructions(traffic) if self._virtual else rate
-            self._known[key] = self._sides.of(live.topology, live.dut, figure, {})
+            rate = ForwardingRate(traffic, self.profile, self.limits_of, larger=LARGER)
+            figure = CountedInstructions(traffic) if self.virtual else rate
+            self._known[key] = self.sides.of(live.topology, live.dut, figure, {})
         return self._known[key]
 
     ndr_pdr = throughput = loss_curve = back_to_back = loss_at = _compared
 
 
+@dataclass(eq=False, repr=False)
 class ComparedStudy(Study):
     """Studies of one test: each of their subjects on every side, one after the other."""
 
-    def __init__(self, *args: Any, sides: SideComparison) -> None:
-        super().__init__(*args)
-        self._sides = sides
+    sides: SideComparison = field(kw_only=True)
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Returns the baseline's outcome of each subject. In virtual time instructions a packet replace a rate."""
-        if self._context.virtual and isinstance(figure, ForwardingRate):
+        if self.context.virtual and isinstance(figure, ForwardingRate):
             figure = CountedInstructions(figure.traffic)
-        check_time(next(iter(figure.units)), virtual=self._context.virtual)
+        check_time(next(iter(figure.units)), virtual=self.context.virtual)
         return tuple(
-            self._sides.of(each.topology, each.dut, _with_larger_frames(figure_of(each, figure)), {per: each.value})
+            self.sides.of(each.topology, each.dut, _with_larger_frames(figure_of(each, figure)), {per: each.value})
             for each in subjects
         )
 

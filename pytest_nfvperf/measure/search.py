@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
@@ -211,29 +211,24 @@ def coarse_note(found: Sequence[GoalOutcome], goals: Sequence[Goal]) -> tuple[st
 # All of them learn, warm up at full load, measure, confirm, and write the outcome into the evidence.
 
 
+@dataclass(eq=False, repr=False)
 class Search:
     """The fixture ``search``: measurements of one test.
 
-    ``labels``: identify the test in SLAs and reports (suite, test, parameters, datapath). ``limits_of``: the rig's
-    ceiling and the line rate for a traffic; ``remeasured_limits``: the same with a ceiling that is measured now.
-    ``estimate_of``: expected duration of an NDR/PDR search, s. ``repeats``: of searches, see ``over_repeats``.
+    Attributes:
+        labels: identify the test in SLAs and reports (suite, test, parameters, datapath).
+        limits_of: the rig's ceiling and the line rate for a traffic.
+        estimate_of: expected duration of an NDR/PDR search, s.
+        remeasured_limits: limits with a ceiling that is measured now; None: those of ``limits_of``.
+        repeats: of searches, see ``over_repeats``.
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        labels: Mapping[str, str],
-        limits_of: LimitsOf,
-        estimate_of: EstimateOf,
-        remeasured_limits: LimitsOf | None = None,
-        repeats: int = 1,
-    ) -> None:
-        self.profile = profile
-        self.labels = dict(labels)
-        self._limits_of = limits_of
-        self._estimate_of = estimate_of
-        self._limits_anew = remeasured_limits or limits_of
-        self._repeats = repeats
+    profile: Profile
+    labels: Mapping[str, str]
+    limits_of: LimitsOf
+    estimate_of: EstimateOf
+    remeasured_limits: LimitsOf | None = None
+    repeats: int = 1
 
     @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG)
     def ndr_pdr(
@@ -264,7 +259,8 @@ class Search:
             traffic: what to send.
             anew: measure it now, even if one is cached.
         """
-        return (self._limits_anew if anew else self._limits_of)(live, traffic).ceiling_fps
+        limits_of = (self.remeasured_limits if anew else None) or self.limits_of
+        return limits_of(live, traffic).ceiling_fps
 
     @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT)
     def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
@@ -349,7 +345,7 @@ class Search:
         latency: bool = False,
         sessions: Sessions | None = None,
     ) -> Outcome:
-        found = [self._found(live, traffic, algorithm, find, latency, sessions) for _ in range(self._repeats)]
+        found = [self._found(live, traffic, algorithm, find, latency, sessions) for _ in range(self.repeats)]
         return self._finish(live, over_repeats(found))
 
     def _found(
@@ -393,18 +389,19 @@ class Search:
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> LoadRange:
         check_live("search", live, traffic)
-        limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
+        limits = self.limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
         measurer = LoadMeasurer(
             live.runner,
             traffic,
             directions_of(live.topology, traffic),
             residual_s=self.profile.search_residual_s,
-            estimate_s=self._estimate_of(self.profile),
+            estimate_s=self.estimate_of(self.profile),
             patience_s=live.runner.patience.allowed_s,
             windowed=not judges_whole_trials(live),
         )
-        return LoadRange(live, traffic, measurer, limits, self._limits_anew, self.profile.warmup_s)
+        remeasured = self.remeasured_limits or self.limits_of
+        return LoadRange(live, traffic, measurer, limits, remeasured, self.profile.warmup_s)
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
         name, load = goals[-1].goal.name, goals[-1].reported_fps

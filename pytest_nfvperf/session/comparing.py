@@ -114,7 +114,7 @@ class Comparison:
     def search(self, labels: Mapping[str, str], limits_of: LimitsOf, context: Context) -> Search:
         sides = self._sides(labels, self._deploy, limits_of, self._streams, context)
         virtual = self._options.virtual_time
-        return ComparedSearch(self._profile, labels, limits_of, self._estimate_s, sides, virtual=virtual)
+        return ComparedSearch(self._profile, labels, limits_of, self._estimate_s, sides=sides, virtual=virtual)
 
     def study(
         self,
