@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pytest_nfvperf.measure.cpu_placement import Placement, RoundTrips
 from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, death_behind
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
-from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, run_all
 from pytest_nfvperf.model.evidence.records import ErrorData
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, Ledger
@@ -466,14 +466,11 @@ class Rig:
         owned = [each for each in (self._generator, self._streams, self._datapath) if each is not None]
         steps = [self._close_deployments, *(each.close for each in owned), self._placement.close]
         self._generator = self._datapath = self._streams = None
-        errors: list[TestbedError] = []
-        for step in steps:
-            try:
-                step()
-            except TestbedError as error:
-                errors.append(error)
-        if errors and self._first_cause is None:
-            raise errors[0]
+        try:
+            run_all(steps)
+        except TestbedError:
+            if self._first_cause is None:
+                raise
 
     def _close_deployments(self) -> None:
         half_removed = self._leaving  # its removal was interrupted

@@ -9,7 +9,7 @@ from typing import Protocol
 from pytest_nfvperf.measure.cpu_placement import DeployedOn
 from pytest_nfvperf.measure.rig import LiveTopology, Rig
 from pytest_nfvperf.measure.trials import add_evidence
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import TestbedError, run_all
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 
@@ -123,14 +123,7 @@ class SideBySide:
         """Close the companions, and resume the run's own rig. TestbedError, after all are closed."""
         for rig in self._rigs:
             rig.thaw()
-        errors: list[TestbedError] = []
-        while len(self._rigs) > 1:
-            try:
-                self._rigs.pop().close()
-            except TestbedError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        run_all(self._rigs.pop().close for _ in self._rigs[1:])
 
     def _wake(self, rig: Rig) -> None:
         for other in self._rigs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.errors import TestbedError, run_all
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.topology.ports import Port, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
@@ -97,14 +97,7 @@ class RunningVnfs:
 
     def close(self) -> None:
         """End them. Every one is tried; the first error is raised at the end. Can be called twice."""
-        errors: list[TestbedError] = []
-        while self._vnfs:
-            try:
-                self._vnfs.pop().close()
-            except TestbedError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        run_all(self._vnfs.pop().close for _ in self._vnfs[:])
 
 
 def with_kinds(topology: Topology, kinds: Mapping[str, VnfKind]) -> Topology:

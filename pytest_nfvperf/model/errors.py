@@ -8,7 +8,7 @@ needs of it ends as :class:`DutFailure`: that is a result, though no SLA has a f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 
 class NfvperfError(Exception):
@@ -89,3 +89,15 @@ class GeneratorError(TestbedError):
 
 class UnavailableError(NfvperfError):
     """This machine or testbed lacks what a test needs. The plugin skips the test, with the message as the reason."""
+
+
+def run_all(steps: Iterable[Callable[[], None]]) -> None:
+    """Run every step, although some fail; then raise the first TestbedError."""
+    errors: list[TestbedError] = []
+    for step in steps:
+        try:
+            step()
+        except TestbedError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
