@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD
 from pytest_nfvperf.measure.figures import TrafficFigure
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
-from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -22,7 +21,7 @@ from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
-from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec, load_too_high
 from pytest_nfvperf.model.traffic.windows import Paced, plateau
 
 _LOAD_COST_UNITS = {"pmd_cores": "cores", "load_latency_p50": "ns", "load_latency_p99": "ns"}
@@ -218,7 +217,7 @@ class ForwardingRate(TrafficFigure):
                 if not self._raised(trial):
                     break
                 continue
-            if not any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid):
+            if not load_too_high(trial.result.invalid):
                 break
             self.load_fps *= _LOWER
         self.outpaced = self._shows_refusals(trial) and _generator_is_the_limit(trial)

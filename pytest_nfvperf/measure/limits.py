@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, WARM_UP, LoadLimits, LoadMeasurer
+from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import PlateauPoint
 from pytest_nfvperf.model.topology.ports import PortKind
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.model.traffic.trial import TrialResult, load_too_high
 from pytest_nfvperf.model.traffic.windows import Windows, plateau
 from pytest_nfvperf.ports.machine import Kept
 
@@ -158,7 +158,7 @@ class LoadRange:
         self.maximum_fps = self.limits.maximum_fps
         for _ in range(_WARM_UPS):
             result = self.measurer.attempt(self.warmup_s, self.maximum_fps, WARM_UP).result
-            if not any(reason.code in LOAD_TOO_HIGH for reason in result.invalid):
+            if not load_too_high(result.invalid):
                 break
             if result.placement is not None and result.placement.apart:
                 continue  # far from the DUT's CPU the generator is slower, which says nothing about the load
@@ -230,7 +230,7 @@ def plateaus(measurer: LoadMeasurer, limits: Limits) -> tuple[PlateauPoint, ...]
         return ()
     bounds: list[PlateauPoint] = []
     for _ in range(POLICY.rate_tries):
-        point = _point(measurer.saturate(TRIAL_S, ceiling_fps * OVERLOAD))
+        point = _point(measurer.attempt(TRIAL_S, ceiling_fps * OVERLOAD, "plateau", saturating=True))
         if point is not None and not point.at_least:
             return (point,)
         if point is not None:

@@ -12,10 +12,7 @@ from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, Doubt, Reason, TrialSpec
-
-LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
-"""Invalidity reasons caused by the load. Unlike after a preemption, retrying at that load will not help."""
+from pytest_nfvperf.model.traffic.trial import Direction, Doubt, TrialSpec, load_too_high
 
 WARM_UP = "warm-up"
 """Purpose of trials whose results are ignored."""
@@ -112,22 +109,18 @@ class LoadMeasurer:
         except InvalidTrialsError as error:
             self.disturbed_loads.append(f"{format_fps(load_fps)}: {error}")
             # If most trials were disturbed by their own load, a lower one is easier, and the search continues.
-            own = sum(any(reason.code in LOAD_TOO_HIGH for reason in trial.result.invalid) for trial in error.trials)
+            own = sum(load_too_high(trial.result.invalid) for trial in error.trials)
             self.too_high += goes_lower and own * 2 > len(error.trials)
             if len(self.disturbed_loads) - self.too_high >= POLICY.most_disturbed_loads:
                 raise
             return None
 
-    def attempt(self, duration_s: float, load_fps: float, purpose: str) -> Trial:
-        """One trial, valid or not: for warm-ups, whose results are ignored."""
-        trial = self.runner.run_once(self._spec(duration_s, load_fps, purpose), self._remaining_s())
-        self.trials.append(trial)
-        return trial
-
-    def saturate(self, duration_s: float, load_fps: float) -> Trial:
-        """One trial, valid or not, at overload: its rate counts, not its loss."""
-        spec = self._spec(duration_s, load_fps, "plateau")
-        trial = self.runner.run_once(replace(spec, saturating=True, latency=False), self._remaining_s())
+    def attempt(self, duration_s: float, load_fps: float, purpose: str, *, saturating: bool = False) -> Trial:
+        """One trial, valid or not: a warm-up, which is ignored, or one at overload: its rate counts, not its loss."""
+        spec = self._spec(duration_s, load_fps, purpose)
+        if saturating:
+            spec = replace(spec, saturating=True, latency=False)
+        trial = self.runner.run_once(spec, self._remaining_s())
         self.trials.append(trial)
         return trial
 

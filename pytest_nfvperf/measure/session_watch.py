@@ -44,7 +44,13 @@ class SessionWatch:
 
     def judged(self, goals: Sequence[GoalOutcome]) -> dict[str, Any]:
         """Fields of the Outcome: flaps at loads up to the highest that was sustained; or why there is no figure."""
-        sustained_fps = self._sustained_fps(goals)
+        sustained_fps = 0  # the highest load that meets a goal: confirmed, or found if no confirmation is requested
+        for goal in goals:
+            if goal.confirmation is None:
+                sustained_fps = max(sustained_fps, 0 if goal.unconfirmed else goal.load_fps or 0)
+            elif goal.confirmation.passed:
+                by_id = (trial for trial, _ in self._flaps if trial.id == goal.confirmation.trial_id)
+                sustained_fps = max([sustained_fps, *(trial.result.spec.load_fps for trial in by_id)])
         counts = [(trial, flaps) for trial, flaps in self._flaps if trial.result.spec.load_fps <= sustained_fps]
         if not counts:
             why = "no load was sustained, and sessions are not judged under overload"
@@ -55,14 +61,3 @@ class SessionWatch:
         flaps = sum(flaps or 0 for _, flaps in counts)
         others = sum(flaps or 0 for trial, flaps in self._flaps if trial.id not in ids)
         return {"sessions": ObservedSessions(self._sessions.name, flaps, ids, others)}
-
-    def _sustained_fps(self, goals: Sequence[GoalOutcome]) -> int:
-        """The highest load that meets a goal: confirmed, or found if no confirmation is requested; 0 for none."""
-        loads = [0]
-        for goal in goals:
-            if goal.confirmation is None:
-                loads += [goal.load_fps] if goal.load_fps and not goal.unconfirmed else []
-            elif goal.confirmation.passed:
-                by_id = (trial for trial, _ in self._flaps if trial.id == goal.confirmation.trial_id)
-                loads += [trial.result.spec.load_fps for trial in by_id]
-        return max(loads)

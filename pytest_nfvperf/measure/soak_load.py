@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_nfvperf.measure.measurer import LOAD_TOO_HIGH, window_s
+from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.model.display import format_fps
@@ -13,7 +13,7 @@ from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS
 from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.model.traffic.trial import TrialResult, load_too_high
 
 _LOADS = (S1_SOAK_FPS, S1_SOAK_FPS / 2, S1_SOAK_FPS / 4)
 """A soak takes the first of these that the machine sustains, starting with the profile's. A soak is about time: at a
@@ -80,7 +80,7 @@ def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, se
     if load_fps <= ceiling:
         # The generator falls behind at this load only if it says so in every trial.
         trials = _short_trials(load_fps, live, traffic)
-        if not all(any(reason.code in LOAD_TOO_HIGH for reason in result.invalid) for result in trials):
+        if not all(load_too_high(result.invalid) for result in trials):
             return
     today = search.ceiling_fps(live, traffic, anew=True)
     if today is None or load_fps <= today:
@@ -107,7 +107,7 @@ def _tried_at(load_fps: float, live: LiveTopology, traffic: Traffic, search: Sea
 
 def _sustained(tried: Sequence[TrialResult]) -> bool:
     """True if most of the trials lost nothing: a single stall of the host is no reason for a lower load."""
-    lossy = sum(result.lost > 0 or any(reason.code in LOAD_TOO_HIGH for reason in result.invalid) for result in tried)
+    lossy = sum(result.lost > 0 or load_too_high(result.invalid) for result in tried)
     return bool(tried) and lossy <= _TRIES - _WITHOUT_LOSS
 
 

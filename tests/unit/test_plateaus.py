@@ -84,13 +84,15 @@ def test_a_plateau_read_while_a_cpu_moved_is_read_again(
     """Seen: a plateau of 4.4 Mpps beside an NDR of 9.4."""
     measurer = measurer_on(OnASharedHost(CAPACITY))
     measurer.attempt(0.5, 8e6, WARM_UP)
-    waiting, saturate = iter(places), LoadMeasurer.saturate
+    waiting, attempt = iter(places), LoadMeasurer.attempt
 
-    def saturated(self: LoadMeasurer, duration_s: float, load_fps: float) -> Trial:
-        trial = saturate(self, duration_s, load_fps)
+    def saturated(
+        self: LoadMeasurer, duration_s: float, load_fps: float, purpose: str, *, saturating: bool = False
+    ) -> Trial:
+        trial = attempt(self, duration_s, load_fps, purpose, saturating=saturating)
         return replace(trial, result=replace(trial.result, placement=next(waiting)))
 
-    monkeypatch.setattr(LoadMeasurer, "saturate", saturated)
+    monkeypatch.setattr(LoadMeasurer, "attempt", saturated)
     (point,) = plateaus(measurer, Limits(8e6, None))
     assert point.trial_id == measurer.trials[told].id
     assert len(measurer.trials) == 1 + len(places)

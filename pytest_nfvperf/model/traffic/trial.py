@@ -114,6 +114,14 @@ class InvalidReason:
         return f"{self.code}: {self.detail}"
 
 
+_LOAD_TOO_HIGH = frozenset({Reason.FELL_BEHIND, Reason.UNSENT, Reason.STRETCHED_TIME, Reason.TESTER_DROPS})
+
+
+def load_too_high(invalid: Iterable[InvalidReason]) -> bool:
+    """True if the load itself made a trial invalid. Unlike after a preemption, retrying at that load will not help."""
+    return any(reason.code in _LOAD_TOO_HIGH for reason in invalid)
+
+
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """When the frames that arrived were due, by their sequence numbers and load: ns from the trial's start.
