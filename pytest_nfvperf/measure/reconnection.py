@@ -10,7 +10,6 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.streams import EndFigure, Ends, stream_ends
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
-from pytest_nfvperf.model.evidence.records import RecordKind
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.streams import Reconnection, longest_gap_ns
 from pytest_nfvperf.ports.datapath import Restart
@@ -46,11 +45,7 @@ class ReconnectTime(EndFigure):
         self.context.progress.trial_started("a restart", 0, self.reading_s, remaining_s)
         found = self._restart_and_watch(live, restart, reachability, between)
         live.deployment.check_alive()
-        run_id = self.context.recorder.next_id(RecordKind.RECONNECTION)
-        self.context.recorder.emit(found, run_id)
-        self.context.others.append(run_id)
-        self.context.places.ran(run_id, (live.topology, live.dut))
-        self.context.progress.trial_finished(None, True)
+        run_id = self.context.finish_run(found, (live.topology, live.dut))
         return Reading({"reconnect_time": found.outage_ns / 1e9, "restart_time": found.restart_ns / 1e9}, run_id)
 
     def _restart_and_watch(

@@ -166,10 +166,8 @@ class EndTimes(EndFigure, Generic[Spec, Result]):
         result = self.work(self.spec, *between)
         cpu = self.accounting.end(()) if self.accounting is not None else None
         live.deployment.check_alive()
-        run_id = context.recorder.emit(self.record(result, context.clock.monotonic() - started, cpu))
-        context.others.append(run_id)
-        context.places.ran(run_id, (live.topology, live.dut))
-        context.progress.trial_finished(None, True)
+        record = self.record(result, context.clock.monotonic() - started, cpu)
+        run_id = context.finish_run(record, (live.topology, live.dut))
         values = self.values(result)
         if cpu is not None:
             # Over the whole time: requests were too few to fill the datapath, or went on for all of it.

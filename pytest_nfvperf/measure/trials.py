@@ -202,6 +202,14 @@ class Context:
         for known in (self.trials, self.streams, self.others, self.profiles, self.places):
             known.clear()
 
+    def finish_run(self, record: object, place: DeployedOn) -> str:
+        """Record what is no trial and no stream, such as requests or a restart, and where it ran; the record's id."""
+        run_id = self.recorder.emit(record)
+        self.others.append(run_id)
+        self.places.ran(run_id, place)
+        self.progress.trial_finished(None, True)
+        return run_id
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
