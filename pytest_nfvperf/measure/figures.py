@@ -64,9 +64,7 @@ class Figure(Protocol):
         """One reading of a topology that was just built; InvalidTrialsError when the rig disturbed it."""
         ...
 
-    def labels(self, live: LiveTopology) -> dict[str, str]:
-        """Labels of what is measured there."""
-        ...
+    def labels(self, live: LiveTopology) -> dict[str, str]: ...
 
     def facts(self) -> dict[str, Any]:
         """Fields of the Outcome that do not depend on the subject."""
@@ -99,9 +97,7 @@ class ShortFigure(Figure, Protocol):
 class SendingFigure(Figure, Protocol):
     """A figure of a traffic; each subject of a study can have a traffic of its own."""
 
-    def sending(self, traffic: Traffic) -> Figure:
-        """The same figure of another traffic."""
-        ...
+    def sending(self, traffic: Traffic) -> Figure: ...
 
 
 @runtime_checkable

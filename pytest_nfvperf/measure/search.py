@@ -236,12 +236,9 @@ class Search:
     ) -> Outcome:
         """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
 
-        Args:
-            live: the topology to measure on.
-            traffic: what to send.
-            latency: also measure latency at the profile's shares of the PDR.
-            sessions: routing sessions on the path. They are up before each trial, and judged at loads up to the one
-                confirmed: a search overloads the path on purpose, and their frames share its queues.
+        ``latency``: also measure latency at the profile's shares of the PDR. ``sessions``: routing sessions on the
+        path. They are up before each trial, and judged at loads up to the one confirmed: a search overloads the path on
+        purpose, and their frames share its queues.
         """
 
         def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
@@ -254,10 +251,8 @@ class Search:
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
-        Args:
-            live: taken down and rebuilt if the limit has to be measured.
-            traffic: what to send.
-            anew: measure it now, even if one is cached.
+        ``live`` is taken down and rebuilt if the limit has to be measured. ``anew``: measure it now, even if one is
+        cached.
         """
         limits_of = (self.remeasured_limits if anew else None) or self.limits_of
         return limits_of(live, traffic).ceiling_fps

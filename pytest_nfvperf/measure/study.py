@@ -100,6 +100,9 @@ class RunningStudy:
 class Study:
     """The fixture ``study``: comparisons of one test.
 
+    Every method takes ``per``, the label that subjects differ in, such as "bridges"; and ``subjects``, the baseline
+    first.
+
     Attributes:
         labels: identify the test in SLAs and reports.
         limits_of: the rig's ceiling and the line rate for a traffic.
@@ -121,12 +124,8 @@ class Study:
     ) -> tuple[Outcome, ...]:
         """Forwarding rate at maximum offered load (RFC 2285), and PMD cycles a packet, of each subject.
 
-        Args:
-            per: the label that they differ in, such as "bridges".
-            subjects: the baseline first.
-            traffic: what is sent.
-            larger: larger frame sizes in bytes, tried in this order where the generator and not a subject is the
-                limit. ValueError where a subject has a traffic of its own.
+        ``larger``: larger frame sizes in bytes, tried in this order where the generator and not a subject is the limit.
+        ValueError where a subject has a traffic of its own.
         """
         if larger and any(subject.traffic is not None for subject in subjects):
             raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
@@ -140,11 +139,7 @@ class Study:
     ) -> tuple[Outcome, ...]:
         """Forwarding rate with and without mirrors, and how complete they are, of each subject.
 
-        Args:
-            per: the label that the subjects differ in, such as "mirror".
-            subjects: the baseline first, without mirrors.
-            traffic: what is sent.
-            load: at which completeness is read, in addition to maximum offered load.
+        The baseline has no mirror. ``load``: at which completeness is read, in addition to maximum offered load.
         """
         return self.compare(per, subjects, MirrorCost(traffic, self.profile, self.limits_of, load, self._find_ndr))
 
@@ -174,7 +169,7 @@ class Study:
         """Goodput of parallel TCP streams between two namespaces, and the CPUs it took.
 
         Args:
-            per: the label that the subjects differ in, such as "bridges".
+            per: the label that the subjects differ in.
             subjects: the baseline first.
             streams: in parallel, in each direction.
             ends: the namespaces, the client's first, as ``("pod1", "pod2")``; None: the first one and the last.
@@ -227,13 +222,7 @@ class Study:
 
     @checked("study.instructions_per_packet", **_SUBJECTS, traffic=TRAFFIC)
     def instructions_per_packet(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
-        """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``).
-
-        Args:
-            per: the label that they differ in, such as "bridges".
-            subjects: the baseline first.
-            traffic: what is sent.
-        """
+        """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``)."""
         return self.compare(per, subjects, CountedInstructions(traffic))
 
     @checked("study.compare", **_SUBJECTS, figure=_FIGURE)

@@ -1,8 +1,8 @@
 """A latency histogram as data: HdrHistogram's log-linear buckets, sparse.
 
-The generator counts in HdrHistogram's layout (Gil Tene; http://hdrhistogram.org), the
-same precision at every magnitude. Here it is a frozen list of (bucket value, count);
-percentiles are read off the recorded counts and never interpolated.
+The generator counts in HdrHistogram's layout (Gil Tene; http://hdrhistogram.org), the same precision at every
+magnitude. Here it is a frozen list of (bucket value, count). Percentiles are read off the recorded counts and never
+interpolated.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def compact_histogram(histogram: Histogram) -> Histogram:
 def coarse_histogram(histogram: Histogram, significant_digits: int = 2) -> Histogram:
     """The same counts in the coarser buckets of ``significant_digits``; min and max stay exact.
 
-    Counts are rising and sparse, so a run's evidence stays a size that people can open; the exact
-    histogram goes beside it in HdrHistogram's compressed form.
+    A run's evidence then stays a size that people can open. It also has the exact histogram, in HdrHistogram's
+    compressed form.
     """
     if histogram.significant_digits <= significant_digits:
         return histogram

@@ -1,10 +1,9 @@
 """What is sent: frame sizes, mixes, flows and directions.
 
-Frame sizes include the FCS, as RFC 2544 section 9 counts them: a 64-byte frame
-is 60 bytes in memory. Line rate counts 20 bytes more on the wire for preamble,
-start-of-frame delimiter and inter-frame gap (IEEE 802.3). With VXLAN the size is the outer
-frame's, because RFC 2544 counts what is on the DUT's link. The inner frame is smaller by the
-headers around it, and has no FCS.
+Frame sizes include the FCS, as RFC 2544 section 9 counts them: a 64-byte frame is 60 bytes in memory. Line rate counts
+20 bytes more on the wire for preamble, start-of-frame delimiter and inter-frame gap (IEEE 802.3). With VXLAN the size
+is the outer frame's, because RFC 2544 counts what is on the DUT's link. The inner frame is smaller by the headers
+around it, and has no FCS.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 
 # Headers of test frames: how long they are, and the VXLAN that can be around a frame (RFC 7348).
-
 
 HEADER_BYTES = 14
 """Ethernet: two MAC addresses and the type."""
@@ -146,8 +144,8 @@ _BYTES = whole(MIN_FRAME_SIZE, MAX_FRAME_SIZE, "bytes with FCS")
 class Imix:
     """A mix of frame sizes, sent in a fixed interleaved order.
 
-    ``recipe`` is ``((frame_size, weight), ...)``, sizes in bytes with FCS. The field's
-    IMIXes are incompatible, so a mix is always shown with its recipe and mean size.
+    ``recipe``: ``((frame_size, weight), ...)``, sizes in bytes with FCS. The field's IMIXes are incompatible, so a mix
+    is always shown with its recipe and mean size.
     """
 
     name: str
@@ -209,16 +207,15 @@ class Traffic:
     Attributes:
         frame_size: bytes with FCS, or a mix.
         bidirectional: both directions at once, each at the load.
-        flows: distinct 5-tuples per direction. They differ in the lowest two bytes of the source
-            address (from RFC 2544 appendix C.2.2's test range), beyond 65,534 also in UDP source
-            port. With VXLAN these are the inner headers. The outer UDP source port differs with
-            them, in up to 16,384 values (RFC 7348 section 5), so that RSS can spread the flows.
-        vlan: 802.1Q tag of every frame, or None. The tag's 4 bytes are inside the frame size. In a
-            VXLAN it is the outer frame's.
-        src_mac, dst_mac: override the addresses that the topology would give; None means
-            the MACs of the sending and the receiving generator port. In a VXLAN the outer frame's.
-        src_ip, dst_ip: first addresses, both IPv4 or both IPv6; RFC 2544's 198.18.0.0/15 by
-            default. In a VXLAN the inner ones.
+        flows: distinct 5-tuples per direction. They differ in the lowest two bytes of the source address (from RFC 2544
+            appendix C.2.2's test range), beyond 65,534 also in UDP source port. With VXLAN these are the inner headers.
+            The outer UDP source port differs with them, in up to 16,384 values (RFC 7348 section 5), so that RSS can
+            spread the flows.
+        vlan: 802.1Q tag of every frame, or None; of a VXLAN's outer frame. Its 4 bytes are inside the frame size.
+        src_mac, dst_mac: override the addresses that the topology would give; None means the MACs of the sending and
+            the receiving generator port. In a VXLAN the outer frame's.
+        src_ip, dst_ip: first addresses, both IPv4 or both IPv6; RFC 2544's 198.18.0.0/15 by default. In a VXLAN the
+            inner ones.
         vxlan: the VXLAN that every frame is in, or None.
 
     Raises ConfigError where the frames are too small for the headers, or addresses do not fit together.
