@@ -19,7 +19,6 @@ from pytest_nfvperf.model.evidence.records import ConnectData, RecordKind, Reque
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount, CpuPart, CpuRole, with_pmd_split
 from pytest_nfvperf.model.measure.ledger import deltas
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
-from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.measure.streams import (
     ConnectResult,
     ConnectSpec,
@@ -382,7 +381,6 @@ class TcpThroughput(EndFigure):
     """
 
     runner: StreamRunner
-    profile: Profile
     spec: StreamSpec
     ends: Ends | None = None
     name: ClassVar[str] = "tcp"
@@ -411,7 +409,7 @@ class TcpThroughput(EndFigure):
             self.runner.profile.compare(per, outcomes)
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
-        return {"topology": live.name, "datapath": live.datapath_kind, "streams": str(self.spec.streams)}
+        return {**EndFigure.labels(self, live), "streams": str(self.spec.streams)}
 
 
 class StreamSettings(TypedDict, total=False):
@@ -422,13 +420,3 @@ class StreamSettings(TypedDict, total=False):
     window_bytes: int | None
     mss_bytes: int | None
     congestion: str | None
-
-
-def tcp_spec(profile: Profile, streams: int, settings: StreamSettings | None = None) -> StreamSpec:
-    """TCP streams for as long as the profile says, after slow start and the bridges' learning."""
-    return StreamSpec(
-        streams=streams,
-        duration_s=profile.comparison_stream_s,
-        omit_s=profile.comparison_omit_s,
-        **(settings or {}),
-    )

@@ -25,20 +25,14 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.side_by_side import SubjectDeployer, SubjectRigs
 from pytest_nfvperf.measure.soak_load import ndr_to_share
-from pytest_nfvperf.measure.streams import (
-    Ends,
-    StreamRunner,
-    StreamSettings,
-    TcpThroughput,
-    tcp_spec,
-)
+from pytest_nfvperf.measure.streams import Ends, StreamRunner, StreamSettings, TcpThroughput
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import FLAG, INTEGER, NAME, TEXT, Allowed, checked, one, optional, several
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
-from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec
+from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -176,8 +170,10 @@ class Study:
             settings: of the streams: ``direction``, ``buffer_bytes``, ``window_bytes``, ``mss_bytes``, ``congestion``.
         """
         runner = self.streams()
-        spec = tcp_spec(self.profile, streams, settings)
-        return self.compare(per, subjects, TcpThroughput(runner, self.profile, spec, ends))
+        # Omitted: slow start, and the bridges' learning.
+        duration_s, omit_s = self.profile.comparison_stream_s, self.profile.comparison_omit_s
+        spec = StreamSpec(streams=streams, duration_s=duration_s, omit_s=omit_s, **settings)
+        return self.compare(per, subjects, TcpThroughput(runner, spec, ends))
 
     @checked("study.response_time", **_SUBJECTS, message_bytes=INTEGER, load_per_s=optional(INTEGER))
     def response_time(

@@ -114,8 +114,8 @@ def test_cpu_is_measured_by_us_and_by_iperf3(engine: Iperf3Engine, shared: Pair)
     assert result.client_cpu is not None
     assert result.server_cpu is not None
     for side in (result.client_cpu, result.server_cpu):
-        assert side.iperf3_cores is not None
-        assert side.cores == pytest.approx(side.iperf3_cores, abs=0.05)
+        assert side.iperf3_percent is not None
+        assert side.cores == pytest.approx(side.iperf3_percent / 100, abs=0.05)
         assert side.system_ns > side.user_ns
     assert result.cores is not None
     assert 0 < result.cores <= 1.05, "both were held to one CPU"

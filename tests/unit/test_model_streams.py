@@ -110,7 +110,7 @@ def test_rates_are_computed_from_counts_and_measured_times() -> None:
     assert both.received_bytes == 1750
     assert both.retransmits == 8
     assert both.cores == pytest.approx(1.8)
-    assert (CPU.seconds, CPU.iperf3_cores) == (0.9, 0.88)
+    assert (CPU.seconds, CPU.iperf3_percent) == (0.9, 88.0)
 
 
 def test_what_is_not_known_is_absent() -> None:
@@ -122,7 +122,7 @@ def test_what_is_not_known_is_absent() -> None:
     assert (udp.retransmits, udp.datagrams, udp.lost_datagrams) == (None, None, None)
     assert StreamDirectionCounts("forward", 0, ()).goodput_bps is None
     assert SideCpu(1, 1, 0).cores is None
-    assert SideCpu(1, 1, 1).iperf3_cores is None
+    assert SideCpu(1, 1, 1).iperf3_percent is None
 
 
 def test_nothing_received_is_a_rate_of_none_at_all_not_unknown() -> None:

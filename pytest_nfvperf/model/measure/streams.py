@@ -350,10 +350,6 @@ class SideCpu:
         """CPUs used on average, by our own measurement; None if no time passed."""
         return (self.user_ns + self.system_ns) / self.elapsed_ns if self.elapsed_ns > 0 else None
 
-    @property
-    def iperf3_cores(self) -> float | None:
-        return None if self.iperf3_percent is None else self.iperf3_percent / 100
-
 
 @dataclass(frozen=True, slots=True)
 class StreamEvidence:
