@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +10,7 @@ from pytest_nfvperf.measure.call_arguments import DUT, TOPOLOGY, TRAFFIC
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import measured_labels
 from pytest_nfvperf.model.arguments import NAME, Allowed, checked, optional
-from pytest_nfvperf.model.measure.outcome import Outcome, Reading
+from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -68,15 +68,6 @@ class Figure(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Fields of the Outcome that do not depend on the subject."""
-        ...
-
-
-@runtime_checkable
-class ConcludingFigure(Figure, Protocol):
-    """A figure that concludes once all subjects were measured."""
-
-    def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
-        """``per``: the label that they differ in; ``outcomes``: the baseline's first."""
         ...
 
 

@@ -404,7 +404,8 @@ class TcpThroughput(EndFigure):
         }
         return Reading({name: value for name, value in values.items() if value is not None}, run.id)
 
-    def conclude(self, per: str, outcomes: Sequence[Outcome]) -> None:
+    def compare_profiles(self, per: str, outcomes: Sequence[Outcome]) -> None:
+        """Compare the CPU profiles of subjects, if somebody requests them. ``per``: the label that they differ in."""
         if self.runner.profile is not None:
             self.runner.profile.compare(per, outcomes)
 

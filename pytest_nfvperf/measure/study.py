@@ -14,7 +14,7 @@ from typing import TypeGuard, Unpack
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
 from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, TRAFFIC, check_sendable
 from pytest_nfvperf.measure.compared import comparison_fields, merge_fields, rig_is_the_limit
-from pytest_nfvperf.measure.figures import ConcludingFigure, Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
+from pytest_nfvperf.measure.figures import Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
@@ -251,8 +251,8 @@ class Study:
             outcomes = self._in_rounds(work)
         for outcome in outcomes:
             self.context.recorder.emit(outcome)
-        if isinstance(figure, ConcludingFigure):
-            figure.conclude(per, outcomes)
+        if isinstance(figure, TcpThroughput):
+            figure.compare_profiles(per, outcomes)
         return outcomes
 
     def _in_rounds(self, work: RunningStudy) -> tuple[Outcome, ...]:
