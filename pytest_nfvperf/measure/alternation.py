@@ -162,11 +162,11 @@ def read_blocks(
     *,
     enough: Callable[[BlockReadings], bool],
     elapsed_s: Callable[[], float],
-    in_vain: Callable[[BlockReadings], bool] = lambda _: False,
+    give_up: Callable[[BlockReadings], bool] = lambda _: False,
 ) -> BlockReadings:
     """Read all subjects, block by block, until ``enough`` at a look, or the budget is spent.
 
-    ``in_vain``: of turns, asked after each block once FEWEST_PAIRED have a pair; True ends it. Raises the last
+    ``give_up``: of turns, asked after each block once FEWEST_PAIRED have a pair; True ends it. Raises the last
     disturbed reading's InvalidTrialsError where the rig disturbed too many: of rounds more than MAX_DISTURBED_READINGS
     before each subject has the fewest, of turns so many that fewer than FEWEST_PAIRED blocks have a pair.
     """
@@ -184,7 +184,7 @@ def read_blocks(
                 if found.fewest_readings < schedule.fewest:
                     raise
                 return found  # enough for a figure, if not for every verdict
-            if found.paired and found.count >= FEWEST_PAIRED and in_vain(found):
+            if found.paired and found.count >= FEWEST_PAIRED and give_up(found):
                 return found
         if found.paired and look == schedule.fewest:
             found.looks = elapsed_s() < LATEST_LOOK * schedule.budget_s

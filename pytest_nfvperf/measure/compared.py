@@ -30,7 +30,7 @@ from pytest_nfvperf.model.statistics import (
     Relative,
     Samples,
     Slope,
-    bounded,
+    bounded_ratio,
     relative,
     slope,
     slope_estimate,
@@ -178,7 +178,7 @@ def _paired_relative(
     estimate = _estimate(own.metric, pairs, found.confidence, noise_pairs)
     if estimate is None:
         return None
-    ratio = bounded(estimate, own, baseline, differing)
+    ratio = bounded_ratio(estimate, own, baseline, differing)
     noise = _estimate(own.metric, noise_pairs, found.confidence)
     is_bounded = noise is not None and noise.low > 0 and noise.high < math.inf
     pairing = Pairing(

@@ -111,7 +111,7 @@ def cost_of(goals: Sequence[GoalOutcome], trials: Sequence[Trial], plateau: Sequ
 
 _WHOSE_LOSS = "lost frames, and too little of it was undisturbed to tell whose loss that was"
 _SHORT = "offered {} of it: the generator did not sustain the load"
-_IN_VAIN = "was given up for lost frames that turned out to be the machine's"
+_GIVEN_UP = "was given up for lost frames that turned out to be the machine's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class ConfirmationSearch:
             return _OpenLoad(load_fps, why, load_fps * result.offered_share)
         # Loss that may be anybody's, but is little enough for the goal, is no reason against the load.
         if doubt is Doubt.GIVEN_UP or (doubt is Doubt.WHOSE_LOSS and (not meets or result.given_up)):
-            why = f"{trial.id} {_IN_VAIN if doubt is Doubt.GIVEN_UP else _WHOSE_LOSS}"
+            why = f"{trial.id} {_GIVEN_UP if doubt is Doubt.GIVEN_UP else _WHOSE_LOSS}"
             return _OpenLoad(load_fps, why, load_fps * (1 - (result.loss_ratio or 0.0)))
         judged = result.judged_windows
         if judged is None or result.windows is None:

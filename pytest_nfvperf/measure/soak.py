@@ -271,8 +271,8 @@ class Soaker:
             watched, trial_id = self._soak_at(live, spec, also, may_give_up=len(loads) > 1)
             soak = watched.summary()
             disturbed = _disturbed_by_rig(soak)
-            in_vain = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
-            if not (watched.given_up or in_vain):
+            goes_lower = disturbed and len(loads) > 1 and spec.duration_s <= _SHORT_S
+            if not (watched.given_up or goes_lower):
                 break
             loads = loads[1:] if disturbed else loads[:1]
         outcome = Outcome(

@@ -329,7 +329,7 @@ class Study:
             Schedule(FEWEST_BLOCKS, self.profile.comparison_budget_s, self.profile.comparison_turns),
             enough=lambda so_far: self._all_decided(work, so_far),
             elapsed_s=work.elapsed_s,
-            in_vain=lambda so_far: _should_grow(figures[0], work, so_far),
+            give_up=lambda so_far: _should_grow(figures[0], work, so_far),
         )
 
     def _grow(self, work: RunningStudy, figure: ShortFigure, rigs: SubjectRigs) -> None:

@@ -376,10 +376,10 @@ def relative(
     """The ratio of two samples; None unless all values are above 0. ``differing``: the baseline's labels."""
     if not all(each.values and all(0 < value < math.inf for value in each.values) for each in (samples, baseline)):
         return None
-    return bounded(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
+    return bounded_ratio(ratio_estimate(baseline.values, samples.values, confidence), samples, baseline, differing)
 
 
-def bounded(
+def bounded_ratio(
     found: RatioEstimate, samples: Samples, baseline: Samples, differing: tuple[tuple[str, str], ...]
 ) -> Relative:
     """The subject's ratio from an estimate: if either side is only a bound, an end is open."""

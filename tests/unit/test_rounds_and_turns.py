@@ -25,7 +25,7 @@ from pytest_nfvperf.measure.compared import comparison_fields
 from pytest_nfvperf.measure.same_speed import paired_ratio, speed_estimate
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.outcome import Reading
-from pytest_nfvperf.model.statistics import Samples, bounded, relative, slope
+from pytest_nfvperf.model.statistics import Samples, bounded_ratio, relative, slope
 from pytest_nfvperf.model.traffic.windows import Paced
 
 UNITS = {"forwarding_rate": "pps", "packet_time": "ns"}
@@ -226,7 +226,7 @@ def test_figures_of_turns_are_those_of_pairs_by_block(seed: int) -> None:
         for at, metric in enumerate(UNITS):
             ratio = fields[number]["relatives"][at]
             of_pairs = paired_ratio(block_medians(blocks, number, metric), LOOK_CONFIDENCE)
-            plain = bounded(of_pairs, samples[number][at], samples[0][at], BASELINE)
+            plain = bounded_ratio(of_pairs, samples[number][at], samples[0][at], BASELINE)
             noise = paired_ratio(block_medians(blocks, 3, metric), LOOK_CONFIDENCE)
             assert (ratio.ratio, ratio.bound_reason) == (plain.ratio, plain.bound_reason)
             assert (ratio.pairing.noise_low, ratio.pairing.noise_high) == (noise.low, noise.high)

@@ -82,8 +82,8 @@ def test_a_window_with_the_same_users_of_its_cores_at_either_end_is_steady(
 
 
 def test_undisturbed_windows_have_their_rates() -> None:
-    assert windows([10, 20, 30], speed=[ALONE] * 3).alone(1.0) == pytest.approx((2_000, 3_000))
-    assert windows([10, 20, 30], speed=[SHARED] * 3).alone(1.0) == ()
+    assert windows([10, 20, 30], speed=[ALONE] * 3).undisturbed_fps(1.0) == pytest.approx((2_000, 3_000))
+    assert windows([10, 20, 30], speed=[SHARED] * 3).undisturbed_fps(1.0) == ()
 
 
 def test_each_window_knows_how_slow_the_cores_were() -> None:

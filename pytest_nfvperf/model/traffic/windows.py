@@ -217,7 +217,7 @@ class Windows:
             for early, late in zip(before, found, strict=True)
         )
 
-    def alone(self, duration_s: float) -> tuple[float, ...]:
+    def undisturbed_fps(self, duration_s: float) -> tuple[float, ...]:
         seen = zip(self.received_fps(duration_s), self.states(duration_s), strict=True)
         return tuple(rate for rate, state in seen if state is State.ALONE)
 
@@ -330,8 +330,8 @@ def plateau(windows: Windows, duration_s: float) -> Plateau | None:
 
     None if too few windows were undisturbed.
     """
-    alone = sorted(windows.alone(duration_s))
-    count = len(alone)
+    rates = sorted(windows.undisturbed_fps(duration_s))
+    count = len(rates)
     if count < POLICY.windows_for_a_rate:
         return None
     states = windows.states(duration_s)
@@ -339,7 +339,7 @@ def plateau(windows: Windows, duration_s: float) -> Plateau | None:
     low, high = max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach) - 1)
     others = tuple((state, states.count(state)) for state in State if state in states and state is not State.ALONE)
     worst = min(windows.received_fps(duration_s))
-    return Plateau(median(alone), alone[low], alone[high], worst, count, others)
+    return Plateau(median(rates), rates[low], rates[high], worst, count, others)
 
 
 def full_speed(seen: Mapping[int, int]) -> int:
