@@ -17,7 +17,7 @@ from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, boot_id,
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
 from pytest_nfvperf.backends.generator_side import ReservedMachine, digest
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces
-from pytest_nfvperf.measure.cpu_placement import Placement, RoundTrips
+from pytest_nfvperf.measure.cpu_placement import Placement, read_round_trips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling, NoCeilings
 from pytest_nfvperf.model.display import cpu_list
 from pytest_nfvperf.model.errors import ConfigError
@@ -66,7 +66,7 @@ class EmbeddedSide:
         # A lab's NIC lies between its rings and the PMDs, so distance does not matter there.
         return () if is_lab(self._testbed) else tuple(self._testbed.cpus.pmd)
 
-    def round_trips(self, machine: ReservedMachine) -> RoundTrips:
+    def round_trips(self, machine: ReservedMachine) -> StoredValueFile:
         return _round_trips_of(machine.facts)
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
@@ -164,10 +164,10 @@ def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
 
 def cached_round_trips(testbed: Testbed) -> list[float]:
     """Round trips, ns, that earlier runs measured on a testbed's CPUs on this machine."""
-    return _round_trips_of(fingerprint(testbed)).read()
+    return read_round_trips(_round_trips_of(fingerprint(testbed)))
 
 
-def _round_trips_of(facts: Mapping[str, Any]) -> RoundTrips:
+def _round_trips_of(facts: Mapping[str, Any]) -> StoredValueFile:
     # The same CPUs of the same machine have like round trips.
     known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS})
-    return RoundTrips(StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by))
+    return StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by)

@@ -14,12 +14,11 @@ from pytest_nfvperf.adapters.generators.packet_socket import ENGINE as VIRTUAL_E
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.vnf.maker import default_vnf_kind
 from pytest_nfvperf.features import Point
-from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Ceilings, Generator
-from pytest_nfvperf.ports.machine import Clock
+from pytest_nfvperf.ports.machine import Clock, Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ class GeneratorSide(Protocol):
     def polling_cpus(self) -> tuple[int, ...]:
         """CPUs of the DUT that share rings with it: their distance from its own matters."""
 
-    def round_trips(self, machine: ReservedMachine) -> RoundTrips:
-        """Those of earlier runs between its CPUs and ``polling_cpus``."""
+    def round_trips(self, machine: ReservedMachine) -> Kept | None:
+        """Those of earlier runs between its CPUs and ``polling_cpus``; None if nobody moves them."""
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Its own limits on this machine."""

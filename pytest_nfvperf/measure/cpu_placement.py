@@ -59,22 +59,10 @@ class RunLocations:
         self._of_run.clear()
 
 
-class RoundTrips:
-    """Round trips measured on this machine, the oldest first, ns.
-
-    ``store``: remembers them for one fingerprint of machine and CPUs; None for testbeds whose CPUs nobody moves.
-    """
-
-    def __init__(self, store: Kept | None = None) -> None:
-        self._store = store
-
-    def read(self) -> list[float]:
-        found = self._store.read() if self._store is not None else None
-        return [float(trip) for trip in found[-_REMEMBERED:]] if isinstance(found, list) else []
-
-    def write(self, trips: Sequence[float]) -> None:
-        if self._store is not None:
-            self._store.write(list(trips[-_REMEMBERED:]))
+def read_round_trips(store: Kept | None) -> list[float]:
+    """Round trips that earlier runs measured, the oldest first, ns; empty without a store."""
+    found = store.read() if store is not None else None
+    return [float(trip) for trip in found[-_REMEMBERED:]] if isinstance(found, list) else []
 
 
 class Placement:
@@ -85,17 +73,18 @@ class Placement:
     before a trial, and this machine is known to have a near band, the run waits for it. If the wait fails, trials are
     measured in the far band, and their figures say so.
 
-    ``cpus``: of polling threads. ``report_wait``: reports a wait for the near band.
+    ``cpus``: of polling threads. ``store``: remembers round trips for one fingerprint of machine and CPUs; None for
+    testbeds whose CPUs nobody moves. ``report_wait``: reports a wait for the near band.
     """
 
     def __init__(
-        self, cpus: Sequence[int], store: RoundTrips, clock: Clock, report_wait: Callable[[str], None] = lambda _: None
+        self, cpus: Sequence[int], store: Kept | None, clock: Clock, report_wait: Callable[[str], None] = lambda _: None
     ) -> None:
         self._cpus = tuple(cpus)
         self._store = store
         self._clock = clock
         self._report_wait = report_wait
-        self._trips = store.read()
+        self._trips = read_round_trips(store)
         self._distances: list[Placed] = []
         self._unsaved = 0
         self._longest: Distance | None = None
@@ -163,9 +152,9 @@ class Placement:
         return distance, InvalidReason(Reason.CPU_MOVED, detail)
 
     def close(self) -> None:
-        if self._unsaved:
+        if self._unsaved and self._store is not None:
             self._store.write(self._trips)
-            self._unsaved = 0
+        self._unsaved = 0
 
     def _round_trip(self, generator: Generator) -> int | None:
         """The round trip now, ns; None if it cannot be measured.

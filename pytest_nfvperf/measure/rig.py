@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from pytest_nfvperf.measure.cpu_placement import Placement, RoundTrips
+from pytest_nfvperf.measure.cpu_placement import Placement
 from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, death_behind
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, run_all
@@ -31,7 +31,7 @@ from pytest_nfvperf.ports.datapath import (
     Sampler,
 )
 from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Ceilings, Generator, GeneratorPort
-from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler
+from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler, Kept
 from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 
@@ -53,7 +53,7 @@ class RigParts:
         make_streams, make_cpu_accounting, make_requests, make_connects, reachability: None if the testbed has none.
         pmd_cpus: number of CPUs of poll-mode threads, 0 if unknown.
         polling_cpus: CPUs whose distance from the generator's is watched.
-        round_trips: measured before.
+        round_trips: those that earlier runs measured; None if nobody moves the CPUs.
         make_profiler: of the CPUs of DUT and streams.
         vnfs: starts VNFs that are processes; None if there is only the generator's loop.
         check_cabling: raises TestbedError if cables are not where the testbed file says.
@@ -67,7 +67,7 @@ class RigParts:
     ceilings: Ceilings
     pmd_cpus: int
     polling_cpus: tuple[int, ...] = ()
-    round_trips: RoundTrips = field(default_factory=RoundTrips)
+    round_trips: Kept | None = None
     make_streams: Callable[[], StreamEngine] | None = None
     make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
     make_requests: Callable[[], RequestEngine] | None = None

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from pytest_nfvperf.measure.clocks import suspend_reasons, suspended_ns
-from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RoundTrips, RunLocations
+from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RunLocations
 from pytest_nfvperf.measure.validity import (
     Patience,
     counter_deltas,
@@ -251,7 +251,7 @@ class TrialRunner:
         self.clock = self.context.clock
         self.patience = self.context.patience
         self.quiet_wait = QuietWait(self.clock)
-        self._placement = self.context.placement or Placement((), RoundTrips(), self.clock)
+        self._placement = self.context.placement or Placement((), None, self.clock)
 
     def run(
         self,

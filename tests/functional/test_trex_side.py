@@ -59,7 +59,7 @@ def test_no_ring_is_shared_with_the_dut(journal: Journal) -> None:
     side = TrexSide(bed_with(GeneratorSpec("trex", server="127.0.0.1", client=STAND_IN)))
 
     assert side.polling_cpus() == ()
-    assert side.round_trips(machine_of(journal)).read() == []
+    assert side.round_trips(machine_of(journal)) is None
 
 
 def test_a_ceiling_needs_a_generator_that_was_made(journal: Journal) -> None:

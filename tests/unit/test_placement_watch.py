@@ -9,7 +9,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.process.outputs import StoredValueFile
-from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, Placement, RoundTrips
+from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, Placement, read_round_trips
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.topology.compose import phy2phy
@@ -23,15 +23,16 @@ from tests.unit.test_search_algorithms import Silent, VirtualClock
 KNOWN = [100.0, 110.0, 105.0, 420.0, 430.0, 440.0]
 
 
-class Remembered(RoundTrips):
+class Remembered:
     def __init__(self, trips: Sequence[float]) -> None:
         self.trips = list(trips)
 
-    def read(self) -> list[float]:
+    def read(self) -> object:
         return list(self.trips)
 
-    def write(self, trips: Sequence[float]) -> None:
-        self.trips = list(trips)
+    def write(self, value: object) -> None:
+        assert isinstance(value, list)
+        self.trips = list(value)
 
 
 class Moved(FakeGenerator):
@@ -246,19 +247,19 @@ def test_a_cpu_that_is_not_to_be_had_is_no_figure() -> None:
 
 
 def test_a_generator_that_cannot_tell_is_not_asked() -> None:
-    placement = Placement((1,), RoundTrips(), VirtualClock())
+    placement = Placement((1,), None, VirtualClock())
     assert placement.settle(FakeGenerator(1e6)) is None
     assert placement.bands is None
 
 
 def test_round_trips_are_kept_by_fingerprint(tmp_path: Path) -> None:
     path = tmp_path / "cache" / "round-trips.json"
-    RoundTrips(StoredValueFile(path, "here")).write(KNOWN)
-    RoundTrips(StoredValueFile(path, "there")).write([50.0])
-    assert RoundTrips(StoredValueFile(path, "here")).read() == KNOWN
-    assert RoundTrips(StoredValueFile(path, "nowhere")).read() == []
+    StoredValueFile(path, "here").write(KNOWN)
+    StoredValueFile(path, "there").write([50.0])
+    assert read_round_trips(StoredValueFile(path, "here")) == KNOWN
+    assert read_round_trips(StoredValueFile(path, "nowhere")) == []
     path.write_text("{")
-    assert RoundTrips(StoredValueFile(path, "here")).read() == []
+    assert read_round_trips(StoredValueFile(path, "here")) == []
 
 
 def test_what_was_seen_is_kept_at_the_end() -> None:
@@ -273,5 +274,5 @@ def test_what_was_seen_is_kept_at_the_end() -> None:
 
 def test_a_memory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    RoundTrips(StoredValueFile(tmp_path / "file" / "round-trips.json", "here")).write(KNOWN)
+    StoredValueFile(tmp_path / "file" / "round-trips.json", "here").write(KNOWN)
     assert (tmp_path / "file").read_bytes() == b""

@@ -24,12 +24,12 @@ from pytest_nfvperf.features.trex.child import (
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure_ceiling
 from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing_parts, start_server
-from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Ceilings, Generator
+from pytest_nfvperf.ports.machine import Kept
 
 _CONNECT_S = 2.0
 _SERVER, _CLIENT = "TRex server", "TRex client"
@@ -126,8 +126,8 @@ class TrexSide:
     def polling_cpus(self) -> tuple[int, ...]:
         return ()
 
-    def round_trips(self, machine: ReservedMachine) -> RoundTrips:  # noqa: ARG002 - see polling_cpus
-        return RoundTrips()
+    def round_trips(self, machine: ReservedMachine) -> Kept | None:  # noqa: ARG002 - see polling_cpus
+        return None
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:
         """Ceilings, measured once a run: a later server of this name may be other hardware."""

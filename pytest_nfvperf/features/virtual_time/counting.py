@@ -14,7 +14,6 @@ from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocke
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
-from pytest_nfvperf.measure.cpu_placement import RoundTrips
 from pytest_nfvperf.measure.limits import NoCeilings
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
@@ -28,6 +27,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, GeneratorPort
+from pytest_nfvperf.ports.machine import Kept
 
 BURST_FRAMES = 32
 """What a PMD reads at once (NETDEV_MAX_BURST)."""
@@ -253,8 +253,8 @@ class PacketSocketSide:
     def polling_cpus(self) -> tuple[int, ...]:
         return ()
 
-    def round_trips(self, machine: ReservedMachine) -> RoundTrips:  # noqa: ARG002 - as GeneratorSide has it
-        return RoundTrips()  # there is one CPU
+    def round_trips(self, machine: ReservedMachine) -> Kept | None:  # noqa: ARG002 - as GeneratorSide has it
+        return None  # there is one CPU
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:  # noqa: ARG002
         return NoCeilings()  # there are no rates
