@@ -171,14 +171,14 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
     figure = _goal_figure(goal, outcome)
     if figure is None:
         return
-    load, bound, why = figure
-    lower, upper = bound in {"lower", "both"}, bound in {"upper", "both"}
+    load, lower, upper, why = figure
+    bounded = lower or upper
     low, high = _over_repeats(goal)
     if low is not None and high is not None:  # the ends of all searches bound their median
         lower, upper = math.isinf(high) or (lower and not goal.repeated_ends), low <= 0 or upper
         why = why or "some of the searches found a bound only"
         low, high = (low if low > 0 else None), (high if math.isfinite(high) else None)
-    elif goal.disturbed and bound == "lower" and not goal.slowed:
+    elif goal.disturbed and lower and not upper and not goal.slowed:
         # Bounded from above by the lowest load that valid trials found too high, unless the rig set the search's end.
         ends = (goal.refuted_fps, None if goal.generator_limited else goal.upper_fps)
         high = min((fps for fps in ends if fps is not None), default=None)
@@ -195,7 +195,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
                 unit,
                 lower_bound=lower,
                 upper_bound=upper,
-                bound_reason=why if lower or upper or bound else "",
+                bound_reason=why if lower or upper or bounded else "",
                 confidence=_goal_confidence(goal, outcome),
                 evidence=evidence,
                 low=None if low is None else float(value) * low / load,
@@ -260,18 +260,18 @@ def _over_repeats(goal: GoalOutcome) -> tuple[float | None, float | None]:
     return median_interval(lows).low, median_interval(highs).high
 
 
-def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | None:
-    """Load in frames/s per direction, which kind of bound it is ("", "lower", "upper", "both"), and why."""
+def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, bool, bool, str] | None:
+    """Load in frames/s per direction, whether it is a lower and whether an upper bound, and why."""
     if goal.status is SearchStatus.BELOW_MINIMUM:
         why = "; ".join(filter(None, ("below the search's minimum load", goal.slowed)))
-        return (goal.upper_fps, "both" if goal.slowed else "upper", why) if goal.upper_fps else None
+        return (goal.upper_fps, bool(goal.slowed), True, why) if goal.upper_fps else None
     if goal.load_fps is None:
         return None
     confirmation = goal.confirmation
     if confirmation is None and goal.detail.startswith(NOT_CONFIRMED):
         # Disturbed loads are no upper bound. If the rig set the search's own end, there is none at all.
         limited = goal.slowed or _rig_limit(goal, goal.load_fps, outcome)
-        return goal.load_fps, "both" if limited else "upper", goal.detail
+        return goal.load_fps, bool(limited), True, goal.detail
     if confirmation is not None and not confirmation.passed:
         lost = "an unknown share" if confirmation.loss_ratio is None else format_ratio(confirmation.loss_ratio)
         failed = (
@@ -279,13 +279,13 @@ def _goal_figure(goal: GoalOutcome, outcome: Outcome) -> tuple[int, str, str] | 
             f"{goal.goal.name} allows {format_ratio(goal.goal.loss_ratio)}"
         )
         why = "; ".join(filter(None, (failed, goal.slowed)))
-        return confirmation.load_fps, "both" if goal.slowed else "upper", why
+        return confirmation.load_fps, bool(goal.slowed), True, why
     # A confirmation may have passed at a lower load than the search found; only that load is certain.
     load = confirmation.load_fps if confirmation else goal.load_fps
     if _at_line_rate(load, outcome):
-        return load, "", ""  # no port takes more
+        return load, False, False, ""  # no port takes more
     why = "; ".join(dict.fromkeys(filter(None, (_rig_limit(goal, load, outcome), goal.slowed, goal.disturbed))))
-    return load, "lower" if why else "", why
+    return load, bool(why), False, why
 
 
 def _rig_limit(goal: GoalOutcome, load_fps: int, outcome: Outcome) -> str:
