@@ -312,17 +312,13 @@ class Plateau:
     Attributes:
         fps: their median.
         low_fps, high_fps: its 95 % interval, by order statistics.
-        worst_fps: of the slowest of all windows, including disturbed ones.
         windows: how many were undisturbed.
-        others: states of the others, and how many windows were in each.
     """
 
     fps: float
     low_fps: float
     high_fps: float
-    worst_fps: float
     windows: int
-    others: tuple[tuple[State, int], ...]
 
 
 def plateau(windows: Windows, duration_s: float) -> Plateau | None:
@@ -334,12 +330,9 @@ def plateau(windows: Windows, duration_s: float) -> Plateau | None:
     count = len(rates)
     if count < POLICY.windows_for_a_rate:
         return None
-    states = windows.states(duration_s)
     reach = 0.98 * math.sqrt(count)  # by the normal approximation of the binomial (Conover 1999, 3.2)
     low, high = max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach) - 1)
-    others = tuple((state, states.count(state)) for state in State if state in states and state is not State.ALONE)
-    worst = min(windows.received_fps(duration_s))
-    return Plateau(median(rates), rates[low], rates[high], worst, count, others)
+    return Plateau(median(rates), rates[low], rates[high], count)
 
 
 def full_speed(seen: Mapping[int, int]) -> int:
