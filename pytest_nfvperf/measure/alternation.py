@@ -60,13 +60,11 @@ class Schedule:
         budget_s: after it no further block begins.
         turns: of each block up to the first look, an even number; later blocks have LATER_TURNS times as many. None:
             rounds, blocks of one turn whose readings are no pairs.
-        seed: of the random order of turns.
     """
 
     fewest: int
     budget_s: float
     turns: int | None = None
-    seed: int = 1
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -171,7 +169,7 @@ def read_blocks(
     before each subject has the fewest, of turns so many that fewer than FEWEST_PAIRED blocks have a pair.
     """
     found = BlockReadings(paired=schedule.turns is not None)
-    shuffle = random.Random(schedule.seed)  # noqa: S311 - an order, no secret
+    shuffle = random.Random(1)  # noqa: S311 - an order, no secret
     for look in schedule.looks:
         turns = schedule.turns_before(look)
         while found.count < look and (len(found.blocks) < schedule.fewest or elapsed_s() < schedule.budget_s):
