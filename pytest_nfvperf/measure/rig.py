@@ -163,7 +163,6 @@ class Deployment:
     """
 
     built: BuiltTopology
-    dut: Dut
     datapath: DatapathInfo
     generator: Generator | None
     runner: TrialRunner | None
@@ -517,7 +516,6 @@ class Rig:
 
         deployment = Deployment(
             built,
-            live.dut,
             datapath.info(),
             generator,
             runner=None,

@@ -16,7 +16,7 @@ from pytest_nfvperf.measure.rig import Deployment, LiveTopology
 from pytest_nfvperf.measure.trials import Context, Recorder
 from pytest_nfvperf.model.errors import DutFailure, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.streams import Datagram, longest_gap_ns
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo
+from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 from pytest_nfvperf.model.topology.workloads import pod_node
 from pytest_nfvperf.ports.streams import StreamEnd
 
@@ -69,7 +69,7 @@ class Built:
 
 def live(clock: VirtualClock, link: Link | None, restart: Callable[..., None] | None) -> LiveTopology:
     built: Any = Built()
-    deployment = Deployment(built, TESTBED_DUT, DatapathInfo("netdev", "3.1.0", None, "simulated"), None, None)
+    deployment = Deployment(built, DatapathInfo("netdev", "3.1.0", None, "simulated"), None, None)
     deployment.restart, deployment.reachability = restart, link
     return LiveTopology(pod_node(2), 0, current=deployment)
 
