@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.measure.rig import LINK_DEADLINE_S, generator_ports
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd, cabled_ends
 from pytest_nfvperf.model.testbed.testbed import Testbed
@@ -23,8 +23,6 @@ from pytest_nfvperf.ports.datapath import Datapath
 from pytest_nfvperf.ports.generator import Generator
 
 NAME = "cabling"
-LINK_DEADLINE_S = 10.0
-"""A NIC of 100 Gbit/s negotiates for some seconds."""
 
 
 @runtime_checkable

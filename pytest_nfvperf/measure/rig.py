@@ -41,6 +41,8 @@ _NO_MAC = "00:00:00:00:00:00"
 """For a host whose kernel chose the address: the generator passes its frames on unchanged."""
 
 LINK_DEADLINE_S = 10.0
+"""A NIC of 100 Gbit/s negotiates for some seconds."""
+
 MAX_RECOVERIES = 2
 """How often a broken testbed is rebuilt in one run before later tests cite the first cause."""
 
