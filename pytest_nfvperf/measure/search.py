@@ -245,7 +245,7 @@ class Search:
             goals = goals_worth_searching(self.profile.goals, measurer.trials)
             return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
 
-        return self._find(live, traffic, "mlrsearch", find, latency=latency, sessions=sessions)
+        return self._search(live, traffic, "mlrsearch", find, latency=latency, sessions=sessions)
 
     @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
     def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
@@ -270,7 +270,7 @@ class Search:
                 measurer.residual_s = self.profile.rfc2544_residual_s
             return (binary_search(measurer, goal, limits, max_repeats=repeats[algorithm]),)
 
-        return self._find(live, traffic, algorithm, find)
+        return self._search(live, traffic, algorithm, find)
 
     @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
     def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
@@ -330,7 +330,7 @@ class Search:
         found = self._outcome(loads, "fixed-load", loss_curve=(loss_point(trial),), latency=latency, cost=trial.cost)
         return self._finish(live, found)
 
-    def _find(
+    def _search(
         self,
         live: LiveTopology,
         traffic: Traffic,
@@ -340,10 +340,10 @@ class Search:
         latency: bool = False,
         sessions: Sessions | None = None,
     ) -> Outcome:
-        found = [self._found(live, traffic, algorithm, find, latency, sessions) for _ in range(self.repeats)]
+        found = [self._search_once(live, traffic, algorithm, find, latency, sessions) for _ in range(self.repeats)]
         return self._finish(live, over_repeats(found))
 
-    def _found(
+    def _search_once(
         self,
         live: LiveTopology,
         traffic: Traffic,
@@ -371,7 +371,7 @@ class Search:
         plateau = median_reading(loads.readings)
         live.runner.patience.learn(measurer.patience_s)
         goals = tuple(mark_slowed(goal, measurer.apart, measurer.disturbed(goal)) for goal in goals)
-        found_more = {
+        fields = {
             "goals": goals,
             "cost": cost_of(goals, measurer.trials, plateau),
             "latency": self._latency(measurer, goals) if latency else (),
@@ -379,8 +379,8 @@ class Search:
             "notes": coarse_note(goals, self.profile.goals),
         }
         if measurer.watch is not None:
-            found_more |= measurer.watch.judged(goals)
-        return self._outcome(loads, algorithm, **found_more)
+            fields |= measurer.watch.judged(goals)
+        return self._outcome(loads, algorithm, **fields)
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> LoadRange:
         check_live("search", live, traffic)
