@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_nfvperf.adapters.ovs.nics import OvsPort, tuned
+from pytest_nfvperf.adapters.ovs.nics import OvsPort, apply_tuning
 from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, OVS_DEFAULT, RXQ_ASSIGNMENTS, Tuning, with_queues
@@ -111,10 +111,10 @@ def test_what_cannot_be_is_named(field: str, value: object, message: str) -> Non
 def test_queues_and_rings_of_ports() -> None:
     tuning = Tuning(rxq=2, rxq_affinity=(("dpdk0", "0:2,1:3"),), rx_descriptors=4096)
     assert {port.queues for port in with_queues(phy2phy(), tuning).ports} == {2}
-    nic = tuned(OvsPort("dpdk0", "br0", "dpdk0", "dpdk", {"n_rxq": "1"}), tuning)
+    nic = apply_tuning(OvsPort("dpdk0", "br0", "dpdk0", "dpdk", {"n_rxq": "1"}), tuning)
     assert nic.options == {"n_rxq": "2", "n_rxq_desc": "4096"}
     assert nic.other_config == {"pmd-rxq-affinity": "0:2,1:3"}
-    vhost = tuned(OvsPort("p0", "br0", "p0", "dpdkvhostuserclient"), tuning)
+    vhost = apply_tuning(OvsPort("p0", "br0", "p0", "dpdkvhostuserclient"), tuning)
     assert (vhost.options, vhost.other_config) == ({}, {})
 
 

@@ -25,7 +25,6 @@ from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Nic, NicKind, Offloads, Port, Vlan
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 _FIRST_WITH_VDUSE = (23, 11)
 """DPDK's release notes, 23.11: vhost."""
@@ -40,7 +39,7 @@ _DEVARGS_BYTES = 127
 
 @dataclass(frozen=True, slots=True)
 class OvsPort:
-    """A port in OVS's configuration, and the way to its far end.
+    """A port in OVS's configuration, and how to reach its far end.
 
     Attributes:
         port: its name in the topology.
@@ -76,25 +75,7 @@ class OvsPort:
         return self.members or (self,)
 
 
-def vhost_user(port: Port, socket: Path) -> OvsPort:
-    """A port whose far end listens and to which OVS connects, as in the field; ``VhostConnector`` times that.
-
-    ``dpdkvhostuser`` (OVS listens) is deprecated and in OVS 3.1 counts no packets.
-    """
-    queues = f",queues={port.queues}" if port.queues > 1 else ""
-    return OvsPort(
-        port.name,
-        port.bridge,
-        port.name,
-        "dpdkvhostuserclient",
-        mtu_request=mtu_request(port.mtu),
-        vlan=port.vlan,
-        device=f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues}",
-        socket=socket,
-    )
-
-
-def tuned(wired: OvsPort, tuning: Tuning) -> OvsPort:
+def apply_tuning(wired: OvsPort, tuning: Tuning) -> OvsPort:
     """Apply a tuning: the queues' CPUs; for a NIC also its rings and queues."""
     affinity = dict(tuning.rxq_affinity).get(wired.port)
     config = {} if affinity is None else {"pmd-rxq-affinity": affinity}
@@ -104,12 +85,12 @@ def tuned(wired: OvsPort, tuning: Tuning) -> OvsPort:
         wired,
         options={**wired.options, **options},
         other_config={**wired.other_config, **config},
-        members=tuple(tuned(member, tuning) for member in wired.members),
+        members=tuple(apply_tuning(member, tuning) for member in wired.members),
     )
 
 
 def by_af_xdp(wired: OvsPort, what: str, interface_types: Sequence[str], *, dpdk: bool) -> OvsPort:
-    """Read a veth end by AF_XDP: by OVS's driver if it was built in, else by DPDK's; ConfigError without both."""
+    """Read a veth end with AF_XDP: with OVS's driver if it was built in, else with DPDK's; ConfigError without both."""
     if "afxdp" in interface_types:
         return replace(wired, type="afxdp")
     if dpdk:
@@ -128,10 +109,6 @@ def refuse_tap_on_kernel(what: str, options: InstanceOptions) -> None:
             f"{what} is a tap, which OVS's userspace datapath reads and the kernel's does not: "
             "use Dut('netdev') or Dut('dpdk'), or an internal port or a veth pair"
         )
-
-
-def patch(port: str, bridge: str, peer: str, vlan: Vlan | None) -> OvsPort:
-    return OvsPort(port, bridge, port, "patch", {"peer": peer}, vlan=vlan, has_link=False)
 
 
 def mtu_request(mtu: int) -> int | None:
@@ -169,7 +146,7 @@ def refuse_flows_on_bonds(topology: Topology, wired: Iterable[OvsPort]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """What a maker of interfaces gets and appends to.
+    """What the maker of an interface gets, and the lists that it appends to.
 
     Attributes:
         interface_types: OVS was built with these (ovs-vswitchd.conf.db(5), iface_types).
@@ -197,7 +174,7 @@ NicMaker: TypeAlias = Callable[[Nic, Making], OvsPort]
 """Returns an interface's port for OVS, and appends what the kernel needs.
 
 Raises ConfigError for an interface that this datapath cannot have, and UnavailableError with what the machine
-lacks; the test is then skipped with that reason.
+lacks; the test is then skipped for that reason.
 """
 
 
@@ -205,7 +182,7 @@ def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
     found = makers.get(nic.kind)
     if found is None:
         raise ConfigError(
-            f"{_called(nic)} is of kind {nic.kind!r}, which nobody makes: give its maker by the hook "
+            f"{_full_name(nic)} is of kind {nic.kind!r}, which nobody makes: give its maker by the hook "
             f"pytest_nfvperf_nic_makers. There are {listed(makers)}"
         )
     return found
@@ -224,64 +201,61 @@ def with_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMake
     return MappingProxyType(table)
 
 
-def _veth(nic: Nic, making: Making) -> OvsPort:
-    making.pairs.append(nic_pair(nic, making.home, making.inside, _offloads(nic, making.options)))
+def _veth(nic: Nic, context: Making) -> OvsPort:
+    context.pairs.append(nic_pair(nic, context.home, context.inside, _offloads(nic, context.options)))
     return OvsPort(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
 
 
-def _af_xdp(nic: Nic, making: Making) -> OvsPort:
+def _af_xdp(nic: Nic, context: Making) -> OvsPort:
     lacking = lacks_af_xdp()
     if lacking is not None:
-        raise UnavailableError(f"{_called(nic)} is AF_XDP: {lacking}")
-    return by_af_xdp(_veth(nic, making), _called(nic), making.interface_types, dpdk=making.options.dpdk)
+        raise UnavailableError(f"{_full_name(nic)} is AF_XDP: {lacking}")
+    return by_af_xdp(_veth(nic, context), _full_name(nic), context.interface_types, dpdk=context.options.dpdk)
 
 
-def _internal(nic: Nic, making: Making) -> OvsPort:
+def _internal(nic: Nic, context: Making) -> OvsPort:
     # OVS gives a tap checksum offload only with userspace TSO, so the offloads are right as they are.
-    making.moved.append(Moved(nic.port, End(nic.name, making.inside, nic.mac, nic.addresses, nic.offloads), nic.mtu))
+    context.moved.append(Moved(nic.port, End(nic.name, context.inside, nic.mac, nic.addresses, nic.offloads), nic.mtu))
     return OvsPort(nic.port, nic.bridge, nic.port, nic.kind, {}, mtu_request(nic.mtu), nic.vlan, has_link=False)
 
 
-def _tap(nic: Nic, making: Making) -> OvsPort:
-    refuse_tap_on_kernel(_called(nic), making.options)
-    return _internal(nic, making)
+def _tap(nic: Nic, context: Making) -> OvsPort:
+    refuse_tap_on_kernel(_full_name(nic), context.options)
+    return _internal(nic, context)
 
 
-def _vduse(nic: Nic, making: Making) -> OvsPort:
-    """OVS serves a virtio device by DPDK's vhost library; its driver is this machine's kernel."""
-    if making.dpdk_version is None:
-        raise ConfigError(f"{_called(nic)} is by VDUSE, which OVS serves with DPDK: use Dut('dpdk')")
+def _vduse(nic: Nic, context: Making) -> OvsPort:
+    # OVS serves a virtio device with DPDK's vhost library; its driver is this machine's kernel.
+    if context.dpdk_version is None:
+        raise ConfigError(f"{_full_name(nic)} is by VDUSE, which OVS serves with DPDK: use Dut('dpdk')")
     lacking = lacks_vduse()
     # An older DPDK would take the path for that of a socket and wait until somebody listens on it.
-    if lacking is None and tuple(map(int, re.findall(r"\d+", making.dpdk_version)[:2])) < _FIRST_WITH_VDUSE:
+    if lacking is None and tuple(map(int, re.findall(r"\d+", context.dpdk_version)[:2])) < _FIRST_WITH_VDUSE:
         lacking = (
-            f"DPDK {making.dpdk_version} has none, 23.11 is the first: `nfvperf ovs add debian:trixie`, then --nfv-ovs "
-            "debian:trixie"
+            f"DPDK {context.dpdk_version} has none, 23.11 is the first: `nfvperf ovs add debian:trixie`, then "
+            "--nfv-ovs debian:trixie"
         )
     if lacking is not None:
-        raise UnavailableError(f"{_called(nic)} is by VDUSE: {lacking}")
-    device = making.device_name()
-    end = End(nic.name, making.inside, nic.mac, nic.addresses, _offloads(nic, making.options))
-    making.devices.append(Moved(device, end, nic.mtu))
+        raise UnavailableError(f"{_full_name(nic)} is by VDUSE: {lacking}")
+    device = context.device_name()
+    end = End(nic.name, context.inside, nic.mac, nic.addresses, _offloads(nic, context.options))
+    context.devices.append(Moved(device, end, nic.mtu))
     options = {"vhost-server-path": str(DEVICES / device)}
     return OvsPort(nic.port, nic.bridge, nic.port, "dpdkvhostuserclient", options, mtu_request(nic.mtu), nic.vlan)
 
 
-def _called(nic: Nic) -> str:
+def _full_name(nic: Nic) -> str:
     return f"interface {nic.name!r} of namespace {nic.namespace!r}"
 
 
 def _offloads(nic: Nic, options: InstanceOptions) -> Offloads:
-    """An interface's offloads on this datapath.
-
-    Userspace reads a frame as the sending kernel left it. Without userspace TSO it ignores that the checksum is
-    not filled in yet (tx checksum offload), and the receiver drops the frame.
-    """
+    # Userspace reads a frame as the sending kernel left it. Without userspace TSO it ignores that the checksum is
+    # not filled in yet (tx checksum offload), and the receiver drops the frame.
     if options.datapath_type != "netdev" or options.userspace_tso:
         return nic.offloads
     if nic.offloads.tx_checksum or nic.offloads.tso:
         raise ConfigError(
-            f"{_called(nic)}: tx checksum offload, and so TSO, must be off "
+            f"{_full_name(nic)}: tx checksum offload, and so TSO, must be off "
             "on OVS's userspace datapath unless it has userspace TSO: use Dut(userspace_tso=True)"
         )
     return replace(nic.offloads, tx_checksum=False)
@@ -309,14 +283,14 @@ def set_neighbour(ovs: RunningOvs, bridge: str, far: str, mac: str) -> None:
         ovs.ctl.call("tnl/neigh/set", bridge, far, mac)
         return
 
-    def tell() -> None:
+    def add_neighbour() -> None:
         with Netlink() as netlink:
             netlink.send([rtnetlink.neighbour(socket.if_nametoindex(bridge), bridge, far, mac)])
 
     try:
-        inside(ovs.home.path, tell)
+        inside(ovs.home.path, add_neighbour)
     except OSError as error:
-        raise TestbedError(f"cannot tell {bridge} of a tunnel's other end: {error}") from error
+        raise TestbedError(f"cannot set the MAC address of a tunnel's far end on {bridge}: {error}") from error
 
 
 # Ends of underlays, each a link from one private OVS to another:
@@ -360,33 +334,25 @@ class Uplinks:
     ends: Mapping[str, UplinkEnd] = field(default_factory=dict)
     cabled: Mapping[str, CabledEnd] = field(default_factory=dict)
 
-    def has_veth(self) -> bool:
-        """True if the node's main thread reads an underlay."""
-        return any(not end.ring for end in self.ends.values())
-
     def wire(self, port: Port, home: Path, pairs: list[VethPair], queues: int) -> OvsPort:
         """The port for OVS; appends the veth pair that it needs to ``pairs``. ``queues``: of a ring, each direction."""
-        end = self.ends[port.name]
-        if end.ring:
-            return _ring_end(port, end, queues)
+        end, mtu = self.ends[port.name], mtu_request(port.mtu)
+        if not end.ring:
+            if end.first:
+                pairs.append(VethPair(End(port.name, home), End(end.far_port, end.far_home), port.mtu))
+            return OvsPort(port.name, port.bridge, port.name, "system")
         if end.first:
-            pairs.append(VethPair(End(port.name, home), End(end.far_port, end.far_home), port.mtu))
-        return OvsPort(port.name, port.bridge, port.name, "system")
-
-
-def _ring_end(port: Port, end: UplinkEnd, queues: int) -> OvsPort:
-    mtu = mtu_request(port.mtu)
-    if end.first:
-        table = Path(f"/proc/{end.far_pid}/net/unix")
-        client = OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", mtu_request=mtu)
-        return replace(client, socket=end.socket, socket_table=table)
-    device = f"net_virtio_user_{port.name},path={end.socket},server=1,queues={queues},queue_size={_RING},packed_vq=1"
-    if len(device) > _DEVARGS_BYTES:
-        raise ConfigError(
-            f"the socket {end.socket} of {port.name} is too long for DPDK, which takes {_DEVARGS_BYTES} bytes of "
-            f"devargs ({device} has {len(device)}); set NFVPERF_RUN_DIR to a shorter directory, or give the port "
-            "a shorter name"
-        )
-    options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
-    # The vhost-user end reports its link as soon as both are there; OVS asks this one only every 5 s.
-    return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)
+            table = Path(f"/proc/{end.far_pid}/net/unix")
+            client = OvsPort(port.name, port.bridge, port.name, "dpdkvhostuserclient", mtu_request=mtu)
+            return replace(client, socket=end.socket, socket_table=table)
+        ring = f"queues={queues},queue_size={_RING},packed_vq=1"
+        device = f"net_virtio_user_{port.name},path={end.socket},server=1,{ring}"
+        if len(device) > _DEVARGS_BYTES:
+            raise ConfigError(
+                f"the socket {end.socket} of {port.name} is too long for DPDK, which takes {_DEVARGS_BYTES} bytes of "
+                f"devargs ({device} has {len(device)}); set NFVPERF_RUN_DIR to a shorter directory, or give the port "
+                "a shorter name"
+            )
+        options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
+        # The vhost-user end reports its link as soon as both are there; OVS asks this one only every 5 s.
+        return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)

@@ -25,14 +25,12 @@ from pytest_nfvperf.adapters.ovs.nics import (
     NicMaker,
     OvsPort,
     Uplinks,
+    apply_tuning,
     by_af_xdp,
     maker_of,
     mtu_request,
-    patch,
     refuse_tap_on_kernel,
     set_neighbour,
-    tuned,
-    vhost_user,
 )
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
@@ -43,12 +41,13 @@ from pytest_nfvperf.model.topology.links import Tunnel, TunnelKind
 from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Behind, Nic, Offloads, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
+from pytest_nfvperf.ports.generator import VIRTIO_RING
 
 NO_UPLINKS = Uplinks()
-"""Of an OVS that is no node."""
+"""For an OVS that is not a node."""
 
 _PREFIXES = {4: 24, 6: 64}
-"""Prefix length of the network of both ends of a tunnel, by the version of IP."""
+"""Prefix length of the network that holds both ends of a tunnel, by the version of IP."""
 
 _LARGE_FRAME = 16384
 _QUEUES = {"af_packet": "qpairs", "af_xdp": "queue_count"}
@@ -110,7 +109,7 @@ class VduseDevices:
     """VDUSE devices of one topology, which OVS serves. ``close()`` ensures that they are gone.
 
     Attributes:
-        wanted: each device, by the end that it becomes; makers of interfaces append to it.
+        wanted: each device with the end that it becomes; makers of interfaces append to it.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -129,20 +128,12 @@ class VduseDevices:
         names = [device.name for device in self.wanted]
         self._entries = self._journal.note_all(Kind.VDUSE, names) if names else []
 
-    def attach(self) -> list[Moved]:
-        """Turn the devices into interfaces; returns these by their names in our own namespace."""
-        return [replace(device, name=attach(device.name)) for device in self.wanted]
-
-    def detach(self) -> None:
-        """Remove the interfaces while OVS still serves them."""
-        detach([device.name for device in self.wanted])
-
     def close(self) -> None:
         """Wait until the devices are gone, or remove them. OVS has removed its ports or died before."""
         names = [device.name for device in self.wanted]
         try:
             wait_gone(names)
-        except DeadlineError:  # OVS died, or did not remove them
+        except DeadlineError:
             try:
                 for name in names:
                     remove(name)
@@ -184,7 +175,7 @@ def devargs(port: DutPort, driver: str, mtu: int = DEFAULT_MTU) -> str:
 
 
 def physical(port: Port, end: CabledEnd, datapath: str) -> OvsPort:
-    """A topology's port on one of the lab's. The far end is the generator's device."""
+    """A topology's port on one or more of the lab's. The far end is the generator's device."""
     members = tuple(_member(port, member, datapath) for member in end.members)
     if end.bond is None:
         return replace(members[0], device=end.device)
@@ -257,8 +248,9 @@ class PortMaker:
         self.cabling.make_namespaces(namespace_plans(topology, self._instance.name))
         wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
         for link in topology.patches:
-            wired.append(patch(link.port_a, link.bridge_a, link.port_b, link.vlan))
-            wired.append(patch(link.port_b, link.bridge_b, link.port_a, link.vlan))
+            ends = ((link.port_a, link.bridge_a, link.port_b), (link.port_b, link.bridge_b, link.port_a))
+            for port, bridge, peer in ends:
+                wired.append(OvsPort(port, bridge, port, "patch", {"peer": peer}, vlan=link.vlan, has_link=False))
         for veth in topology.veths:
             pairs.append(link_pair(veth, self._home.path))
             for port, bridge in ((veth.port_a, veth.bridge_a), (veth.port_b, veth.bridge_b)):
@@ -274,12 +266,13 @@ class PortMaker:
             now = {path: routes for path, routes in self._routes(topology).items() if path not in late}
             self.cabling.join(pairs, now)
         tuning = self._instance.options.tuning
-        return {one.port: tuned(one, tuning) for one in wired}
+        return {one.port: apply_tuning(one, tuning) for one in wired}
 
     def finish(self, topology: Topology) -> None:
         """After OVS has made its ports, move its interfaces to their namespaces and give tunnels their addresses."""
         if self._moved or self._devices.wanted:
-            self.cabling.move_out(self._moved, self._devices.attach(), self._routes(topology))
+            devices = [replace(device, name=attach(device.name)) for device in self._devices.wanted]
+            self.cabling.move_out(self._moved, devices, self._routes(topology))
         if not self._underlays:
             return
         addresses: dict[str, list[str]] = defaultdict(list)
@@ -293,10 +286,10 @@ class PortMaker:
 
     def release(self) -> None:
         """Remove interfaces that OVS must serve until they are gone; call it before OVS removes its ports."""
-        self._devices.detach()
+        detach([device.name for device in self._devices.wanted])
 
     def set_neighbours(self) -> None:
-        """Give OVS the known MAC addresses of its tunnels' other ends."""
+        """Give OVS the known MAC addresses of its tunnels' far ends."""
         for tunnel, outer in self._underlays.items():
             if outer.neighbour is not None:
                 set_neighbour(self._instance, outer.bridge, tunnel.remote, outer.neighbour)
@@ -339,18 +332,24 @@ class PortMaker:
         far = self.cabling.name_in_ours()
         namespace = self.cabling.namespace(one.namespace).path
         # The generator needs complete frames as on the wire.
-        whole = Offloads(tso=False, gso=False, tx_checksum=False)
-        pairs.append(VethPair(End(one.name, namespace, one.mac, one.addresses, whole), End(far, OURS), one.mtu))
+        offloads = Offloads(tso=False, gso=False, tx_checksum=False)
+        pairs.append(VethPair(End(one.name, namespace, one.mac, one.addresses, offloads), End(far, OURS), one.mtu))
         return Attachment(one.label, f"net_af_packet,iface={far}")
 
     def _vhost_user(self, port: Port) -> OvsPort:
+        # The far end listens and OVS connects, as in the field; ``VhostConnector`` times that. ``dpdkvhostuser`` (OVS
+        # listens) is deprecated, and in OVS 3.1 counts no packets.
         if not self._instance.options.dpdk:
             raise ConfigError(
                 f"port {port.name!r} is vhost-user, which needs DPDK: use Dut('dpdk'), or the kind TESTBED"
             )
         socket = self._instance.directory / f"{port.name}.sock"
         self._sockets.append(socket)
-        return vhost_user(port, socket)
+        queues = f",queues={port.queues}" if port.queues > 1 else ""
+        device = f"net_virtio_user,path={socket},server=1,{VIRTIO_RING},mac={port.mac}{queues}"
+        mtu = mtu_request(port.mtu)
+        kind = "dpdkvhostuserclient"
+        return OvsPort(port.name, port.bridge, port.name, kind, {}, mtu, port.vlan, device, socket)
 
     def _veth(self, port: Port, pairs: list[VethPair]) -> OvsPort:
         pair, device = generator_pair(port, self._home.path, self.cabling.name_in_ours())
