@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.openflow import (
-    MultipartRequest,
-    OpenFlow,
-    OpenFlowConnection,
-    OpenFlowRefusedError,
-    asking,
-)
+from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError, asking
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -38,16 +32,16 @@ FIRST, LAST = "2.15", "4.0"
 """The range of versions of this table."""
 
 RX_OUTSIDE_DROPPED = ("rx_missed_errors", "rx_mbuf_allocation_errors")
-"""NIC counters that are not part of rx_dropped: the frame never reached OVS."""
+"""NIC counters outside rx_dropped: the frame never reached OVS."""
 
 DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
-"""Prefixes of drop counters in a snapshot, whatever a version has."""
+"""Prefixes of drop counters in a snapshot, for every version."""
 
 UPCALL_DROPS = ("datapath_drop_upcall_error", "datapath_drop_lock_error")
 """A PMD counts these frames as failed upcalls at once, and coverage counts them a second later."""
 
 MOST_FLOWS = 1000
-"""With more flows on a bridge they are not listed: that would take longer than a snapshot may."""
+"""Flows of a bridge with more are not listed: that would take longer than a snapshot may."""
 
 _COVERAGE = re.compile(r"^(\w+)\s.*\btotal:\s*(\d+)\s*$")
 _SETTLE_S, _SETTLE_POLL_S = 1.1, 0.1
@@ -97,9 +91,9 @@ _PERF_NAMES = _HITS | {
 LOOKUP_ENDS = (
     "phwol_hits", "simple_match_hits", "emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed",
 )  # fmt: skip
-"""The ends of a lookup, as far as a version has them: their sum is the packets received and recirculated.
+"""The ends of a lookup, as far as a version has them. Their sum is the packets received and recirculated.
 
-``mfex_opt_hits`` is none of them: it counts headers that an optimised function parsed.
+``mfex_opt_hits`` is not one of them: it counts headers that an optimised function parsed.
 """
 
 _LOOKUPS = ("emc_hits", "smc_hits", "megaflow_hits", "upcalls_ok", "upcalls_failed")
@@ -112,7 +106,6 @@ best, and ``dpctl/show`` lacks the reasons of drops."""
 
 _STATS = struct.Struct("!HxxIII8Q")  # length, port, duration s and ns, the counters
 _STANDARD = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
-_PROPERTY = struct.Struct("!HH")  # type, length
 _EXPERIMENTER = struct.Struct("!HHII")  # ..., experimenter, type
 _EXPERIMENTER_TYPE = 0xFFFF
 _INTEL, _CUSTOM = 0x0000AA01, 2
@@ -137,7 +130,7 @@ PORT_REASONS = (
     DropReason("ovs_tx_invalid_hwol_drops", "offloads that the port cannot do"),
     DropReason("ovs_rx_qos_drops", "above the port's ingress policer"),
 )
-"""Of DPDK's ports, in OpenFlow's port statistics."""
+"""Reasons that DPDK's ports count, in OpenFlow's port statistics."""
 
 DATAPATH_REASONS = (
     DropReason(
@@ -178,7 +171,7 @@ DATAPATH_REASONS = (
     DropReason("drop_action_tunnel_neigh_cache_miss", "the tunnel's next hop is not resolved", "3.6"),
     DropReason("drop_action_tunnel_header_build_failed", "no header could be made for the tunnel", "3.6"),
 )
-"""Of the userspace datapath as a whole, in coverage/show."""
+"""Reasons that the userspace datapath counts as a whole, in coverage/show."""
 
 KERNEL_REASONS = (
     DropReason("qdisc_drops", "the interface's transmit queue was full (tc -s qdisc)"),
@@ -187,18 +180,18 @@ KERNEL_REASONS = (
         "ring_drops", "the ring by which the generator reads the far end was full (packet(7), PACKET_STATISTICS)"
     ),
     DropReason("xdp_drops", "the AF_XDP socket at the far end had no room (rx_dropped of the veth's end)"),
-    DropReason("tx_dropped", "the driver took it not; on veth: the receiver's backlog was full (softnet)"),
+    DropReason("tx_dropped", "the driver did not take it; on veth: the receiver's backlog was full (softnet)"),
     DropReason("send_refused", "the rest of a batch that OVS gave up, because the kernel had refused a frame of it"),
 )
-"""Of kernel interfaces, whatever the version."""
+"""Reasons that kernel interfaces count, in every version."""
 
 TX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_tx"))
-"""OVS's reasons for frames it could not put on a port; together they are the port's tx_dropped."""
+"""OVS's reasons for frames that it could not put on a port; their sum is the port's tx_dropped."""
 
 RX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_rx"))
 
 DROP_COUNTERS = tuple(reason.name for reason in DATAPATH_REASONS)
-"""Coverage counters of drops. Those that a version lacks are absent."""
+"""Coverage counters of drops. A version's snapshot lacks those that the version does not have."""
 
 
 def read_drops(bridge: OpenFlowConnection, name: str, ports: Mapping[int, str]) -> dict[str, int]:
@@ -220,7 +213,7 @@ def read_drops(bridge: OpenFlowConnection, name: str, ports: Mapping[int, str]) 
 
 
 def parse_meters(body: bytes) -> Iterator[tuple[int, int]]:
-    """Meter and frames dropped by its bands. All of OVS's bands drop."""
+    """Each meter with the frames that its bands dropped. All of OVS's bands drop."""
     while body:
         meter, length, *_ = _METER.unpack_from(body)
         bands = body[_METER.size : length]
@@ -229,7 +222,7 @@ def parse_meters(body: bytes) -> Iterator[tuple[int, int]]:
 
 
 def parse_drop_flows(body: bytes, ports: Mapping[int, str]) -> Iterator[tuple[str, int]]:
-    """Match in ovs-ofctl's words and frames of each flow that outputs nowhere."""
+    """The match, in ovs-ofctl's words, and the frames of each flow that outputs nowhere."""
     while body:
         length, table, _, _, priority, _, _, _, _, _, packets, _ = _FLOW.unpack_from(body)
         _, match_length = _TYPE_LENGTH.unpack_from(body, _FLOW.size)
@@ -318,7 +311,7 @@ def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:
         known = {name: value for name, value in zip(_STANDARD, counters, strict=True) if value != _UNKNOWN}
         properties = body[_STATS.size : length]
         while properties:
-            kind, size = _PROPERTY.unpack_from(properties)
+            kind, size = _TYPE_LENGTH.unpack_from(properties)
             if kind == _EXPERIMENTER_TYPE and _EXPERIMENTER.unpack_from(properties)[2:] == (_INTEL, _CUSTOM):
                 known.update(_custom_counters(properties[:size]))
             properties = properties[-(-size // 8) * 8 :]  # each is padded to 8 bytes
@@ -367,12 +360,19 @@ class OvsCollector:
     def __init__(self, instance: RunningOvs, topologies: Callable[[], Sequence[BuiltOvsTopology]]) -> None:
         self._instance = instance
         self._topologies = topologies
-        self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._drops: list[str] | None = None
         self._pmd_command: str | None = None
 
     def snapshot(self) -> CounterSnapshot:
-        counters = {**self._pmds(), **self._coverage(), **self._cpu()}
+        counters = self._pmds() | self._coverage()
+        pid = self._instance.pid
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
+        fields = stat[stat.rindex(")") + 2 :].split()
+        ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
+        counters["vswitchd.cpu_ns"] = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         for built in self._topologies():
             counters.update(self._ports(built))
         return CounterSnapshot("ovs", time.monotonic_ns(), tuple(sorted(counters.items())))
@@ -380,7 +380,7 @@ class OvsCollector:
     def forwarding_ns(self) -> int | None:
         """Work of the forwarding threads, in ns of virtual time; None if the kernel forwards.
 
-        Without DPDK the main thread forwards. With DPDK the PMD threads do. These poll all the time, so only their
+        Without DPDK the main thread forwards. With DPDK the PMD threads do. They poll all the time, so only their
         rounds with frames count ("processing cycles"). In virtual time a cycle of the TSC is 1 ns.
 
         TestbedError if vswitchd is gone. UnavailableError if this version of OVS does not list those cycles.
@@ -398,8 +398,8 @@ class OvsCollector:
         if cycles is None:
             raise UnavailableError(
                 "this version of OVS does not list the cycles that PMD threads spend on frames "
-                "(dpif-netdev/pmd-stats-show, up to OVS 3.x), so instructions of the datapath dpdk cannot be told of "
-                "it: use the datapath netdev, or compare rates"
+                "(dpif-netdev/pmd-stats-show, up to OVS 3.x), so it cannot count the instructions of the datapath "
+                "dpdk: use the datapath netdev, or compare rates"
             )
         return cycles
 
@@ -414,7 +414,7 @@ class OvsCollector:
             snapshot = self.snapshot()
             new = snapshot.as_dict()
             drops = sum(_since(old, new, kind) for kind in DROP_PREFIXES)
-            # Flows name those drops that the pipeline caused, and their counters settle by themselves.
+            # The pipeline's own drops are counted by flows, too, and those counters settle by themselves.
             named = _since(old, new, "flow.") >= _since(old, new, "coverage.drop_action_of_pipeline")
             if (drops >= missing and named) or time.monotonic() > until:
                 return snapshot
@@ -424,7 +424,7 @@ class OvsCollector:
         counters: Counter[str] = Counter()
         for bridge, ports in _counted_ports(built.topology).items():
             names = {number: port for number, port in built.port_names(bridge).items() if port in ports}
-            with asking(self._openflow.socket(bridge)) as connection:
+            with asking(built.management_socket(bridge)) as connection:
                 stats = parse_port_stats(connection.ask(PORT_STATS))
                 counters.update(read_drops(connection, bridge, names))
             for number in stats.keys() & names.keys():
@@ -443,7 +443,7 @@ class OvsCollector:
         return parse_pmd_stats(text) if self._pmd_command.endswith("stats-show") else parse_pmd_perf(text)
 
     def _coverage(self) -> dict[str, int]:
-        """Coverage counters with a hit so far, and this version's drop counters, which are 0 without a hit."""
+        """Coverage counters with a hit so far. This version's drop counters are 0 without a hit."""
         if self._drops is None:
             self._drops = []
             for name in DROP_COUNTERS:
@@ -456,16 +456,6 @@ class OvsCollector:
             if found is not None:
                 counters[f"coverage.{found[1]}"] = int(found[2])
         return counters
-
-    def _cpu(self) -> dict[str, int]:
-        pid = self._instance.pid
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise TestbedError(f"ovs-vswitchd (pid {pid}) is gone") from error
-        fields = stat[stat.rindex(")") + 2 :].split()
-        ticks = int(fields[11]) + int(fields[12])  # utime + stime, proc(5)
-        return {"vswitchd.cpu_ns": ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")}
 
 
 def _counted_ports(topology: Topology) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
 from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, Uplinks
 from pytest_nfvperf.adapters.ovs.ports import NO_UPLINKS, PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, Vswitchd
-from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSampler, PmdSchedCollector
+from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs, SystemOvs, find_system, installation_facts
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
@@ -147,10 +147,8 @@ class OvsDatapath:
 
     def samplers(self) -> tuple[Sampler, ...]:
         # OVS answers both on its main thread, not on a PMD's.
-        return (
-            OvsSampler(self.instance, self.collector, self._live_topologies),
-            PmdSampler(PmdSchedCollector(self.instance.pid)),
-        )
+        threads = PmdSchedCollector(self.instance.pid)
+        return (OvsSampler(self.instance, self.collector, self._live_topologies), threads)
 
     def _live_topologies(self) -> list[BuiltOvsTopology]:
         self._built = [built for built in self._built if not built.closed]

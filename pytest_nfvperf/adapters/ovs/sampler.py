@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
-from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlow, asking
+from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, asking
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -40,7 +40,7 @@ class PmdSchedCollector:
 
     ==================================  ==================================================================
     ``pmd-sched.kept_off_ns``           PMD threads were off their CPU, waiting for it or because of the host
-    ``pmd-sched.run_delay_ns``          they were runnable and waited for a CPU: the kernel's part of it
+    ``pmd-sched.run_delay_ns``          they were runnable and waited for a CPU: the kernel's part of that
     ``pmd-sched.beside_run_ns``         vswitchd's main thread ran, if it may run on a PMD's CPU; else absent
     ``pmd-sched.run_ns``                they ran
     ``pmd-sched.involuntary_switches``  they were preempted
@@ -50,6 +50,8 @@ class PmdSchedCollector:
 
     A snapshot watches each PMD for some milliseconds, until a tick of its CPU.
     """
+
+    name = "pmd-sched"
 
     def __init__(self, vswitchd_pid: int) -> None:
         self._tasks = Path(f"/proc/{vswitchd_pid}/task")
@@ -62,7 +64,12 @@ class PmdSchedCollector:
         cpus = set()
         for cpu, task in self._pmd_tasks():
             with suppress(FileNotFoundError, ProcessLookupError):  # PMD threads come and go
-                for name, value in self._figures(task).items():
+                off_ns = off_cpu_ns(task)
+                figures = _scheduling(task)
+                if "run_delay_ns" in figures:
+                    kept_off = self._kept_off.setdefault(task, _KeptOff(figures, figures["run_delay_ns"]))
+                    figures["kept_off_ns"] = kept_off.now(figures, off_ns)
+                for name, value in figures.items():
                     counters[f"pmd-sched.c{cpu:02d}.{name}"] = value
                     counters[f"pmd-sched.{name}"] += value
                 cpus.add(cpu)
@@ -75,11 +82,21 @@ class PmdSchedCollector:
             counters["pmd-sched.beside_run_ns"] = main["run_ns"]
         return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
 
+    def read(self) -> SamplerReading:
+        """Time that PMD threads were kept off their CPU, except by the DUT's own main thread.
+
+        Empty without PMD threads, or on a kernel that does not count it.
+        """
+        counted = self.snapshot().as_dict()
+        waited = counted.get("pmd-sched.kept_off_ns")
+        if waited is None:
+            return SamplerReading()
+        return SamplerReading({"pmd-sched.stolen_ns": max(0, waited - counted.get("pmd-sched.beside_run_ns", 0))})
+
     def pollers(self) -> tuple[Poller, ...]:
         return tuple(Poller(cpu, self._main, int(task.name)) for cpu, task in self._pmd_tasks())
 
     def _pmd_tasks(self) -> list[tuple[int, Path]]:
-        """Each PMD thread with the CPU in its name."""
         try:
             tasks = list(self._tasks.iterdir())
         except FileNotFoundError as error:
@@ -92,14 +109,6 @@ class PmdSchedCollector:
                     found.append((int(match[1]), task))
         return found
 
-    def _figures(self, task: Path) -> dict[str, int]:
-        off_ns = off_cpu_ns(task)
-        figures = _scheduling(task)
-        if "run_delay_ns" in figures:
-            kept_off = self._kept_off.setdefault(task, _KeptOff(figures, figures["run_delay_ns"]))
-            figures["kept_off_ns"] = kept_off.now(figures, off_ns)
-        return figures
-
 
 @dataclass
 class _KeptOff:
@@ -110,7 +119,7 @@ class _KeptOff:
     off_ns: int | None = None
 
     def now(self, figures: Mapping[str, int], off_ns: int | None) -> int:
-        """The total now. If the thread slept in between, or without a tick, only its waiting counts."""
+        """The new total. If the thread slept in between, or no tick was seen, only its waiting counts."""
         kept_ns = max(0, figures["run_delay_ns"] - self.last["run_delay_ns"])
         slept = figures.get("voluntary_switches") != self.last.get("voluntary_switches")
         if off_ns is not None and self.off_ns is not None and not slept:
@@ -156,7 +165,6 @@ class OvsSampler:
         self._instance = instance
         self._collector = collector
         self._topologies = topologies
-        self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._rxqs_of: tuple[str, tuple[str, ...]] | None = None
         self._has_rxqs = True
 
@@ -168,11 +176,17 @@ class OvsSampler:
         counted = self._collector.snapshot().as_dict()
         counters = {name: count for name, count in counted.items() if _is_sampled(name)}
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
-        for bridge in (bridge for built in self._topologies() for bridge in built.topology.bridges):
-            with asking(self._openflow.socket(bridge)) as connection:
-                (packets,) = struct.unpack_from("!Q", connection.ask(_AGGREGATE))  # packets come first
-            counters[f"{bridge}.openflow_packets"] = packets
-        return SamplerReading(counters, {"vswitchd.rss": resident_bytes(self.pid), **self._rxqs()})
+        for built in self._topologies():
+            for bridge in built.topology.bridges:
+                with asking(built.management_socket(bridge)) as connection:
+                    (packets,) = struct.unpack_from("!Q", connection.ask(_AGGREGATE))  # packets come first
+                counters[f"{bridge}.openflow_packets"] = packets
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        except OSError as error:
+            raise TestbedError(f"process {self.pid} is gone: its memory cannot be read") from error
+        resident_bytes = int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return SamplerReading(counters, {"vswitchd.rss": resident_bytes, **self._rxqs()})
 
     def _rxqs(self) -> Mapping[str, float]:
         if not self._has_rxqs:
@@ -187,40 +201,14 @@ class OvsSampler:
             return {}
 
 
-class PmdSampler:
-    """Time that PMD threads were kept off their CPU, except by the DUT's own main thread."""
-
-    name = "pmd-sched"
-
-    def __init__(self, collector: PmdSchedCollector) -> None:
-        self._collector = collector
-
-    def read(self) -> SamplerReading:
-        # Nothing without PMD threads, or on a kernel that does not count it.
-        counted = self._collector.snapshot().as_dict()
-        waited = counted.get("pmd-sched.kept_off_ns")
-        if waited is None:
-            return SamplerReading()
-        return SamplerReading({"pmd-sched.stolen_ns": max(0, waited - counted.get("pmd-sched.beside_run_ns", 0))})
-
-
 def _is_sampled(name: str) -> bool:
     if name.startswith(("pmd.", "main.")):
         return name.rpartition(".")[2] in _PMD_COUNTERS
     return name == "vswitchd.cpu_ns" or name.endswith(_PORT_COUNTERS)
 
 
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process (proc(5), statm); TestbedError if it is gone."""
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-    except OSError as error:
-        raise TestbedError(f"process {pid} is gone: its memory cannot be read") from error
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
 def rxq_question(usage: str | None) -> tuple[str, tuple[str, ...]]:
-    """The name and arguments for the shortest period of queues' shares that this OVS knows: 5 s, or a minute."""
+    """The counter's name and the arguments for the shortest period that this OVS knows: 5 s, or a minute."""
     return ("rxq_busy_5s", ("-secs", "5")) if usage is not None and "-secs" in usage else ("rxq_busy", ())
 
 
