@@ -1,4 +1,8 @@
-"""OpenFlow 1.3 to one bridge: connection, multipart answers, flow changes, and the flows that a topology needs."""
+"""OpenFlow 1.4 to one bridge: connection, multipart answers, flow changes, and the flows that a topology needs.
+
+It speaks on the bridge's management socket, because long chains of bridges need it to be fast: PyPI ``ovs`` has no
+OpenFlow, and ovs-ofctl takes 10 ms a bridge to start, 100 ms if a PMD polls on the same CPU.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,6 @@ from pytest_nfvperf.model.topology.bridges import BridgeRules
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.topology import Topology
 
-# OpenFlow 1.4 on a bridge's management socket, as far as long chains of bridges need it to be fast: PyPI ``ovs`` does
-# not speak it, and ovs-ofctl takes 10 ms a bridge to start, 100 ms if a PMD polls on the same CPU.
-
 XID = 1
 ERROR, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY, BARRIER_REQUEST, BARRIER_REPLY = 1, 14, 18, 19, 20, 21
 
@@ -28,7 +29,7 @@ _HELLO, _ECHO_REQUEST, _ECHO_REPLY = 0, 2, 3
 
 _MULTIPART = struct.Struct("!HH4x")  # type, flags
 _MORE = 1
-ADD, DELETE_STRICT = 0, 4
+_ADD, _DELETE_STRICT = 0, 4
 _NO_BUFFER, _ANY = 0xFFFFFFFF, 0xFFFFFFFF
 
 _FLOW_MOD = struct.Struct("!QQBBHHHIIIHH")
@@ -46,7 +47,7 @@ _MATCH = struct.Struct("!HHII4x")  # type OXM, length without padding, header of
 _IN_PORT = 0x80000004
 
 _NOWHERE = int(ipaddress.IPv4Address("100.64.0.0"))
-"""RFC 6598: shared address space. Neither the generator nor a namespace of ours sends to it."""
+"""RFC 6598, shared address space: neither the generator nor a namespace of ours sends to it."""
 
 _ACL = "table=0,priority=100,udp,nw_dst="
 
@@ -82,14 +83,14 @@ class OpenFlowConnection:
         self._greeted = False
 
     def send(self, *messages: tuple[int, bytes]) -> None:
-        """Send messages of these types and bodies, the first after a hello."""
+        """Send messages of these types and bodies. A hello goes before the first one."""
         parts = [] if self._greeted else [_HEADER.pack(_VERSION, _HELLO, _HEADER.size, 0)]
         self._greeted = True
         parts += [_HEADER.pack(_VERSION, kind, _HEADER.size + len(body), XID) + body for kind, body in messages]
         self._socket.sendall(b"".join(parts))
 
     def answers(self, what: str) -> Iterator[tuple[int, bytes]]:
-        """Type and body of each answer, without end; OpenFlowRefusedError if ``what`` is refused."""
+        """Yield type and body of each answer, without end; OpenFlowRefusedError if ``what`` is refused."""
         while True:
             _, kind, length, xid = _HEADER.unpack(self._exactly(_HEADER.size))
             body = self._exactly(length - _HEADER.size)
@@ -101,7 +102,7 @@ class OpenFlowConnection:
                 yield kind, body
 
     def ask(self, question: MultipartRequest) -> bytes:
-        """The joined bodies of all parts of a multipart answer; OpenFlowRefusedError if the bridge refuses."""
+        """Return the joined bodies of a multipart answer; OpenFlowRefusedError if the bridge refuses."""
         self.send((MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
         parts = []
         for kind, payload in self.answers("a statistics request"):
@@ -146,21 +147,21 @@ def asking(management_socket: Path, deadline_s: float = 2.0) -> AbstractContextM
     return connected(management_socket, "statistics", deadline_s)
 
 
-def flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:
+def _flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:
     """The head of a flow modification (OpenFlow 1.4, 7.3.4.2), before its match: table 0, no timeouts, no flags."""
     return _FLOW_MOD.pack(cookie, 0, 0, command, 0, 0, priority, _NO_BUFFER, _ANY, _ANY, 0, 0)
 
 
-def apply_actions(actions: bytes) -> bytes:
+def _apply_actions(actions: bytes) -> bytes:
     return _APPLY.pack(4, _APPLY.size + len(actions)) + actions
 
 
-def output(port: int) -> bytes:
+def _output(port: int) -> bytes:
     return _OUTPUT.pack(0, _OUTPUT.size, port, 0)
 
 
 class OpenFlow:
-    """Any flows by ovs-ofctl, over the management sockets of one OVS."""
+    """Flows in ovs-ofctl(8)'s words, over the management sockets of one OVS."""
 
     def __init__(self, ofctl: Sequence[str | Path], run_directory: Path) -> None:
         self._ofctl = ofctl
@@ -187,9 +188,9 @@ def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequen
 
     Errors as of ``connected``; TestbedError, too, if vswitchd refuses.
     """
-    head = flow_mod_head(ADD, _PRIORITY)
+    head = _flow_mod_head(_ADD, _PRIORITY)
     bodies = [
-        head + _MATCH.pack(1, 12, _IN_PORT, in_port) + apply_actions(b"".join(map(output, out_ports)))
+        head + _MATCH.pack(1, 12, _IN_PORT, in_port) + _apply_actions(b"".join(map(_output, out_ports)))
         for in_port, out_ports in crossings
     ]
     with connected(management_socket, "an answer about flows", _DEADLINE_S) as bridge:
@@ -203,24 +204,24 @@ def _modify_flows(bridge: OpenFlowConnection, bodies: Iterable[bytes], what: str
             return
 
 
-# The tables of a bridge that learns MAC addresses and checks frames before, in ovs-ofctl(8)'s words:
-#
-#   0      the access list
-#   1, 2   connection tracking: the lookup, and its result
-#   3      of a tunnel with many keys: accepts its own, drops others; distributes outgoing flows to the keys
-#   4      sets the key
-#
-# NORMAL forwards at the end.
-
-
 def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> list[str]:
-    """The bridge's flows; none for a bridge that only learns, or forwards by crossings."""
+    """The flows of a bridge that checks frames before it learns their MAC addresses; none for other bridges.
+
+    Its tables, in ovs-ofctl(8)'s words; NORMAL forwards at the end:
+
+        0      the access list
+        1, 2   connection tracking: the lookup, and its result
+        3      of a tunnel with many keys: accepts its own, drops others; distributes outgoing flows to the keys
+        4      sets the key
+    """
     rules = next((one for one in topology.rules if one.bridge == bridge), None)
     many_keys = [tunnel for tunnel in topology.tunnels if tunnel.bridge == bridge and tunnel.keys > 1]
     if rules is None and not many_keys:
         return []
     rules = rules or BridgeRules(bridge)
-    return [*access_list(rules.acl), *_tracking(rules.zone), *_keys(many_keys, ofports)]
+    denied = [f"{_ACL}{ipaddress.IPv4Address(_NOWHERE + number)},actions=drop" for number in range(rules.acl)]
+    allowed = "table=0,priority=0,actions=goto_table:1"
+    return [*denied, allowed, *_tracking(rules.zone), *_keys(many_keys, ofports)]
 
 
 def without_access_list(flows: list[str]) -> str:
@@ -230,14 +231,8 @@ def without_access_list(flows: list[str]) -> str:
     return "\n".join([*summary, *others])
 
 
-def access_list(rules: int) -> Iterator[str]:
-    for number in range(rules):
-        yield f"{_ACL}{ipaddress.IPv4Address(_NOWHERE + number)},actions=drop"
-    yield "table=0,priority=0,actions=goto_table:1"
-
-
 def _tracking(zone: int | None) -> Iterator[str]:
-    """Commit new connections, drop invalid frames, and do not track frames without IP."""
+    """Commit new connections, drop invalid frames, and leave frames without IP untracked."""
     if zone is not None:
         for version in ("ip", "ipv6"):
             yield f"table=1,priority=10,{version},actions=ct(zone={zone},table=2)"
@@ -267,7 +262,7 @@ def _keys(tunnels: list[Tunnel], ofports: Mapping[str, int]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class NextHop:
-    """The OpenFlow port for frames to a prefix, and the MAC addresses that they get."""
+    """The OpenFlow port by which frames to a prefix leave, and the MAC addresses that they get."""
 
     ofport: int
     destination: str
@@ -285,8 +280,11 @@ class RouteFlows:
 
     def change(self, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
         """Add or replace flows, and remove others. The changes are active on return; errors as of ``add_crossings``."""
-        bodies = [_route_flow(prefix, DELETE_STRICT, b"") for prefix in removed]
-        bodies += [_route_flow(prefix, ADD, _instructions(hop)) for prefix, hop in added]
+        bodies = [_route_flow(prefix, _DELETE_STRICT, b"") for prefix in removed]
+        for prefix, hop in added:
+            actions = _set_field(_OXM_ETH_SRC, hop.source) + _set_field(_OXM_ETH_DST, hop.destination)
+            instructions = _apply_actions(actions + _DEC_TTL + _output(hop.ofport))
+            bodies.append(_route_flow(prefix, _ADD, instructions))
         with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:
             for start in range(0, len(bodies), _AT_ONCE):
                 _modify_flows(bridge, bodies[start : start + _AT_ONCE], "a route's flow")
@@ -300,14 +298,9 @@ def _route_flow(prefix: str, command: int, instructions: bytes) -> bytes:
         fields += struct.pack("!I", _OXM_DST[network.version]) + network.network_address.packed + network.netmask.packed
     length = _MATCH_HEAD.size + len(fields)
     match = _MATCH_HEAD.pack(1, length) + fields + bytes(-length % 8)
-    return flow_mod_head(command, _BASE_PRIORITY + network.prefixlen, ROUTE_COOKIE) + match + instructions
+    return _flow_mod_head(command, _BASE_PRIORITY + network.prefixlen, ROUTE_COOKIE) + match + instructions
 
 
-def _instructions(hop: NextHop) -> bytes:
-    actions = _set(_OXM_ETH_SRC, hop.source) + _set(_OXM_ETH_DST, hop.destination)
-    return apply_actions(actions + _DEC_TTL + output(hop.ofport))
-
-
-def _set(field: int, mac: str) -> bytes:
+def _set_field(field: int, mac: str) -> bytes:
     packed = _SET_FIELD.pack(25, 16, field, bytes.fromhex(mac.replace(":", "")))
     return packed + bytes(-len(packed) % 8)
