@@ -67,7 +67,7 @@ def test_a_mirror_by_flows_copies_as_one_by_ovsdb(rig: LossRig, crossed: bool) -
         result = sent_without_loss(live)
         assert copies(result) == result.sent
         assert live.built.mirror_counts() == {}
-        with pytest.raises(ValueError, match="mirrors by flows do not change while it is deployed: build it anew"):
+        with pytest.raises(ValueError, match="mirrors by flows do not change while it is deployed: build it again"):
             live.built.set_mirrors(())
 
 

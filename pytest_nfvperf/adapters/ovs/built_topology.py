@@ -17,7 +17,6 @@ from typing import Protocol
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
@@ -25,7 +24,7 @@ from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, one
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.rows import (
     flow_outputs,
-    insert,
+    insert_bridges,
     interface_error,
     mirror_counts,
     mirror_text,
@@ -46,7 +45,7 @@ MOST_PATCHES = 64
 """MAX_DEPTH of ofproto/ofproto-dpif-xlate.c, OVS 2.5 to 4.0: a frame that crosses more is dropped silently."""
 
 UNIX_SOCKETS = Path("/proc/net/unix")
-TELL_DEADLINE_S = 30.0
+_SET_PATH_DEADLINE_S = 30.0
 """On two busy CPUs ovsdb-server was seen to take more than 5 s. The wait for links has a deadline of its own."""
 
 _LISTENING = 0x00010000  # __SO_ACCEPTCON in the flags of /proc/net/unix
@@ -56,7 +55,7 @@ _LEARNED = re.compile(r"^\s*(?P<port>\d+)\s+\d+\s+(?P<mac>(?:[0-9a-f]{2}:){5}[0-
 _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 """Modules of vswitchd (ovs-appctl vlog/list) that complain of an interface that is gone."""
 
-_OF_KERNEL = ("system", "tap", "afxdp")
+_KERNEL_TYPES = ("system", "tap", "afxdp")
 """Types of OVS's interfaces for which the kernel has an interface of the same name."""
 
 _APPLY_DEADLINE_S = 20.0
@@ -74,7 +73,7 @@ class BuiltNode(BuiltTopology, Protocol):
     def learned(self) -> Mapping[str, str]: ...
 
     def mac_of(self, bridge: str) -> str:
-        """The MAC of a bridge's local port, which tunnels' frames pass; TestbedError if it has none."""
+        """The MAC address of a bridge's local port, which tunnels' frames pass; TestbedError if it has none."""
         ...
 
     def set_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
@@ -85,15 +84,12 @@ class BuiltNode(BuiltTopology, Protocol):
 
 
 def learned_ports(fdb_show: str) -> dict[str, int]:
-    """OpenFlow port numbers by MAC address, in small letters, from fdb/show (ovs-vswitchd(8)).
-
-    The bridge's own port is left out.
-    """
+    """OpenFlow port numbers by MAC address, in small letters, from fdb/show (ovs-vswitchd(8)), but the bridge's own."""
     return {row["mac"]: int(row["port"]) for row in _LEARNED.finditer(fdb_show)}
 
 
 def refuse_too_deep(topology: Topology) -> None:
-    """ConfigError for a chain of patch ports that OVS would build, and on which it would drop every frame."""
+    """Raise ConfigError for a chain of patch ports that OVS would build, and on which it would drop every frame."""
     neighbours: dict[str, set[str]] = defaultdict(set)
     for patch in topology.patches:
         neighbours[patch.bridge_a].add(patch.bridge_b)
@@ -156,7 +152,7 @@ class VhostConnector:
         self,
         database: Path,
         sockets: Mapping[str, Path],
-        deadline_s: float = TELL_DEADLINE_S,
+        deadline_s: float = _SET_PATH_DEADLINE_S,
         tables: Collection[Path] = (UNIX_SOCKETS,),
     ) -> None:
         """Prepare; ``start`` watches.
@@ -209,7 +205,7 @@ class VhostConnector:
             ) from error
         (result,) = answer[:1]
         if result.get("count") != 1:
-            raise TestbedError(f"OVS was not told where interface {interface!r} connects: {result}")
+            raise TestbedError(f"the database did not take where interface {interface!r} connects: {result}")
 
     def close(self) -> None:
         """Stop watching without waiting for an answer. Can be called twice."""
@@ -219,57 +215,8 @@ class VhostConnector:
             self._thread.join()
 
 
-def remove_from_ovs(
-    instance: RunningOvs, cabling: Cabling, topology: Topology, interfaces: Collection[str], deadline_s: float
-) -> None:
-    """Remove a topology's bridges with all their ports from OVS, in one transaction. Does nothing if OVS has died.
-
-    The kernel takes 10 to 20 ms for each removed tap or packet socket, and vswitchd removes them one after the other.
-    So meanwhile the bridges' taps are removed together, and its packet sockets are held until it has closed them
-    (see ``held_sockets``).
-
-    ``cabling``: removes the bridges' own taps. ``interfaces``: the ports' kernel interfaces.
-
-    Raises:
-        TestbedError: OVS did not apply it, or not in time.
-    """
-    if not instance.running():
-        return
-    instance.db.refresh()
-    rows = instance.db.rows("Bridge")
-    present = [rows[name] for name in topology.bridges if name in rows]
-    if not present:
-        return
-    userspace = instance.owned and instance.options.datapath_type == "netdev"
-
-    def remove_taps() -> None:
-        # Not before OVS begins: it would look for missing taps bridge by bridge.
-        if userspace:
-            cabling.remove(topology.bridges)
-
-    def delete(_: ovs.db.idl.Transaction) -> None:
-        for row in present:
-            instance.db.root.delvalue("bridges", row)
-
-    _log_level(instance, "off")
-    with held_sockets(instance.pid, interfaces if userspace else ()):
-        what = f"removal of topology {topology.name}"
-        instance.db.transact(delete, what, deadline_s, meanwhile=remove_taps)
-    _log_level(instance, "info")
-    instance.forget_bridges(topology.bridges)
-
-
-def _log_level(instance: RunningOvs, level: str) -> None:
-    # What OVS logs while its taps go is no evidence, and must not appear in a later error.
-    if not instance.owned:
-        return
-    with suppress(TestbedError):  # the removal goes on even if vswitchd does not answer this
-        for module in _NOISY:
-            instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)
-
-
 class BuiltOvsTopology:
-    """A live topology on an OVS, ours or the system's: one OVSDB transaction, flows, and their teardown."""
+    """A live topology on an OVS, ours or the system's. It is one OVSDB transaction, flows, and their teardown."""
 
     def __init__(self, instance: RunningOvs, port_maker: PortMaker, topology: Topology) -> None:
         """Build it.
@@ -308,7 +255,7 @@ class BuiltOvsTopology:
             raise
 
     def _refuse_names_in_use(self) -> None:
-        """Check names before anything is made: teardown goes by name, and must not remove another's."""
+        # Before anything is made: teardown goes by name, and must not remove another's.
         db = self.instance.db
         db.refresh()
         wanted = {*self.topology.bridges, *(name for _, name in all_ports(self.topology))}
@@ -335,7 +282,7 @@ class BuiltOvsTopology:
     def kernel_interfaces(self) -> dict[str, str]:
         """Names of the topology's ports by their kernel interfaces: veth pairs, a lab's."""
         named = ((one, name) for name, wired in self._wired.items() for one in wired.interfaces)
-        return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in _OF_KERNEL}
+        return {one.kernel or one.interface: name for one, name in named if one.kernel or one.type in _KERNEL_TYPES}
 
     def netns(self, namespace: str) -> str:
         if namespace not in {spec.name for spec in self.topology.namespaces}:
@@ -350,7 +297,7 @@ class BuiltOvsTopology:
         db.refresh()
         mac = one(db.rows("Interface")[bridge].mac_in_use)
         if not mac:
-            raise TestbedError(f"bridge {bridge!r} has no MAC address that tunnels could be told of")
+            raise TestbedError(f"bridge {bridge!r} has no MAC address, which tunnels need")
         return str(mac)
 
     def set_neighbour(self, bridge: str, address: str, mac: str) -> None:
@@ -362,13 +309,12 @@ class BuiltOvsTopology:
         return {name: int(one(rows[wired.interfaces[0].interface].ofport) or -1) for name, wired in self._wired.items()}
 
     def port_names(self, bridge: str) -> dict[int, str]:
-        # A bond has several numbers.
         rows = self.instance.db.rows("Interface")
         return {
             int(one(rows[each.interface].ofport) or -1): name
             for name, wired in self._wired.items()
             if wired.bridge == bridge
-            for each in wired.interfaces
+            for each in wired.interfaces  # a bond has several numbers
         }
 
     def learned(self) -> dict[str, str]:
@@ -390,14 +336,14 @@ class BuiltOvsTopology:
         by_flows = [{m for m in of if m.by is MirrorMethod.FLOW} for of in (self.topology.mirrors, changed.mirrors)]
         if by_flows[0] != by_flows[1]:
             raise ValueError(
-                f"topology {changed.name!r}: mirrors by flows do not change while it is deployed: build it anew"
+                f"topology {changed.name!r}: mirrors by flows do not change while it is deployed: build it again"
             )
         interfaces = {name: wired.interface for name, wired in self._wired.items()}
         replace_mirrors(self.instance.db, self.instance.ctl, changed, interfaces)
         self.topology = changed
 
     def mirror_counts(self) -> dict[str, MirrorCounts]:
-        """OVS's counts of each mirror's copies since it was made, by name; takes up to a second."""
+        """Count each mirror's copies since it was made, by name; takes up to a second."""
         return mirror_counts(self.instance.db, self.instance.ctl, self.topology.mirrors)
 
     def not_offloaded(self) -> str | None:
@@ -419,7 +365,7 @@ class BuiltOvsTopology:
         self._port_maker.cabling.check()
 
     def restarted(self) -> None:
-        """Restore flows and neighbours after a restart of OVS: its database does not keep them."""
+        """Restore flows and neighbours after a restart of OVS, whose database does not keep them."""
         self._replace_flows()
         self._port_maker.set_neighbours()
 
@@ -427,7 +373,7 @@ class BuiltOvsTopology:
         return self._port_maker.cabling.losses()
 
     def _replace_flows(self) -> None:
-        """Install our flows. Bridges without any keep OVS's MAC learning."""
+        # Bridges without any flows of ours keep OVS's MAC learning.
         ofports = self.ofports()
         bonded = self._bonded()
         for bridge in self.topology.bridges:
@@ -439,19 +385,12 @@ class BuiltOvsTopology:
                 self._openflow.replace_flows(bridge, tables)
 
     def _bonded(self) -> set[str]:
-        """Bridges with a bond; they learn MAC addresses, because a flow bypasses a bond."""
+        """Return the bridges with a bond; they learn MAC addresses, because a flow bypasses a bond."""
         return {wired.bridge for wired in self._wired.values() if wired.members}
 
     def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
-        insert(
-            transaction,
-            self.instance.db.root,
-            self.topology,
-            self._wired.values(),
-            datapath_type=self.instance.options.datapath_type,
-            crossed={crossing.bridge for crossing in self.topology.crossings} - self._bonded(),
-            tag=self.instance.tag,
-        )
+        crossed = {crossing.bridge for crossing in self.topology.crossings} - self._bonded()
+        insert_bridges(transaction, self.instance, self.topology, self._wired.values(), crossed)
 
     def _check_interfaces(self) -> None:
         rows = self.instance.db.rows("Interface")
@@ -527,12 +466,10 @@ class BuiltOvsTopology:
         if self._connector is not None:
             self._connector.close()
         try:
-            interfaces = self.kernel_interfaces()
             if self.instance.running():
                 self.instance.thaw()  # a stopped vswitchd would remove nothing until the deadline
                 self._port_maker.release()
-            cabling = self._port_maker.cabling
-            remove_from_ovs(self.instance, cabling, self.topology, interfaces, self._apply_deadline_s)
+                self._remove_bridges()
         except Exception:
             # A failed removal is not tried again. The clause below is for signals only: they are no Exception.
             raise
@@ -541,3 +478,45 @@ class BuiltOvsTopology:
             raise
         finally:
             self._port_maker.close()
+
+    def _remove_bridges(self) -> None:
+        """Remove the bridges with all their ports from OVS, in one transaction.
+
+        The kernel takes 10 to 20 ms for each removed tap or packet socket, and vswitchd removes them one after the
+        other. So meanwhile the bridges' taps are removed together, and its packet sockets are held until it has closed
+        them (see ``HeldSockets``).
+
+        Raises:
+            TestbedError: OVS did not apply it, or not in time.
+        """
+        db, bridges = self.instance.db, self.topology.bridges
+        db.refresh()
+        rows = db.rows("Bridge")
+        present = [rows[name] for name in bridges if name in rows]
+        if not present:
+            return
+        userspace = self.instance.owned and self.instance.options.datapath_type == "netdev"
+
+        def remove_taps() -> None:
+            # Not before OVS begins: it would look for missing taps bridge by bridge.
+            if userspace:
+                self._port_maker.cabling.remove(bridges)
+
+        def delete(_: ovs.db.idl.Transaction) -> None:
+            for row in present:
+                db.root.delvalue("bridges", row)
+
+        self._set_log_level("off")
+        with held_sockets(self.instance.pid, self.kernel_interfaces() if userspace else ()):
+            what = f"removal of topology {self.topology.name}"
+            db.transact(delete, what, self._apply_deadline_s, meanwhile=remove_taps)
+        self._set_log_level("info")
+        self.instance.forget_bridges(bridges)
+
+    def _set_log_level(self, level: str) -> None:
+        # What OVS logs while its taps go is no evidence, and must not appear in a later error.
+        if not self.instance.owned:
+            return
+        with suppress(TestbedError):  # the removal goes on even if vswitchd does not answer this
+            for module in _NOISY:
+                self.instance.ctl.call("vlog/set", f"{module}:file:{level}", deadline_s=1.0)

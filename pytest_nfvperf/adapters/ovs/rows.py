@@ -8,6 +8,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.nics import OvsPort
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, RefusedError, Row, Unixctl, one
+from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology.ports import Vlan
@@ -27,7 +28,7 @@ _TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-of
 def insert_mirrors(
     transaction: ovs.db.idl.Transaction, bridge: Row, mirrors: Iterable[Mirror], ports: Mapping[str, Row]
 ) -> None:
-    """Rows for a bridge's mirrors by OVSDB, in this transaction; ``ports``: rows by the topology's names."""
+    """Insert a bridge's mirrors by OVSDB, in this transaction; ``ports``: rows by the topology's names."""
     for mirror in mirrors:
         if mirror.by is not MirrorMethod.OVSDB:
             continue
@@ -62,7 +63,7 @@ def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Map
 
 
 def flow_outputs(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """A bridge's flows: a port, and those by which its frames leave.
+    """Yield a bridge's flows: a port, and the ports by which its frames leave.
 
     These are its crossings, or NORMAL if mirrors by flows copy on a bridge without crossings.
     """
@@ -84,7 +85,7 @@ def flow_outputs(topology: Topology, bridge: str, ofports: Mapping[str, int]) ->
 
 
 def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[str, MirrorCounts]:
-    """OVS's counts of copies so far, by mirror; mirrors by flows have no counters.
+    """Count the copies so far, by mirror; mirrors by flows have no counters.
 
     OVS reads the datapath's counts twice a second and writes them into the database once per
     ``stats-update-interval``. This function forces both, which takes up to a second.
@@ -109,41 +110,33 @@ def mirror_counts(db: Ovsdb, ctl: Unixctl, mirrors: Iterable[Mirror]) -> dict[st
     }
 
 
-def insert(
+def insert_bridges(
     transaction: ovs.db.idl.Transaction,
-    root: Row,
+    instance: RunningOvs,
     topology: Topology,
     wired: Collection[OvsPort],
-    *,
-    datapath_type: str,
     crossed: Collection[str],
-    tag: str,
 ) -> None:
     """Insert all bridges of a topology with their ports and mirrors, in this transaction.
 
-    ``crossed``: bridges that forward by our flows. ``tag``: of the run, to mark its bridges.
+    ``crossed``: bridges that forward by our flows.
     """
-    bridges = {name: _new_bridge(transaction, name, datapath_type, secure=name in crossed) for name in topology.bridges}
     ports = {port.port: _new_port(transaction, port) for port in wired}
-    for bridge in bridges.values():
-        bridge.external_ids = {OWNER: tag}
+    bridges: dict[str, Row] = {}
+    for name in topology.bridges:
+        bridge = bridges[name] = transaction.insert(transaction.idl.tables["Bridge"])
+        bridge.name = name
+        bridge.datapath_type = instance.options.datapath_type
+        # Secure: frames pass only by our flows, so none passes before these are there.
+        # Standalone: OVS itself adds the flow for MAC learning (NORMAL).
+        bridge.fail_mode = "secure" if name in crossed else "standalone"
+        bridge.protocols = _PROTOCOLS
+        bridge.external_ids = {OWNER: instance.tag}
+        bridge.addvalue("ports", _new_port(transaction, OvsPort(name, name, name, "internal")))
+        insert_mirrors(transaction, bridge, topology.bridge_mirrors(name), ports)
+        instance.db.root.addvalue("bridges", bridge)
     for port in wired:
         bridges[port.bridge].addvalue("ports", ports[port.port])
-    for name, bridge in bridges.items():
-        insert_mirrors(transaction, bridge, topology.bridge_mirrors(name), ports)
-        root.addvalue("bridges", bridge)
-
-
-def _new_bridge(transaction: ovs.db.idl.Transaction, name: str, datapath_type: str, *, secure: bool) -> Row:
-    bridge = transaction.insert(transaction.idl.tables["Bridge"])
-    bridge.name = name
-    bridge.datapath_type = datapath_type
-    # Secure: frames pass only by our flows, so none passes before these are there.
-    # Standalone: OVS itself adds the flow for MAC learning (NORMAL).
-    bridge.fail_mode = "secure" if secure else "standalone"
-    bridge.protocols = _PROTOCOLS
-    bridge.addvalue("ports", _new_port(transaction, OvsPort(name, name, name, "internal")))
-    return bridge
 
 
 def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
@@ -175,14 +168,14 @@ def _new_port(transaction: ovs.db.idl.Transaction, wired: OvsPort) -> Row:
 
 
 def vlan_mode(vlan: Vlan) -> str:
-    """ovs-vswitchd.conf.db(5), Port, vlan_mode."""
+    # ovs-vswitchd.conf.db(5), Port, vlan_mode
     if vlan.tag is None:
         return "trunk"
     return "native-untagged" if vlan.trunks else "access"
 
 
 def interface_error(row: Row | None) -> str | None:
-    """The reason why an interface is not usable; None if it is."""
+    """Return why an interface is not usable; None if it is."""
     if row is None:
         return "not in the database"
     error = one(row.error)
@@ -247,7 +240,7 @@ def offload_text(flows: Mapping[str, Sequence[str]]) -> str:
 
 
 def offload_share(flows: Mapping[str, Sequence[str]], problems: str) -> OffloadShare:
-    """The result of a measurement; ``problems``: vswitchd's warnings, filtered for those about offload."""
+    """The result of a measurement, with those of vswitchd's warnings (``problems``) that are about offload."""
     complaints = [line for line in problems.splitlines() if "offload" in line or "flow api" in line.lower()]
     examples = (*flows["none"][:_EXAMPLES], *flows["partial"][:_EXAMPLES])
     full, partial, software = (len(flows[kind]) for kind in _TYPES)
