@@ -19,7 +19,7 @@ from scapy.packet import Packet, Raw
 from pytest_nfvperf.adapters.net.host_capture import HostCapture
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nodes_datapath import BuiltNodes, NodesDatapath
-from pytest_nfvperf.adapters.ovs.ovsdb import one
+from pytest_nfvperf.adapters.ovs.ovsdb import value_of
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose, node
@@ -76,7 +76,7 @@ def send(frame: bytes) -> None:
 def mac_of(built: BuiltNodes, number: int) -> str:
     db = built.node(f"node{number}").instance.db
     db.refresh()
-    return str(one(db.rows("Interface")[f"phy{number}"].mac_in_use))
+    return str(value_of(db.rows("Interface")[f"phy{number}"].mac_in_use))
 
 
 def expected(built: BuiltNodes, kind: TunnelKind, ip: int, source_port: int) -> bytes:

@@ -20,7 +20,7 @@ import ovs.db.idl
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
-from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, one
+from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, value_of
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.rows import (
     flow_outputs,
@@ -295,7 +295,7 @@ class BuiltOvsTopology:
     def mac_of(self, bridge: str) -> str:
         db = self.instance.db
         db.refresh()
-        mac = one(db.rows("Interface")[bridge].mac_in_use)
+        mac = value_of(db.rows("Interface")[bridge].mac_in_use)
         if not mac:
             raise TestbedError(f"bridge {bridge!r} has no MAC address, which tunnels need")
         return str(mac)
@@ -306,12 +306,14 @@ class BuiltOvsTopology:
     def ofports(self) -> dict[str, int]:
         """OpenFlow port numbers by port of the topology, including ends of links; of a bond the first."""
         rows = self.instance.db.rows("Interface")
-        return {name: int(one(rows[wired.interfaces[0].interface].ofport) or -1) for name, wired in self._wired.items()}
+        return {
+            name: int(value_of(rows[wired.interfaces[0].interface].ofport) or -1) for name, wired in self._wired.items()
+        }
 
     def port_names(self, bridge: str) -> dict[int, str]:
         rows = self.instance.db.rows("Interface")
         return {
-            int(one(rows[each.interface].ofport) or -1): name
+            int(value_of(rows[each.interface].ofport) or -1): name
             for name, wired in self._wired.items()
             if wired.bridge == bridge
             for each in wired.interfaces  # a bond has several numbers
@@ -424,7 +426,7 @@ class BuiltOvsTopology:
             self._connector.check()
         self._check_interfaces()
         rows = self.instance.db.rows("Interface")
-        up = {name for name, row in rows.items() if one(row.link_state) == "up"}
+        up = {name for name, row in rows.items() if value_of(row.link_state) == "up"}
         return [
             name if wired.interface == name else f"{name} ({wired.interface})"  # the testbed file's name, too
             for name, wired in self._wired.items()
@@ -440,7 +442,7 @@ class BuiltOvsTopology:
         parts += [f"{key}={value}" for key, value in sorted(root.other_config.items())]
         for bridge in self.topology.bridges:
             row = db.rows("Bridge")[bridge]
-            kind = f"datapath_type={row.datapath_type or 'system'} fail_mode={one(row.fail_mode)}"
+            kind = f"datapath_type={row.datapath_type or 'system'} fail_mode={value_of(row.fail_mode)}"
             parts += ["", f"# bridge {bridge}: {kind}"]
             parts += [line for port in row.ports for line in port_text(port)]
             parts += [mirror_text(mirror) for mirror in getattr(row, "mirrors", ())]

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.net.cabling import interface_of
 from pytest_nfvperf.adapters.net.ends import OURS
-from pytest_nfvperf.adapters.net.interface_counters import Counters, read_interfaces, read_softnet
+from pytest_nfvperf.adapters.net.interface_counters import read_interfaces, read_softnet
 from pytest_nfvperf.adapters.net.packet_sockets import RingDrops
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
@@ -49,12 +49,15 @@ class KernelCollector:
         for built in self._topologies():
             linked = {port for veth in built.topology.veths for port in (veth.port_a, veth.port_b)}
             for namespace, prefixes in self._interfaces(built).items():
-                counted = _read(namespace)
+                try:
+                    counted = read_interfaces() if namespace == OURS else inside(namespace, read_interfaces)
+                except OSError as error:
+                    raise TestbedError(f"no counters of the interfaces in {namespace}: {error}") from error
                 counters |= {
                     f"{prefix}.{name}": value
                     for interface, prefix in prefixes.items()
                     for name, value in counted.get(interface, {}).items()
-                    # OpenFlow's statistics have the other ports already; only drops are missing there.
+                    # OpenFlow's statistics have the other ports already, except for their drops.
                     if prefix in linked or prefix.endswith(".far") or name.endswith("_drops")
                 }
                 if namespace == OURS:
@@ -87,12 +90,3 @@ class KernelCollector:
             interfaces = found.setdefault(Path("/run/netns") / built.netns(nic.namespace), {})
             interfaces[nic.name] = f"{nic.port}.far"
         return {namespace: prefixes for namespace, prefixes in found.items() if prefixes}
-
-
-def _read(namespace: Path) -> Counters:
-    if namespace == OURS:
-        return read_interfaces()
-    try:
-        return inside(namespace, read_interfaces)
-    except OSError as error:
-        raise TestbedError(f"no counters of the interfaces in {namespace}: {error}") from error

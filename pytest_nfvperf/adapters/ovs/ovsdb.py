@@ -16,7 +16,7 @@ import ovs.poller
 from pytest_nfvperf.model.errors import DeadlineError, TestbedError
 
 OWNER = "nfvperf"
-"""Key of a bridge's external_ids that names the run that made it."""
+"""Key of a bridge's external_ids that names the run which made it."""
 
 Row = Any
 """A row of the IDL; PyPI ``ovs`` has no types."""
@@ -37,7 +37,7 @@ _COLUMNS: Mapping[str, str] = {
         "other_config external_ids"
     ),
 }
-"""The columns that we use, by table; an older OVS lacks some."""
+"""The columns that we use, by table. An older OVS lacks some."""
 
 
 class RefusedError(TestbedError):
@@ -47,7 +47,7 @@ class RefusedError(TestbedError):
 class JsonRpc:
     """JSON-RPC 1.0 with one daemon, as ovsdb-server and ovs-appctl's targets speak it; reconnects after a failure.
 
-    PyPI ``ovs`` has a client, too, but that waits for ever when the daemon hangs, and its pure-Python parser takes
+    PyPI ``ovs`` has a client, too. That one waits for ever when the daemon hangs, and its pure-Python parser takes
     10 ms for a coverage listing, which a 20 ms snapshot cannot afford.
     """
 
@@ -60,7 +60,7 @@ class JsonRpc:
         self._aborted = False
 
     def request(self, method: str, params: Sequence[Any], deadline_s: float = 5.0) -> Any:
-        """Ask, and return the result.
+        """Ask the daemon, and return its result.
 
         Raises:
             RefusedError: the daemon's own error message.
@@ -78,7 +78,7 @@ class JsonRpc:
             self.close()
             raise TestbedError(f"{self._daemon} does not answer on {self._path}: {error}") from error
         except BaseException:
-            self.close()  # a signal's handler broke it off; the pending reply must not answer a later request
+            self.close()  # a signal's handler interrupted it; the pending reply must not answer a later request
             raise
         if reply.get("error") is not None:
             raise RefusedError(f"{self._daemon} refused {method!r}: {reply['error']}")
@@ -97,7 +97,7 @@ class JsonRpc:
             self._socket = connection
         connection = self._socket
         if self._aborted:
-            raise ConnectionAbortedError("nobody waits for the answer any more")
+            raise ConnectionAbortedError("the request was aborted")
         connection.sendall(request)
         while (reply := self._take_reply()) is None:
             connection.settimeout(max(0.001, end - time.monotonic()))
@@ -125,18 +125,18 @@ class JsonRpc:
         self._aborted = True
         connection = self._socket
         if connection is not None:
-            with suppress(OSError):  # it has hung up meanwhile
+            with suppress(OSError):  # it was closed meanwhile
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up. Can be called twice; the next call connects again."""
+        """Disconnect. Can be called twice; the next request connects again."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
 
 class Unixctl:
-    """The control socket of one daemon: ovs-appctl's commands (ovs-appctl(8)) without ovs-appctl."""
+    """The control socket of one daemon: ovs-appctl(8)'s commands without ovs-appctl."""
 
     def __init__(self, path: Path, daemon: str) -> None:
         self._rpc = JsonRpc(path, daemon)
@@ -146,7 +146,7 @@ class Unixctl:
         return str(self._rpc.request(command, args, deadline_s))
 
     def usage(self, command: str) -> str | None:
-        """A command's arguments in the daemon's words, ``[-pmd core] [dp]``; None if it has no such command."""
+        """Return a command's arguments in the daemon's words, ``[-pmd core] [dp]``; None if it has no such command."""
         words = (line.split(maxsplit=1) for line in self.call("list-commands").splitlines())
         return next((" ".join(rest) for name, *rest in filter(None, words) if name == command), None)
 
@@ -155,10 +155,10 @@ class Unixctl:
 
 
 class Ovsdb:
-    """A connection to one ovsdb-server by OVS's own Python IDL.
+    """A connection to one ovsdb-server with OVS's own Python IDL.
 
     It registers only those of our tables and columns that the instance's schema has, so OVS 2.15 to 4.0 all work.
-    Every wait has a deadline and checks that the daemons live: a dead vswitchd's ``cur_cfg`` never comes.
+    Every wait has a deadline and checks that the daemons live, because a dead vswitchd never raises ``cur_cfg``.
     """
 
     def __init__(self, socket: Path, schema: Path, check_alive: Callable[[], None]) -> None:
@@ -171,7 +171,6 @@ class Ovsdb:
         self._check_alive = check_alive
 
     def connect(self, deadline_s: float) -> None:
-        """Wait for the first copy of the database; DeadlineError after ``deadline_s``."""
         self.wait(lambda: self._idl.change_seqno != 0, "the OVS database", deadline_s)
 
     @property
@@ -180,7 +179,7 @@ class Ovsdb:
 
     @property
     def root(self) -> Row:
-        """The one row of Open_vSwitch; TestbedError before it was made."""
+        """The one row of Open_vSwitch; TestbedError if it was not made yet."""
         if not self.has_root:
             raise TestbedError("the OVS database has no Open_vSwitch row: it was not initialised")
         return next(iter(self._idl.tables["Open_vSwitch"].rows.values()))
@@ -192,7 +191,7 @@ class Ovsdb:
         return column in self._idl.tables[table].columns
 
     def refresh(self) -> None:
-        """Apply what the server has sent; does not wait."""
+        """Apply what the server has sent, without waiting for more."""
         self._idl.run()
 
     def wait(
@@ -243,20 +242,23 @@ class Ovsdb:
         target = self._commit(change, what, deadline_s, applied)
         meanwhile()
 
-        def taken() -> bool:
-            return self.has_root and int(self.root.cur_cfg) >= target
-
-        def seen() -> str:
+        def progress() -> str:
             if not self.has_root:
                 return "no Open_vSwitch row"
             return f"cur_cfg {self.root.cur_cfg}, next_cfg {self.root.next_cfg}"
 
         if applied:
-            self.wait(taken, f"ovs-vswitchd to apply {what}", max(0.01, end - time.monotonic()), seen)
+            self.wait(
+                lambda: self.has_root and int(self.root.cur_cfg) >= target,
+                f"ovs-vswitchd to apply {what}",
+                max(0.01, end - time.monotonic()),
+                progress,
+            )
 
     def _commit(
         self, change: Callable[[ovs.db.idl.Transaction], None], what: str, deadline_s: float, applied: bool
     ) -> int:
+        # Returns the next_cfg that vswitchd will apply; 0 if nobody waits for it.
         kinds = ovs.db.idl.Transaction
         transaction = kinds(self._idl)
         try:
@@ -284,7 +286,6 @@ class Ovsdb:
 
 
 def present_columns(schema: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Those of our columns that this schema has, by table."""
     tables = schema["tables"]
     return {
         table: [column for column in columns.split() if column in tables[table]["columns"]]
@@ -293,8 +294,8 @@ def present_columns(schema: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def one(value: Any) -> Any | None:
-    """The value of an optional column (a set of at most one), or None."""
+def value_of(value: Any) -> Any | None:
+    """Return the value of an optional column (a set of at most one), or None."""
     if isinstance(value, list):
         return value[0] if value else None
     return value

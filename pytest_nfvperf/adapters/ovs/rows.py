@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import ovs.db.idl
 
 from pytest_nfvperf.adapters.ovs.nics import OvsPort
-from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, RefusedError, Row, Unixctl, one
+from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, Ovsdb, RefusedError, Row, Unixctl, value_of
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.model.measure.offloading import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
@@ -178,15 +178,15 @@ def interface_error(row: Row | None) -> str | None:
     """Return why an interface is not usable; None if it is."""
     if row is None:
         return "not in the database"
-    error = one(row.error)
+    error = value_of(row.error)
     if error:
         return str(error)
-    return "OVS gave it no port number (ofport -1)" if one(row.ofport) in {None, -1} else None
+    return "OVS gave it no port number (ofport -1)" if value_of(row.ofport) in {None, -1} else None
 
 
 def port_text(port: Row) -> list[str]:
-    tag = one(port.tag)
-    vlan = "" if tag is None and not port.trunks else f" vlan_mode={one(port.vlan_mode)}"
+    tag = value_of(port.tag)
+    vlan = "" if tag is None and not port.trunks else f" vlan_mode={value_of(port.vlan_mode)}"
     vlan += "" if tag is None else f" tag={tag}"
     vlan += f" trunks={','.join(map(str, sorted(port.trunks)))}" if port.trunks else ""
     lines = []
@@ -194,8 +194,8 @@ def port_text(port: Row) -> list[str]:
         options = " ".join(f"{key}={value}" for key, value in sorted(row.options.items()))
         affinity = "".join(f" {key}={value}" for key, value in sorted(row.other_config.items()))
         line = (
-            f"port {row.name}: type={row.type or 'system'} ofport={one(row.ofport)} mtu={one(row.mtu)} "
-            f"link={one(row.link_state)} {options}{affinity}"
+            f"port {row.name}: type={row.type or 'system'} ofport={value_of(row.ofport)} mtu={value_of(row.mtu)} "
+            f"link={value_of(row.link_state)} {options}{affinity}"
         )
         lines.append(line.rstrip() + vlan)
     return lines
@@ -207,7 +207,7 @@ def mirror_text(mirror: Row) -> str:
         names = sorted(port.name for port in getattr(mirror, column))
         selects += [f"{column}={','.join(names)}"] if names else []
     selects += [f"select_vlan={','.join(map(str, sorted(mirror.select_vlan)))}"] if mirror.select_vlan else []
-    output, vlan, snaplen = one(mirror.output_port), one(mirror.output_vlan), one(mirror.snaplen)
+    output, vlan, snaplen = value_of(mirror.output_port), value_of(mirror.output_vlan), value_of(mirror.snaplen)
     selects += [f"output_port={output.name}"] if output is not None else [f"output_vlan={vlan}"]
     return " ".join([f"mirror {mirror.name}:", *selects, *([] if snaplen is None else [f"snaplen={snaplen}"])])
 
