@@ -32,13 +32,13 @@ from pytest_nfvperf.model.testbed.ovs_settings import (
 _SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
 
 Starter = Callable[[list[str | Path]], ManagedProcess]
-"""Starts a command with the caller's choice of log, CPUs and environment."""
+"""Starts a command; the caller chooses its log, CPUs and environment."""
 
 _SOCKET_PATH_BYTES = 107  # sun_path less its NUL, unix(7)
 _LONGEST_SOCKET_NAME = 24
 
 OWN_FILES = 64
-"""Open files of vswitchd with a bridge of two ports and no DPDK (seen: 40), and a reserve."""
+"""Open files of vswitchd with a bridge of two ports and without DPDK (seen: 40), and a reserve."""
 
 RAISE_OPEN_FILES = (
     "raise the hard limit (ulimit -Hn 4096; LimitNOFILE=4096 in a unit of systemd; --ulimit nofile=4096 of a container)"
@@ -46,7 +46,7 @@ RAISE_OPEN_FILES = (
 _STATS_INTERVAL_MS = 60_000
 _EXIT_DEADLINE_S = 10.0
 _START_DEADLINE_S = 60.0  # taking many hugepages on a cold machine; a healthy start takes half a second
-_STOPPED_FOR_A_MOMENT_S = 2.0  # a soak reports a DUT that hangs for a second as a gap
+_SHORT_STOP_S = 2.0  # a soak reports a DUT that hangs for a second as a gap
 
 _VSWITCHD_NICE = -20
 """Of vswitchd's session, so that nothing else takes the PMDs' CPUs. The embedded generator has -10. So the kernel puts
@@ -63,7 +63,7 @@ depending on the heap (seen between builds: 2 %). A buffer from the cache costs 
 def serve_database(
     binaries: OvsBinaries, schema: Path, database: Path, socket: Path, control: Path, start: Starter
 ) -> ManagedProcess:
-    """Make an empty database of this schema and wait until it is served.
+    """Make an empty database of this schema, and wait until it is served.
 
     ``database``: the file to make. ``control``: the server's own control socket (ovs-appctl(8)).
 
@@ -91,7 +91,7 @@ class Vswitchd:
     """How the daemon runs, with any datapath.
 
     Attributes:
-        shares_memory: another process maps its memory, for DPDK's rings between them; few files then hold it.
+        shares_memory: another process maps its memory, for DPDK's rings between them, so it must lie in few files.
         under: command line of a program that executes it, such as valgrind.
         counted: its instructions are counted, so malloc must take the same path each time. With DPDK it takes turns
             with everything else on the only CPU.
@@ -133,28 +133,14 @@ class InstanceOptions:
     process: Vswitchd = Vswitchd()
 
 
-def _with_users(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
-    """Merge a user's settings into ours; ConfigError for a protected one."""
-    for key, value in users.items():
-        if reason := why_setting_refused(key, value):
-            raise ConfigError(reason, key="dut.ovs.other_config")
-    merged = {**ours, **users}
-    if DPDK_EXTRA in ours and DPDK_EXTRA in users:
-        merged[DPDK_EXTRA] = append_dpdk_arguments(ours[DPDK_EXTRA], users[DPDK_EXTRA])
-    if "dpdk-socket-limit" in ours and "dpdk-socket-mem" in users:
-        # Our limit equals our memory. With a limit below the user's memory DPDK would not start.
-        merged["dpdk-socket-limit"] = users.get("dpdk-socket-limit", users["dpdk-socket-mem"])
-    return merged
-
-
 class OvsInstance:
-    """A private OVS: ovsdb-server, ovs-vswitchd, directory, control sockets, namespace. ``close()`` removes all.
+    """A private OVS: ovsdb-server, ovs-vswitchd, directory, control sockets, namespace. ``close()`` removes them all.
 
     Each has a namespace, because two userspace OVS in one collide on the tap ``ovs-netdev``. DPDK runs with
     ``--no-pci`` unless a port names a PCI device, so it never probes the host's NICs; with ``--in-memory``, so it
     leaves nothing on a hugetlbfs; and with a memory limit, so several OVS share the hugepages. The main thread,
     handlers and revalidators stay on the housekeeping CPUs: the processes start with that affinity, and DPDK's control
-    threads follow it (with only a mask of its own, DPDK would put them on the other CPUs, the PMDs').
+    threads follow it. With only a mask of its own, DPDK would put them on the other CPUs, which are the PMDs'.
     """
 
     def __init__(self, journal: Journal, binaries: OvsBinaries, options: InstanceOptions, name: str = "ovs") -> None:
@@ -228,7 +214,17 @@ class OvsInstance:
             }
         if self.options.userspace_tso:
             config["userspace-tso-enable"] = "true"
-        return _with_users(config, self.options.other_config)
+        users = self.options.other_config
+        for key, value in users.items():
+            if reason := why_setting_refused(key, value):
+                raise ConfigError(reason, key="dut.ovs.other_config")
+        merged = {**config, **users}
+        if DPDK_EXTRA in config and DPDK_EXTRA in users:
+            merged[DPDK_EXTRA] = append_dpdk_arguments(config[DPDK_EXTRA], users[DPDK_EXTRA])
+        if "dpdk-socket-limit" in config and "dpdk-socket-mem" in users:
+            # Our limit equals our memory. With a limit below the user's memory DPDK would not start.
+            merged["dpdk-socket-limit"] = users.get("dpdk-socket-limit", users["dpdk-socket-mem"])
+        return merged
 
     def _spawn(
         self, name: str, argv: list[str | Path], cpus: tuple[int, ...], nice: int | None = None
@@ -311,7 +307,7 @@ class OvsInstance:
             vswitchd.popen.wait(_EXIT_DEADLINE_S)
         except subprocess.TimeoutExpired as error:
             raise TestbedError(
-                f"ovs-vswitchd (pid {vswitchd.pid}) was told to exit, and did not within {_EXIT_DEADLINE_S:g} s",
+                f"ovs-vswitchd (pid {vswitchd.pid}) did not exit within {_EXIT_DEADLINE_S:g} s",
                 evidence={vswitchd.log.name: vswitchd.log_tail()},
             ) from error
         finally:
@@ -343,7 +339,7 @@ class OvsInstance:
         return self.vswitchd.pid
 
     def note_bridges(self, bridges: tuple[str, ...]) -> None:
-        """Do nothing, as ``forget_bridges``: bridges go with the private OVS."""
+        """Do nothing, as ``forget_bridges``: bridges end with the private OVS."""
 
     def forget_bridges(self, bridges: tuple[str, ...]) -> None: ...
 
@@ -403,7 +399,7 @@ def last_warnings(log: str) -> str:
 def _check_not_stopped(process: ManagedProcess) -> None:
     """TestbedError if somebody keeps it stopped. A short stop, as by a debugger, disturbs only a window."""
     try:
-        wait_until(lambda: process.state()[:1] != "T", f"{process.name} to go on", _STOPPED_FOR_A_MOMENT_S)
+        wait_until(lambda: process.state()[:1] != "T", f"{process.name} to continue", _SHORT_STOP_S)
     except DeadlineError as error:
         raise TestbedError(
             f"{process.name} (pid {process.pid}) is in state {process.state()}, and not by us: kill -CONT "

@@ -1,4 +1,4 @@
-"""An OVS that runs already: where its sockets are, what it is set to, and how its settings are put back."""
+"""The system's OVS: where its sockets are, how the run changes its settings, and how it restores them."""
 
 from __future__ import annotations
 
@@ -119,14 +119,9 @@ class SystemSockets:
     process: ProcessId
     log: Path | None
 
-    def schema(self) -> str:
-        """The database's own schema, as JSON; TestbedError if it does not answer."""
-        with closing(JsonRpc(self.database, "ovsdb-server")) as rpc:
-            return json.dumps(rpc.request("get_schema", [_DATABASE]))
-
 
 def find_system(run_dir: str | None = None) -> SystemSockets:
-    """Find the system's OVS by the files in its run directory (ovs-vswitchd(8), ovs-appctl(8)), or TestbedError."""
+    """Find the system's OVS by the files in its run directory (ovs-vswitchd(8), ovs-appctl(8)); else TestbedError."""
     directory = Path(run_dir) if run_dir is not None else RUN_DIRECTORY
     pid_file, database = directory / "ovs-vswitchd.pid", directory / "db.sock"
     try:
@@ -150,7 +145,7 @@ def find_system(run_dir: str | None = None) -> SystemSockets:
 
 
 # Restoring the system's OVS: our bridges are removed, changed keys get their old value. This works from entries of the
-# journal, and so after kill -9, too. What somebody else has changed meanwhile is left.
+# journal, and so after kill -9, too. What somebody else has changed meanwhile stays.
 
 
 def remove_bridge(entry: Entry) -> bool:
@@ -235,7 +230,8 @@ class SystemOvs:
         try:
             self.directory.mkdir()
             schema = self.directory / "vswitch.ovsschema"
-            schema.write_text(sockets.schema(), encoding="utf-8")
+            with closing(JsonRpc(sockets.database, "ovsdb-server")) as rpc:
+                schema.write_text(json.dumps(rpc.request("get_schema", [_DATABASE])), encoding="utf-8")
             database = Ovsdb(sockets.database, schema, self.check_alive)
             database.connect(_DEADLINE_S)
             self.db = database
@@ -303,7 +299,7 @@ class SystemOvs:
             )
 
     def thaw(self) -> None:
-        """Do nothing: the run never stops it."""
+        """Do nothing: the run never freezes it."""
 
     def running(self) -> bool:
         return self._process.alive()
@@ -337,7 +333,7 @@ class SystemOvs:
         self._journal.forget_all([self._bridges.pop(name) for name in bridges if name in self._bridges])
 
     def close(self, *, keep_namespace: bool = False) -> None:  # noqa: ARG002 - it has none of its own
-        """Restore the changed keys, and disconnect. Keys that could not be restored stay in the journal."""
+        """Restore the changed keys, and disconnect. Keys that it cannot restore stay in the journal."""
         try:
             while self._settings:
                 restore_setting(self._settings[-1])
@@ -350,7 +346,7 @@ class SystemOvs:
 
 
 def installation_facts(spec: OvsSpec, binaries: OvsBinaries, instance: RunningOvs) -> dict[str, Any]:
-    """The fields ``installation``, ``origin`` and ``build`` of a DatapathInfo."""
+    """Return the fields ``installation``, ``origin`` and ``build`` of a DatapathInfo."""
     named = next((version for version in spec.versions if version.prefix == spec.prefix), None)
     origin = named.origin if named is not None else ""
     build = list(named.build) if named is not None else []
@@ -371,7 +367,7 @@ def installation_facts(spec: OvsSpec, binaries: OvsBinaries, instance: RunningOv
 
 @cache
 def _package(vswitchd: str) -> tuple[tuple[str, str], ...]:
-    """Debian's package of an installed vswitchd, and its version; empty if dpkg does not know the file."""
+    """Return Debian's package of an installed vswitchd, and its version; empty if dpkg does not know the file."""
     try:
         owner, _, _ = run(["dpkg-query", "--search", str(Path(vswitchd).resolve())]).partition(": ")
         return ((owner, run(["dpkg-query", "--show", "--showformat=${Version}", owner])),)
