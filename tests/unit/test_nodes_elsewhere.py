@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched, SharedCpuSched
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched
 from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
 from pytest_nfvperf.features.far import serving
 from pytest_nfvperf.features.far.line import Answer
@@ -124,7 +124,7 @@ def test_a_cpu_of_another_machine_is_another_cpu(here, beside):
 
 
 def test_each_pmd_waits_for_who_makes_turns_short_on_its_cpu():
-    shared = SharedCpuSched({"node1": _Sched(10), "node2": _Sched(20)}, NODES, lambda: {1: 5, 2: 700})
+    shared = NodesSched({"node1": _Sched(10), "node2": _Sched(20)}, NODES, lambda: {1: 5, 2: 700})
     assert shared.snapshot().as_dict()["pmd-sched.beside_run_ns"] == 30 + 2 * 5
 
 

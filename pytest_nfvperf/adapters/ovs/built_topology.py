@@ -486,7 +486,7 @@ class BuiltOvsTopology:
 
         The kernel takes 10 to 20 ms for each removed tap or packet socket, and vswitchd removes them one after the
         other. So meanwhile the bridges' taps are removed together, and its packet sockets are held until it has closed
-        them (see ``HeldSockets``).
+        them (see ``held_sockets``).
 
         Raises:
             TestbedError: OVS did not apply it, or not in time.

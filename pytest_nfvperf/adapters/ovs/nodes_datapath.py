@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
@@ -37,7 +37,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     ovs_for_dut,
     unknown_node,
 )
-from pytest_nfvperf.model.topology.links import Overlay, overlays
+from pytest_nfvperf.model.topology.links import overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, node_topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 from pytest_nfvperf.ports.datapath import Attachment, Collector, KnowsPollers, Settling
@@ -47,7 +47,7 @@ SHARED_SLEEP_US = 20
 """The longest sleep of an idle PMD where nodes share a CPU. A PMD that never sleeps keeps the CPU until the kernel
 takes it away, 3 to 4 ms later, and the other node's rings overflow meanwhile."""
 
-_RUN_OF_ONE = re.compile(r"pmd-sched\.c\d+\.run_ns")
+_RUN_NS_OF_CPU = re.compile(r"pmd-sched\.c\d+\.run_ns")
 
 
 class NodeOvs(Protocol):
@@ -72,10 +72,8 @@ class NodeOvs(Protocol):
     def close(self) -> None: ...
 
 
-class FarStarter(Protocol):
-    def __call__(self, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
-        """``testbed``: as the node sees it. ``name``: of the instance. TestbedError if it does not start."""
-        ...
+FarStarter: TypeAlias = Callable[[NodeSpec, Testbed, Dut, str], NodeOvs]
+"""Starts a node's OVS: with the testbed as the node sees it, and the instance's name. TestbedError if it does not."""
 
 
 class NodeHosts(Protocol):
@@ -93,7 +91,7 @@ class NodeHosts(Protocol):
     def check(self) -> None: ...
 
     def lacks(self, topology: Topology) -> str | None:
-        """The part of a topology that would have to be on another machine and cannot; None if all can."""
+        """Return the part of a topology that would have to be on another machine and cannot; None if all can."""
         ...
 
     def starter(self, journal: Journal) -> FarStarter: ...
@@ -109,15 +107,15 @@ class BuiltNodes:
     def __init__(self, topology: Topology, built: Mapping[str, BuiltNode]) -> None:
         self.topology = topology
         self._built = dict(built)
-        self._at = node_of_bridge(topology)
+        self._node_of = node_of_bridge(topology)
 
     def node(self, name: str) -> BuiltNode:
         return self._built[name]
 
     def attachments(self) -> tuple[Attachment, ...]:
-        found = {each.port: each for built in self._built.values() for each in built.attachments()}
+        attachments = {each.port: each for built in self._built.values() for each in built.attachments()}
         names = [*(port.name for port in self.topology.ports), *(behind.label for behind in self.topology.behind)]
-        return tuple(found[name] for name in names if name in found)
+        return tuple(attachments[name] for name in names if name in attachments)
 
     def netns(self, namespace: str) -> str:
         for built in self._built.values():
@@ -142,19 +140,15 @@ class BuiltNodes:
         """Wait for link on every port, including underlays, and give tunnels the other ends' MAC addresses."""
         for built in self._built.values():
             built.wait_ready(deadline_s)
+        # Frames would be lost while ARP looks for the addresses.
         for overlay in overlays(self.topology.nodes, self.topology.tunnels, self.topology.underlays):
-            self._set_neighbours(overlay)
-
-    def _set_neighbours(self, overlay: Overlay) -> None:
-        """Give both ends the other's MAC address, because frames are lost while ARP looks for it."""
-        below = {self._at[end.bridge]: end for end in overlay.underlay.ends}
-        ports = {overlay.port_a: overlay.bridge_a, overlay.port_b: overlay.bridge_b}
-        for tunnel in self.topology.tunnels:
-            if tunnel.port in ports:
-                end = below[self._at[tunnel.bridge]]
-                far = self._built[self._at[end.far_bridge]]
-                local = self._built[self._at[end.bridge]]
-                local.set_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
+            ends = {self._node_of[end.bridge]: end for end in overlay.underlay.ends}
+            for tunnel in self.topology.tunnels:
+                if tunnel.port in {overlay.port_a, overlay.port_b}:
+                    end = ends[self._node_of[tunnel.bridge]]
+                    far = self._built[self._node_of[end.far_bridge]]
+                    local = self._built[self._node_of[end.bridge]]
+                    local.set_neighbour(end.bridge, tunnel.remote, far.mac_of(end.far_bridge))
 
     def configuration(self) -> str:
         return "\n".join(f"## node {node}\n{built.configuration()}" for node, built in self._built.items())
@@ -187,48 +181,41 @@ class NodeCollector:
     """A source of one node, renamed to "node1.ovs". ``ports``: returns the names of the ports of all nodes."""
 
     def __init__(self, node: str, source: Collector, ports: Callable[[], Collection[str]]) -> None:
-        self.node = node
+        self._node = node
         self._source = source
         self._ports = ports
 
     def snapshot(self) -> CounterSnapshot:
-        with of_node(self.node):
-            return self.rename(self._source.snapshot())
-
-    def rename(self, snapshot: CounterSnapshot) -> CounterSnapshot:
-        return on_node(snapshot, self.node, self._ports())
+        with of_node(self._node):
+            return on_node(self._source.snapshot(), self._node, self._ports())
 
     def forwarding_ns(self) -> int | None:
         """Run time of the node's own thread that forwards, in ns; None if the node has none."""
-        with of_node(self.node):
+        with of_node(self._node):
             return self._source.forwarding_ns() if isinstance(self._source, KnowsForwardingThread) else None
 
 
-class SettlingNodeCollector:
-    """A NodeCollector of a source some of whose counters settle late."""
-
-    def __init__(self, collector: NodeCollector, source: Settling) -> None:
-        self._collector = collector
-        self._source = source
-        self.snapshot, self.forwarding_ns = collector.snapshot, collector.forwarding_ns
+class SettlingNodeCollector(NodeCollector):
+    """A NodeCollector whose source has counters that settle late."""
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        node = self._collector.node
-        with of_node(node):
-            return self._collector.rename(self._source.settled(off_node(before, node), missing))
+        assert isinstance(self._source, Settling)
+        with of_node(self._node):
+            snapshot = self._source.settled(off_node(before, self._node), missing)
+            return on_node(snapshot, self._node, self._ports())
 
 
 def node_collector(node: str, source: Collector, ports: Callable[[], Collection[str]]) -> Collector:
-    collector = NodeCollector(node, source, ports)
-    return SettlingNodeCollector(collector, source) if isinstance(source, Settling) else collector
+    kind = SettlingNodeCollector if isinstance(source, Settling) else NodeCollector
+    return kind(node, source, ports)
 
 
 @runtime_checkable
 class Sched(Collector, KnowsPollers, Protocol):
-    """The scheduling of one node's PMD threads; threads of another machine cannot be watched from here."""
+    """The scheduling of one node's PMD threads. Nobody can watch threads of another machine from here."""
 
 
-class SharedCpuSched:
+class NodesSched:
     """The scheduling of all nodes' PMD threads, in one source "pmd-sched".
 
     Nodes that share CPUs wait for each other and for the process that shortens their turns. That is planned, and no
@@ -236,15 +223,24 @@ class SharedCpuSched:
     """
 
     def __init__(
-        self, nodes: Mapping[str, Sched], here: Collection[str], turns_run_ns: Callable[[], Mapping[int, int]] = dict
+        self,
+        nodes: Mapping[str, Sched],
+        here: Collection[str],
+        turns_run_ns: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
         """``here``: the nodes on this machine. CPU 2 of another machine is another CPU.
 
-        ``turns_run_ns``: run time of the process that shortens turns, by CPU, in ns (``ShortTurns``).
+        ``turns_run_ns``: of nodes that share CPUs, run time of the process that shortens their turns, by CPU, in ns
+        (``ShortTurns``). Their threads are not watched.
         """
         self._nodes = dict(nodes)
         self._here = frozenset(here)
         self._turns_run_ns = turns_run_ns
+
+    def pollers(self) -> tuple[Poller, ...]:
+        if self._turns_run_ns is not None:
+            return ()
+        return tuple(poller for sched in self._nodes.values() for poller in sched.pollers())
 
     def snapshot(self) -> CounterSnapshot:
         by_node: dict[str, Mapping[str, int]] = {}
@@ -253,26 +249,16 @@ class SharedCpuSched:
                 by_node[node] = sched.snapshot().as_dict()
         counters = {f"{node}.{name}": value for node, own in by_node.items() for name, value in own.items()}
         here = {node: own for node, own in by_node.items() if node in self._here}
-        turns = {f"pmd-sched.c{cpu:02d}.run_ns": ran_ns for cpu, ran_ns in self._turns_run_ns().items()}
+        by_cpu = self._turns_run_ns() if self._turns_run_ns is not None else {}
+        turns = {f"pmd-sched.c{cpu:02d}.run_ns": ran_ns for cpu, ran_ns in by_cpu.items()}
         companions_ns = 0
         for node, own in here.items():
             for other in (turns, *(here[name] for name in here if name != node)):
-                # both have a counter of this name only if both run on that CPU
-                companions_ns += sum(other.get(name, 0) for name in own if _RUN_OF_ONE.fullmatch(name))
+                # Both have a counter of this name only if both run on that CPU.
+                companions_ns += sum(other.get(name, 0) for name in own if _RUN_NS_OF_CPU.fullmatch(name))
         if companions_ns:
             counters["pmd-sched.beside_run_ns"] = companions_ns
         return CounterSnapshot("pmd-sched", time.monotonic_ns(), tuple(sorted(counters.items())))
-
-
-class NodesSched:
-    """The same source for nodes with CPUs of their own, whose threads can be watched."""
-
-    def __init__(self, nodes: Mapping[str, Sched], here: Collection[str]) -> None:
-        self.snapshot = SharedCpuSched(nodes, here).snapshot
-        self._nodes = tuple(nodes.values())
-
-    def pollers(self) -> tuple[Poller, ...]:
-        return tuple(poller for sched in self._nodes for poller in sched.pollers())
 
 
 class NodesDatapath:
@@ -289,8 +275,7 @@ class NodesDatapath:
     def lacks(testbed: Testbed, dut: Dut) -> str | None:
         if testbed.ovs.instance == "system":
             return "nodes are private OVS, and this testbed's is the system's: use dut.ovs.instance: private"
-        unknown = unknown_node(testbed, dut)
-        if unknown:
+        if unknown := unknown_node(testbed, dut):
             return unknown
         for node in dut.nodes:
             own = dut_of_node(testbed, dut, node)
@@ -359,18 +344,17 @@ class NodesDatapath:
         return {pid: role for node in self._nodes.values() for pid, role in node.processes().items()}
 
     def info(self) -> DatapathInfo:
-        joint = joint_info({node: datapath.info() for node, datapath in self._nodes.items()}, self._cpus)
-        return replace(joint, short_turns=self._turns.taken)
+        infos = {node: datapath.info() for node, datapath in self._nodes.items()}
+        return replace(joint_info(infos, self._cpus), short_turns=self._turns.taken)
 
     def node(self, name: str) -> OvsDatapath:
         """The OVS of a local node; KeyError for another one."""
-        found = self._nodes[name]
-        if not isinstance(found, OvsDatapath):
+        datapath = self._nodes[name]
+        if not isinstance(datapath, OvsDatapath):
             raise KeyError(f"node {name!r} is on another machine")
-        return found
+        return datapath
 
     def build(self, topology: Topology) -> BuiltNodes:
-        """Build each node's part on its OVS. Does not wait for links: the generator attaches first."""
         built: dict[str, BuiltNode] = {}
         try:
             for node in topology.nodes:
@@ -387,11 +371,11 @@ class NodesDatapath:
 
     def _uplinks(self, topology: Topology, node: str, built: set[str]) -> Uplinks:
         """The node's ends of underlays. ``built``: nodes that are built already."""
-        at = node_of_bridge(topology)
-        ends = [(link, end) for link in topology.underlays for end in link.ends if at[end.bridge] == node]
+        node_of = node_of_bridge(topology)
+        ends = [(link, end) for link in topology.underlays for end in link.ends if node_of[end.bridge] == node]
         if has_cabled_nodes(self._testbed):
-            found = {end.port: underlay_end(self._testbed, node, link.mtu) for link, end in ends}
-            cabled = {port: cable for port, cable in found.items() if cable is not None}
+            cables = {end.port: underlay_end(self._testbed, node, link.mtu) for link, end in ends}
+            cabled = {port: cable for port, cable in cables.items() if cable is not None}
             if len(cabled) > 1:
                 raise ConfigError(
                     f"{', '.join(cabled)} of the topology end there, and one cable leads to other nodes",
@@ -400,9 +384,9 @@ class NodesDatapath:
             return Uplinks(cabled=cabled)
         virtual: dict[str, UplinkEnd] = {}
         for link, end in ends:
-            far = self.node(at[end.far_bridge]).instance
+            far = self.node(node_of[end.far_bridge]).instance
             virtual[end.port] = UplinkEnd(
-                first=at[end.far_bridge] not in built,
+                first=node_of[end.far_bridge] not in built,
                 ring=far.options.dpdk and self.node(node).instance.options.dpdk,
                 socket=self.node(next(iter(self._nodes))).instance.sockets / f"{link.port_a}.sock",
                 far_port=end.far_port,
@@ -421,9 +405,7 @@ class NodesDatapath:
                 else:
                     own.append(node_collector(node, collector, self._ports))
         here = [node for node, _ in self._cpus.pmd]
-        if self._cpus.shared:
-            return (*own, SharedCpuSched(sched, here, self._turns.run_ns))
-        return (*own, NodesSched(sched, here))
+        return (*own, NodesSched(sched, here, self._turns.run_ns if self._cpus.shared else None))
 
     def _ports(self) -> Sequence[str]:
         if self._built is None:
@@ -472,7 +454,7 @@ def check_node_programs(testbed: Testbed) -> None:
 
 
 def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInfo:
-    """Several nodes as one DUT: "dpdk+netdev" of OVS "3.1.0 and 2.15.0" if they differ."""
+    """Describe several nodes as one DUT: "dpdk+netdev" of OVS "3.1.0 and 2.15.0" if they differ."""
     first, *others = infos.values()
     same = (first.kind, first.version, first.installation)
     alike = all((one.kind, one.version, one.installation) == same for one in others)
@@ -490,7 +472,7 @@ def joint_info(infos: Mapping[str, DatapathInfo], cpus: NodeCpus) -> DatapathInf
 
 
 def check_same_datapath(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str]) -> None:
-    """TestbedError if some nodes, but not all, lack memory and fell back to the datapath without DPDK.
+    """Raise TestbedError if some nodes, but not all, lack memory and fell back to the datapath without DPDK.
 
     ``wanted``: the datapath that each node should have.
     """
