@@ -25,12 +25,12 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableEr
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.testbed.lab_cables import topology_cables
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, OvsSpec, Testbed, ovs_for_dut
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, Testbed, ovs_for_dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Sampler
 
 COUNTED_SLEEP_US = 500
-"""The longest sleep of an idle PMD while instructions are counted."""
+"""The longest sleep of an idle PMD while instructions are counted, which runs everything on one CPU."""
 
 
 class OvsDatapath:
@@ -94,14 +94,18 @@ class OvsDatapath:
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
         if process is not None and process.counted and memory:
-            dut = _with_sleeping_pmds(dut, binaries)
+            sleeping = Tuning(pmd_sleep_max_us=COUNTED_SLEEP_US)
+            if not sleeping.unknown_to(binaries.major_minor):
+                dut = replace(dut, tuning=sleeping.over(dut.tuning))
             memory = MIN_MEMORY_MIB  # clearing more than needed takes long on an emulated CPU
-        options = _options(testbed, dut, binaries, memory, process or Vswitchd())
-        instance = OvsInstance(journal, binaries, options, name)
+        options = _options(testbed, dut, binaries, dpdk=memory > 0, memory_mib=memory)
+        instance = OvsInstance(journal, binaries, replace(options, process=process or Vswitchd()), name)
         try:
-            described = _describe(binaries, options, reason)
+            kind, detail = _describe(binaries, options, reason)
+            dpdk_version = binaries.dpdk_version if options.dpdk else None
             cores = len(options.pmd_cpus) if spec.datapath != "system" else 0
-            info = replace(described, **installation_facts(spec, binaries, instance), cores=cores)
+            facts = installation_facts(spec, binaries, instance)
+            info = DatapathInfo(kind, binaries.version, dpdk_version, detail, **facts, cores=cores)
         except BaseException:
             instance.close()
             raise
@@ -124,7 +128,7 @@ class OvsDatapath:
         return built
 
     def _main_thread_cpus(self, topology: Topology, uplinks: Uplinks) -> tuple[int, ...]:
-        """The CPUs for the main thread; empty for those it starts on.
+        """The CPUs for the main thread; empty for those on which it starts.
 
         The main thread reads and writes the datapath's veth ends, as a PMD does with its ports. If a generator polls
         on the housekeeping CPU, both slow each other at any load (the generator missed half of its frames), so this
@@ -164,8 +168,7 @@ class OvsDatapath:
             self.instance.freeze()
 
     def thaw(self) -> None:
-        if isinstance(self.instance, OvsInstance):
-            self.instance.thaw()
+        self.instance.thaw()
 
     def restart(self, *, killed: bool = False) -> None:
         """Restart vswitchd, and restore what the database does not keep of its bridges.
@@ -200,30 +203,28 @@ class OvsDatapath:
                 self.instance.close(keep_namespace=bool(self._borrowed.held))
 
 
-def _with_sleeping_pmds(dut: Dut, binaries: OvsBinaries) -> Dut:
-    """Let idle PMDs sleep if this version can: counting instructions runs everything on one CPU."""
-    sleeping = Tuning(pmd_sleep_max_us=COUNTED_SLEEP_US)
-    if sleeping.unknown_to(binaries.major_minor):
-        return dut
-    return replace(dut, tuning=sleeping.over(dut.tuning))
-
-
-def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, memory: int, process: Vswitchd) -> InstanceOptions:
-    """Options of a private OVS. ``memory``: MiB of hugepages, 0 without DPDK."""
+def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, *, dpdk: bool, memory_mib: int = 0) -> InstanceOptions:
+    """The configuration of an OVS that the testbed and the DUT ask for."""
     spec, pmd_cpus = testbed.ovs, testbed.cpus.pmd
     tuning = dut.tuning.over(spec.tuning)
+    try:
+        of_tuning = tuning.config(binaries.major_minor)
+    except ValueError as error:
+        raise ConfigError(str(error), key="dut.ovs.tuning") from error
+    # ovs-vswitchd.conf.db(5)
+    offload = {"hw-offload": "true"} if spec.hw_offload else {}
+    policy = {"tc-policy": spec.tc_policy} if spec.tc_policy is not None else {}
     return InstanceOptions(
         housekeeping_cpus=testbed.cpus.housekeeping,
         pmd_cpus=pmd_cpus,
-        dpdk=memory > 0,
-        memory_mib=memory,
+        dpdk=dpdk,
+        memory_mib=memory_mib,
         datapath_type="system" if spec.datapath == "system" else "netdev",
         userspace_tso=dut.userspace_tso,
         numa_node=read_cpus(pmd_cpus[:1])[0].node if pmd_cpus else 0,
         pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
-        other_config=other_config(spec) | _tuning_config(tuning, binaries),
+        other_config={**spec.other_config, **offload, **policy, **of_tuning},
         tuning=tuning,
-        process=process,
     )
 
 
@@ -231,19 +232,12 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers:
     spec = testbed.ovs
     if dut.userspace_tso:
         raise TestbedError("OVS reads userspace TSO at its start, and nfvperf does not restart the system's OVS")
-    binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk")
-    tuning = dut.tuning.over(spec.tuning)
-    wanted = other_config(spec) | _tuning_config(tuning, binaries)
-    if testbed.cpus.pmd and spec.datapath == "dpdk":
-        wanted.setdefault("pmd-cpu-mask", hex(sum(1 << cpu for cpu in testbed.cpus.pmd)))
-    options = InstanceOptions(
-        housekeeping_cpus=testbed.cpus.housekeeping,
-        pmd_cpus=testbed.cpus.pmd,
-        dpdk=spec.datapath == "dpdk",
-        datapath_type="system" if spec.datapath == "system" else "netdev",
-        other_config=wanted,
-        tuning=tuning,
-    )
+    dpdk = spec.datapath == "dpdk"
+    binaries = locate(spec.prefix, dpdk=dpdk)
+    options = _options(testbed, dut, binaries, dpdk=dpdk)
+    if testbed.cpus.pmd and dpdk:
+        mask = {"pmd-cpu-mask": hex(sum(1 << cpu for cpu in testbed.cpus.pmd))}
+        options = replace(options, other_config=mask | dict(options.other_config))
     sockets = find_system(spec.run_dir)
     ofctl = binaries.command(binaries.ofctl, sockets.directory)
     instance = SystemOvs(journal, sockets, options, ofctl=ofctl, name=name)
@@ -256,23 +250,6 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers:
         origin="system",
     )
     return OvsDatapath(instance, testbed, journal, info, nic_makers)
-
-
-def other_config(spec: OvsSpec) -> dict[str, str]:
-    """The testbed file's other_config with its hardware offload (ovs-vswitchd.conf.db(5))."""
-    config = dict(spec.other_config)
-    if spec.hw_offload:
-        config["hw-offload"] = "true"
-    if spec.tc_policy is not None:
-        config["tc-policy"] = spec.tc_policy
-    return config
-
-
-def _tuning_config(tuning: Tuning, binaries: OvsBinaries) -> dict[str, str]:
-    try:
-        return tuning.config(binaries.major_minor)
-    except ValueError as error:
-        raise ConfigError(str(error), key="dut.ovs.tuning") from error
 
 
 def _check_lacks(testbed: Testbed, dut: Dut) -> None:
@@ -293,14 +270,13 @@ def _why_netdev(testbed: Testbed) -> str:
     return f"{pages.total_mib} MiB of hugepages reserved{pages.in_pages}: {pages.advice(*ENOUGH_MIB)}"
 
 
-def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> DatapathInfo:
+def _describe(binaries: OvsBinaries, options: InstanceOptions, reason: str) -> tuple[str, str]:
+    """The kind of datapath, and how it runs. ``reason``: why it has no DPDK."""
     source = f"private instance of {binaries.vswitchd}"
     pmds = ",".join(map(str, options.pmd_cpus))
     if options.dpdk:
-        detail = f"{source}; DPDK, PMD on CPU {pmds}, {options.memory_mib} MiB of hugepages"
-        return DatapathInfo("dpdk", binaries.version, binaries.dpdk_version, detail)
+        return "dpdk", f"{source}; DPDK, PMD on CPU {pmds}, {options.memory_mib} MiB of hugepages"
     if options.datapath_type == "system":
-        detail = f"{source}; datapath of kernel {os.uname().release}, ports are veth pairs"
-        return DatapathInfo("system", binaries.version, None, detail)
-    detail = f"{source}; userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
-    return DatapathInfo("netdev", binaries.version, None, detail)
+        return "system", f"{source}; datapath of kernel {os.uname().release}, ports are veth pairs"
+    polled = f"userspace datapath without DPDK ({reason}), polled on CPU {pmds}, ports are veth pairs"
+    return "netdev", f"{source}; {polled}"
