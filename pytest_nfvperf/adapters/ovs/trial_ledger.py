@@ -1,9 +1,9 @@
-"""The drop ledger of a trial on OVS: where the frames of each direction went, from the DUT's counters."""
+"""The drop ledger of a trial on OVS: where the frames of each direction went, by the DUT's counters."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_nfvperf.adapters.ovs.counters import (
@@ -83,7 +83,14 @@ def flat_ledger(
     moved = {change.name: change.delta for change in changes if change.delta > 0}
     lines = list(known)
     for port in topology.ports:
-        lines += _port_lines(port.name, moved)
+        losses_by_side = (
+            ("rx", _losses_by_reason(port.name, "rx_dropped", RX_REASONS, moved)),
+            ("tx", _losses_by_reason(port.name, "tx_dropped", TX_REASONS, moved)),
+            ("rx", _named(port.name, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved)),
+            ("tx", _named(port.name, ("tx_errors",), moved)),
+        )
+        for side, losses in losses_by_side:
+            lines += [LedgerLine(f"{port.name} {side}", loss.reason, loss.frames) for loss in losses]
     # Without DPDK the kernel counts a port's frames, and OVS those that it read from its sockets in time.
     if not any(name.startswith("pmd.") for name in moved):
         arrived = sum(moved.get(f"{port.name}.rx_packets", 0) for port in topology.ports)
@@ -103,20 +110,10 @@ def flat_ledger(
     return Ledger(offered, received, tuple(lines), missing, changes)
 
 
-def _port_lines(port: str, moved: Deltas) -> Iterator[LedgerLine]:
-    found = (
-        ("rx", _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)),
-        ("tx", _losses_by_reason(port, "tx_dropped", TX_REASONS, moved)),
-        ("rx", _named(port, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved)),
-        ("tx", _named(port, ("tx_errors",), moved)),
-    )
-    for direction, losses in found:
-        yield from (LedgerLine(f"{port} {direction}", loss.reason, loss.frames) for loss in losses)
-
-
-def stages(
+def _stages(
     counts: DirectionCounts, passes: Sequence[RouteHop], moved: Deltas, topology: Topology, vnfs: Sequence[VnfCounts]
 ) -> Iterator[Stage]:
+    """Yield the stages of a direction, from generator to generator. ``passes``: its passes through the datapath."""
     by_port = {vnf.port: vnf for vnf in vnfs}
     tx, rx = counts.direction.tx, counts.direction.rx
     refused = Loss("refused", counts.refused, "its transmit ring was full: the DUT did not drain it in time")
@@ -125,10 +122,10 @@ def stages(
     if far_sent is not None:  # the generator sends on the kernel's end of a veth pair
         losses = tuple(_named(f"{tx}.far", ("tx_dropped", "qdisc_drops"), moved))
         yield Stage(f"{tx} veth", HopKind.KERNEL, far_sent, losses)
-    at = node_of_bridge(topology)
+    node_of = node_of_bridge(topology)
     for number, crossed in enumerate(passes):
-        node = at.get(crossed.bridges[0], "")
-        offered, sent = offered_to(crossed.exit, moved), moved.get(f"{crossed.exit}.tx_packets")
+        node = node_of.get(crossed.bridges[0], "")
+        offered, sent = _offered_to(crossed.exit, moved), moved.get(f"{crossed.exit}.tx_packets")
         crossing = (
             *_received(crossed.entry, moved),
             Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered),
@@ -142,7 +139,7 @@ def stages(
 
 
 def _between(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterator[Stage]:
-    """The stages between two passes: an underlay, a VNF, or a veth pair."""
+    """Yield the stages between two passes: an underlay, a VNF, or a veth pair."""
     for link in topology.underlays:
         if port in {link.port_a, link.port_b}:
             yield Stage(f"{link.port_a} - {link.port_b} underlay", HopKind.PORT, None)
@@ -163,7 +160,7 @@ def _between(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> It
 
 
 def _far_socket(port: str, moved: Deltas) -> Iterator[Stage]:
-    """The socket by which the generator or a namespace reads the far end of a veth pair or a tap."""
+    """Yield the socket by which the generator or a namespace reads the far end of a veth pair or a tap."""
     arrived = moved.get(f"{port}.far.rx_packets", moved.get(f"{port}.tx_packets"))
     losses = tuple(
         Loss(name, moved[f"{port}.far.{name}"], "whoever receives there did not read its socket in time")
@@ -193,18 +190,18 @@ def _tx(port: str, moved: Deltas) -> tuple[Loss, ...]:
     )
 
 
-def offered_to(port: str, moved: Deltas) -> int | None:
+def _offered_to(port: str, moved: Deltas) -> int | None:
     """Frames that the datapath gave to a port, sent or not; None if the port does not count."""
     sent = moved.get(f"{port}.tx_packets")
     return None if sent is None else sent + sum(loss.frames for loss in _tx(port, moved))
 
 
-def branches(
+def _branches(
     topology: Topology, routes: Sequence[Sequence[RouteHop]], moved: Deltas, result: TrialResult
 ) -> Iterator[FramePath]:
-    """A path for the copies of each mirror, from the frames that it selects to those that its monitor received.
+    """Yield a path for the copies of each mirror, from the frames that it selects to those that its monitor received.
 
-    None for a mirror into a VLAN, which may leave by any port, and if a port of selected frames does not count.
+    There is none for a mirror into a VLAN, which may leave by any port, or if a port of selected frames does not count.
     """
     vlan = result.spec.traffic.vlan or 0
     for mirror in topology.mirrors:
@@ -218,21 +215,21 @@ def branches(
         if mirror.output is not None and len(counted) == len(selected):
             output = mirror.output
             sent = moved.get(f"{output}.tx_packets")
-            got = sum(monitor.copies for monitor in result.monitors if monitor.port == output)
+            copies = sum(monitor.copies for monitor in result.monitors if monitor.port == output)
             hops = [
-                Stage(f"{mirror.bridge} mirror", HopKind.DATAPATH, offered_to(output, moved)),
+                Stage(f"{mirror.bridge} mirror", HopKind.DATAPATH, _offered_to(output, moved)),
                 Stage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved)),
                 *_far_socket(output, moved),
-                Stage(f"{output} monitor", HopKind.GENERATOR, got),
+                Stage(f"{output} monitor", HopKind.GENERATOR, copies),
             ]
             yield frame_path(f"mirror {mirror.name}->{output}", sum(counted), hops)
 
 
-def stray_ports(topology: Topology, routes: Sequence[Sequence[RouteHop]], moved: Deltas) -> Iterator[Hop]:
-    """Ports that sent frames although no direction and no mirror leaves by them."""
+def _stray_ports(topology: Topology, routes: Sequence[Sequence[RouteHop]], moved: Deltas) -> Iterator[Hop]:
+    """Yield the ports that sent frames although no direction and no mirror leaves by them."""
     used = {crossed.exit for passes in routes for crossed in passes} | {mirror.output for mirror in topology.mirrors}
     for port in topology.ports:
-        offered, sent = offered_to(port.name, moved), moved.get(f"{port.name}.tx_packets")
+        offered, sent = _offered_to(port.name, moved), moved.get(f"{port.name}.tx_packets")
         if port.name not in used and offered and sent is not None:
             losses = tuple(loss for loss in _tx(port.name, moved) if loss.frames > 0)
             yield Hop(f"{port.name} tx", HopKind.PORT, offered, sent, losses)
@@ -268,7 +265,10 @@ def trial_ledger(
     shown = tuple(change for change in changes if change.delta)
     routes = [route(topology, count.direction) for count in result.counts]
     known = [passes for passes in routes if passes is not None]
-    if len(known) < len(routes) or _share_a_port(known):
+    entries = Counter(crossed.entry for passes in known for crossed in passes)
+    exits = Counter(crossed.exit for passes in known for crossed in passes)
+    # If two directions use the same side of a port, its counters cannot separate them.
+    if len(known) < len(routes) or max([*entries.values(), *exits.values()], default=0) > 1:
         refused = [
             LedgerLine(f"{count.direction.tx} generator", "refused", count.refused)
             for count in result.counts
@@ -278,7 +278,7 @@ def trial_ledger(
         flat = flat_ledger(result.offered, result.received, early, late, topology, refused)
         return replace(flat, deltas=shown)
     paths = [
-        frame_path(str(count.direction), count.offered, list(stages(count, passes, moved, topology, result.vnfs)))
+        frame_path(str(count.direction), count.offered, list(_stages(count, passes, moved, topology, result.vnfs)))
         for count, passes in zip(result.counts, known, strict=True)
     ]
     explained: Sequence[FramePath] = paths
@@ -286,21 +286,14 @@ def trial_ledger(
     nodes = [node.name for node in topology.nodes]
     # "" is the one DUT of a topology without nodes
     for node, own in ({name: of_node(moved, name, nodes) for name in nodes} or {"": moved}).items():
-        explained, left = attribute(explained, drop_pool(own), _details(own), node)
+        explained, left = attribute(explained, _drop_pool(own), _details(own), node)
         notes += [f"{node}: {note}" if node else note for note in _notes(result, own, left)]
     explained = tuple(_with_batches(path) for path in explained)
-    ledger = ledger_of(explained, shown, tuple(stray_ports(topology, known, moved)), notes)
-    return replace(ledger, branches=tuple(branches(topology, known, moved, result)))
+    ledger = ledger_of(explained, shown, tuple(_stray_ports(topology, known, moved)), notes)
+    return replace(ledger, branches=tuple(_branches(topology, known, moved, result)))
 
 
-def _share_a_port(routes: Iterable[Sequence[RouteHop]]) -> bool:
-    """True if two directions use the same side of a port, whose counters then cannot separate them."""
-    entries = Counter(crossed.entry for passes in routes for crossed in passes)
-    exits = Counter(crossed.exit for passes in routes for crossed in passes)
-    return max([*entries.values(), *exits.values()], default=0) > 1
-
-
-def drop_pool(moved: Deltas) -> dict[str, int]:
+def _drop_pool(moved: Deltas) -> dict[str, int]:
     """The datapath's total drops by reason.
 
     Drops that OVS counts twice appear once: failed upcalls (by the PMD at once, by coverage a second later), meters'
@@ -334,16 +327,16 @@ def _with_batches(path: FramePath) -> FramePath:
 
 
 def _of_kind(moved: Deltas, kind: str) -> dict[str, int]:
-    """Frames by (bridge, what) of the counters ``kind.bridge.what``."""
+    """Frames by the name of a counter ``kind.bridge.what``."""
     return {name: frames for name, frames in moved.items() if name.startswith(f"{kind}.") and frames > 0}
 
 
 def _details(moved: Deltas) -> dict[str, str]:
     details = {}
     for reason, kind in _COUNTED_ELSEWHERE.items():
-        found = [name.split(".", 2)[1:] for name in _of_kind(moved, kind)]
-        if found:
-            details[reason] = ", ".join(f"{kind} {what} of {bridge}" for bridge, what in found)
+        names = [name.split(".", 2)[1:] for name in _of_kind(moved, kind)]
+        if names:
+            details[reason] = ", ".join(f"{kind} {what} of {bridge}" for bridge, what in names)
     return details
 
 
