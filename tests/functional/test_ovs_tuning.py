@@ -36,7 +36,7 @@ def test_ovs_runs_as_it_was_tuned() -> None:
 def test_the_kernels_datapath_has_no_such_tuning() -> None:
     missing = lacks(discover_testbed(), Dut("system", tuning=TUNING))
     assert missing is not None
-    assert "is of the userspace datapath, not of 'system': leave it out" in missing
+    assert "is for the userspace datapath, not for 'system': leave it out" in missing
 
 
 def test_this_ovs_knows_them_or_says_which_it_does_not() -> None:

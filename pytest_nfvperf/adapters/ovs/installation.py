@@ -28,8 +28,7 @@ Takes the testbed's OVS, the words of ``--nfv-ovs``, and the sides of a comparis
 
 MEMORY_MIB, MIN_MEMORY_MIB = RIG_MIB[0], LEAST_MIB[0]
 DATAPATHS = ("dpdk", "netdev", "system")
-USERSPACE = ("dpdk", "netdev")
-KERNEL_FAMILY = "ovs_datapath"
+_KERNEL_FAMILY = "ovs_datapath"
 """The netlink family by which vswitchd speaks to the kernel module (lib/dpif-netlink.c)."""
 
 _VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
@@ -44,8 +43,8 @@ class OvsBinaries:
 
     Attributes:
         prefix: of the installation, or its root; None for the distribution's package.
-        dpdk_version: None when vswitchd was built without DPDK.
-        root: the root directory that the programs run in; None for those that run as they are.
+        dpdk_version: None if vswitchd was built without DPDK.
+        root: the root directory in which the programs run; None if they run without one.
     """
 
     prefix: str | None
@@ -64,7 +63,7 @@ class OvsBinaries:
         return int(numbers[0]), int(numbers[1])
 
     def command(self, program: Path, *visible: Path) -> tuple[str, ...]:
-        """The command line of one of its programs. ``visible``: directories that it must see in a root."""
+        """Return the command line of one of its programs. ``visible``: directories that it must see in a root."""
         return _command(self.root, program, visible)
 
 
@@ -106,7 +105,7 @@ def locate(prefix: str | None = None, *, dpdk: bool = True) -> OvsBinaries:
 
 
 def is_root(path: Path) -> bool:
-    """True for a directory that holds a whole system's files with their own dynamic loader."""
+    """True for a directory with a whole system's files, including their own dynamic loader."""
     if not (path / "usr").is_dir() or path.resolve() == Path("/"):
         return False
     # The loader may be a link that leads somewhere else from out here.
@@ -144,11 +143,11 @@ def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
     try:
         text = run([*_command(root, vswitchd, ()), "--version"])
     except TestbedError as error:
-        said = error.evidence.get("stderr", "").strip()
-        library = _LIBRARY.search(said)
+        stderr = error.evidence.get("stderr", "").strip()
+        library = _LIBRARY.search(stderr)
         if library is None:
             raise TestbedError(
-                f"{vswitchd} does not start: {said or error.message}", evidence=error.evidence
+                f"{vswitchd} does not start: {stderr or error.message}", evidence=error.evidence
             ) from error
         raise ConfigError(
             f"{vswitchd} does not start: the library {library[1]} is missing"
@@ -163,7 +162,7 @@ def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
 
 
 def lacks(testbed: Testbed, dut: Dut) -> str | None:
-    """What this machine lacks for a datapath and how to provide it; None when nothing is missing."""
+    """Return what this machine lacks for a datapath and how to provide it; None if nothing is missing."""
     kind = dut.kind or testbed.ovs.datapath
     if kind not in DATAPATHS:
         return f"{kind!r} is no datapath of Open vSwitch: write one of {', '.join(DATAPATHS)}"
@@ -171,8 +170,7 @@ def lacks(testbed: Testbed, dut: Dut) -> str | None:
         binaries = locate(ovs_for_dut(testbed.ovs, dut).prefix, dpdk=kind == "dpdk" or dut.userspace_tso)
     except NfvperfError as error:
         return str(error)
-    missing = _lacks_for_settings(kind, binaries, dut)
-    if missing is not None:
+    if missing := _lacks_for_settings(kind, binaries, dut):
         return missing
     if kind == "system":
         return lacks_kernel_module()
@@ -185,7 +183,7 @@ def lacks(testbed: Testbed, dut: Dut) -> str | None:
 
 
 def _lacks_for_settings(kind: str, binaries: OvsBinaries, dut: Dut) -> str | None:
-    userspace = kind in USERSPACE
+    userspace = kind != "system"
     if dut.userspace_tso and not userspace:
         return f"userspace TSO is a setting of the userspace datapath, not of {kind!r}: leave it out"
     if dut.userspace_tso and binaries.dpdk_version is None:
@@ -195,24 +193,24 @@ def _lacks_for_settings(kind: str, binaries: OvsBinaries, dut: Dut) -> str | Non
     if dut.tuning == OVS_DEFAULT:
         return None
     if not userspace:
-        return f"tuning ({dut.tuning}) is of the userspace datapath, not of {kind!r}: leave it out"
+        return f"tuning ({dut.tuning}) is for the userspace datapath, not for {kind!r}: leave it out"
     return dut.tuning.unknown_to(binaries.major_minor)
 
 
 def lacks_kernel_module() -> str | None:
     try:
-        found = has_family(KERNEL_FAMILY)
+        if has_family(_KERNEL_FAMILY):
+            return None
     except OSError as error:
         return f"the kernel cannot be asked for its Open vSwitch datapath: {error}"
-    missing = (
+    return (
         f"kernel {os.uname().release} has no openvswitch module (Debian: linux-image-amd64, then modprobe "
         "openvswitch); without one, `make test-kernel` tests this datapath in a guest"
     )
-    return None if found else missing
 
 
 def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
-    """MiB of hugepages for OVS, in whole pages; or 0 and the reason why DPDK cannot run."""
+    """Return MiB of hugepages for OVS, in whole pages; or 0 and the reason why DPDK cannot run."""
     if binaries.dpdk_version is None:
         return 0, f"{binaries.vswitchd} was built without DPDK; install openvswitch-switch-dpdk"
     pages = read_hugepages()
@@ -221,5 +219,5 @@ def dpdk_memory(binaries: OvsBinaries) -> tuple[int, str]:
             f"{pages.free_mib} MiB of free hugepages{pages.in_pages}, OVS needs {MIN_MEMORY_MIB} and the generator as "
             f"much: {pages.advice(*ENOUGH_MIB)}"
         )
-    generously = pages.rooms(MEMORY_MIB, MIN_MEMORY_MIB)
-    return pages.taken_by(MEMORY_MIB if generously else MIN_MEMORY_MIB), ""
+    ample = pages.rooms(MEMORY_MIB, MIN_MEMORY_MIB)
+    return pages.taken_by(MEMORY_MIB if ample else MIN_MEMORY_MIB), ""
