@@ -94,24 +94,19 @@ def refuse_too_deep(topology: Topology) -> None:
     for patch in topology.patches:
         neighbours[patch.bridge_a].add(patch.bridge_b)
         neighbours[patch.bridge_b].add(patch.bridge_a)
-    longest = _longest_chain(neighbours)
+    # The longest path in patches: exact for trees, as chains are, by walking to the farthest bridge twice.
+    longest, reached = 0, set[str]()
+    for bridge in neighbours:
+        if bridge not in reached:
+            distances = _distances(neighbours, bridge)
+            reached |= distances.keys()
+            farthest = max(distances, key=lambda name: distances[name])
+            longest = max(longest, *_distances(neighbours, farthest).values())
     if longest > MOST_PATCHES:
         raise ConfigError(
             f"topology {topology.name!r} has {longest} patch ports in a row ({longest + 1} bridges), and OVS drops "
             f"frames after {MOST_PATCHES}: use fewer bridges, or join some by veth"
         )
-
-
-def _longest_chain(neighbours: Mapping[str, Set[str]]) -> int:
-    """The longest path in patches: exact for trees, as chains are, by walking to the farthest bridge twice."""
-    longest, seen = 0, set[str]()
-    for bridge in neighbours:
-        if bridge not in seen:
-            reached = _distances(neighbours, bridge)
-            seen |= reached.keys()
-            farthest = max(reached, key=lambda name: reached[name])
-            longest = max(longest, *_distances(neighbours, farthest).values())
-    return longest
 
 
 def _distances(neighbours: Mapping[str, Set[str]], start: str) -> dict[str, int]:

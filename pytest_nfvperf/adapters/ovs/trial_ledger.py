@@ -72,12 +72,12 @@ def flat_ledger(
         received: distinct frames that came back.
         before: the "ovs" collector's snapshot before the trial.
         after: the snapshot after it; the settled one if frames were lost.
-        topology: its ports are examined in its order.
+        topology: its ports come in its order.
         known: lines from elsewhere, such as frames that the generator counted as refused by the ring at p0.
 
     Returns:
-        offered - received = sum of lines + unexplained. A negative unexplained (more drops counted than
-        frames lost: foreign frames, learning frames) is kept. A counter that fell gives no line.
+        offered - received = sum of lines + unexplained. The unexplained may be negative: more drops counted than
+        frames lost, because of foreign or learning frames. A counter that fell gives no line.
     """
     changes = deltas(before, after)
     moved = {change.name: change.delta for change in changes if change.delta > 0}

@@ -2,7 +2,7 @@
 
 A slow guest prints, or uses its CPUs, or waits for the host to give it one. A hung guest does none of these. Seen: a
 QEMU to whose vhost-user socket nobody connects, and one whose peer connected and sends nothing. Both sleep for ever
-before the guest's first instruction, and do not answer their monitor.
+before the guest's first instruction, and do not answer on their monitor.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HUNG_S = 15.0
 """A guest that is silent and idle for this long hangs: while an emulated one boots, it is idle for less than 1 s."""
 _LOOK_S = 1.0
 _IDLE_SHARE = 0.02
-"""Of one CPU; QEMU's own timers use less."""
+"""Share of one CPU; QEMU's own timers use less."""
 _MONITOR_S = 1.0
 _CONNECTED = "03"
 """State of a Unix socket in /proc/net/unix (SS_CONNECTED)."""
@@ -53,7 +53,7 @@ def has_kvm(device: Path = Path("/dev/kvm"), cpuinfo: Path = Path("/proc/cpuinfo
 def qemu_command(
     spec: VnfSpec, kernel: Kernel, initramfs: Path, shared: Path, console: Path, *, kvm: bool
 ) -> list[str]:
-    """The guest's command; emulated without KVM. Its second serial port is QEMU's own input and output.
+    """Return the guest's command; emulated without KVM. Its second serial port is QEMU's own input and output.
 
     The guest's memory is shared, because the DUT reads and writes frames in it (vhost-user).
     """
@@ -82,7 +82,7 @@ def _slot(number: int) -> str:
 
 
 def vhost_socket(port: VnfPort) -> str:
-    """The socket of the port's far end, from its devargs; ConfigError if the port is not vhost-user."""
+    """Return the socket of the port's far end, from its devargs; ConfigError if the port is not vhost-user."""
     for part in port.device.split(","):
         if part.startswith(_DEVARGS_PATH):
             return part.removeprefix(_DEVARGS_PATH)
@@ -90,12 +90,10 @@ def vhost_socket(port: VnfPort) -> str:
 
 
 def devices(spec: VnfSpec) -> list[str]:
-    """PCI addresses of the interfaces in the guest."""
     return [f"0000:00:{_slot(number)}" for number in range(len(spec.ports))]
 
 
 def testpmd_command(spec: VnfSpec) -> list[str]:
-    """Testpmd with DPDK's virtio driver, which forwards in the guest."""
     allowed = [word for device in devices(spec) for word in ("-a", device)]
     eal = ["--lcores", "0@0,1@1", "--in-memory", "--no-telemetry", "-v", *allowed]
     return [PROGRAM, *eal, "--", *forwarding_options(spec)]
@@ -136,7 +134,7 @@ class GuestWatch:
         self._printed, self._cpu_s = 0, 0.0
 
     def look(self, printed_bytes: int) -> None:
-        """Look for a sign of life. ``printed_bytes``: printed so far in addition to ``outputs``.
+        """Look for a sign of life. ``printed_bytes``: what it printed so far outside ``outputs``.
 
         Raises:
             HungGuestError: there was none for too long; with QEMU's state.
@@ -163,7 +161,7 @@ class GuestWatch:
 
 
 def wanted_cpu_s(pid: int) -> float:
-    """Seconds that its threads ran or waited for a CPU (/proc/PID/task/TID/schedstat); 0 if it is gone."""
+    """Seconds that a process's threads ran or waited for a CPU (/proc/PID/task/TID/schedstat); 0 if it is gone."""
     total_ns = 0
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -174,7 +172,7 @@ def wanted_cpu_s(pid: int) -> float:
 
 
 def connection(path: Path, table: Path = Path("/proc/net/unix")) -> str:
-    """The state of a socket on which QEMU listens, in words."""
+    """Describe the state of a socket on which QEMU listens."""
     states = [
         fields[5]
         for line in table.read_text(encoding="utf-8").splitlines()
@@ -186,7 +184,7 @@ def connection(path: Path, table: Path = Path("/proc/net/unix")) -> str:
 
 
 def ask_status(monitor: Path) -> str:
-    """QEMU's answer to ``query-status``; without an answer its main loop does not run."""
+    """Return QEMU's answer to ``query-status``; without an answer its main loop does not run."""
     try:
         with socket.socket(socket.AF_UNIX) as connected:
             connected.settimeout(_MONITOR_S)

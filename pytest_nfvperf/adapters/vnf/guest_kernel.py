@@ -40,7 +40,7 @@ _SECTOR = 512
 _SIZE_TRAILER = 4  # the kernel's build appends the size where the format does not carry it (xz, zstd, lz4)
 _XZ, _ZSTD, _GZIP, _ELF = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"\x7fELF"
 METAPACKAGE = "linux-image-amd64"
-_BUSYBOX = "busybox-static"  # unpacked too: installing it would remove a machine's own busybox
+_BUSYBOX = "busybox-static"  # unpacked, too: installing it would remove a machine's own busybox
 _PARTIAL = ".partial-"
 _DOWNLOAD_DEADLINE_S = 300.0
 _UNPACK_DEADLINE_S = 120.0
@@ -51,7 +51,7 @@ _DIRECTORIES = ("bin", "dev", "proc", "sys", "modules", "lower", "upper", "root"
 
 
 def need(*programs: str) -> None:
-    """ConfigError for missing programs; names their packages."""
+    """Raise ConfigError for missing programs, with the names of their packages."""
     if platform.machine() != "x86_64":
         raise ConfigError(f"the guest is an x86_64 machine, this one is {platform.machine()}: no guest here")
     absent = [program for program in programs if shutil.which(program) is None]
@@ -76,7 +76,7 @@ def run_bytes(argv: Sequence[str], stdin: bytes, *, cwd: Path | None = None, dea
 
 
 def extract_vmlinux(image: bytes) -> bytes:
-    """The ELF file in a bzImage; TestbedError if it is no bzImage, or its compression is unknown."""
+    """Return the ELF file in a bzImage; TestbedError if it is no bzImage, or its compression is unknown."""
     if image[_MAGIC : _MAGIC + 4] != b"HdrS":
         raise TestbedError(f"no Linux bzImage: {image[_MAGIC : _MAGIC + 4]!r} where 'HdrS' should be")
     offset, length = struct.unpack_from("<II", image, _PAYLOAD)
@@ -132,7 +132,7 @@ class Kernel:
 
 
 def prepare_kernel(cache: Path | None = None) -> Kernel:
-    """The kernel that this machine's apt offers, from the cache or downloaded.
+    """Return the kernel that this machine's apt offers, from the cache or downloaded.
 
     Raises:
         ConfigError: apt knows no such kernel, or a program is missing; with instructions.
@@ -144,22 +144,22 @@ def prepare_kernel(cache: Path | None = None) -> Kernel:
     cache = cache or default_cache_dir() / "kernel"
     kernel = Kernel(cache / release, release)
     if not kernel.directory.is_dir():
-        with _only_one(cache):
+        with _locked(cache):
             if not kernel.directory.is_dir():  # the previous holder of the lock may have made it
                 _make(kernel, cache, partial(_fetch, [package, _BUSYBOX]))
     return kernel
 
 
 def kernel_of(release: str, cache: Path | None = None) -> Kernel:
-    """The kernel of a release of Debian ("trixie", whose kernel has VDUSE), from the cache or the newest downloaded.
+    """Return the kernel of a release of Debian ("trixie", whose kernel has VDUSE), from the cache or downloaded.
 
-    ConfigError, too, if apt knows no archive of Debian or no such release.
+    Errors as of ``prepare_kernel``; ConfigError, too, if apt knows no archive of Debian or no such release.
     """
     need("apt-get", "dpkg-deb", "depmod")
     cache = cache or default_cache_dir() / "kernel"
     link = cache / release
     if not link.is_dir():
-        with _only_one(cache), tempfile.TemporaryDirectory() as scratch:
+        with _locked(cache), tempfile.TemporaryDirectory() as scratch:
             if not link.is_dir():
                 link.unlink(missing_ok=True)
                 link.symlink_to(_fetch_of(release, cache, Path(scratch)))
@@ -170,27 +170,26 @@ def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
     """Fetch the release's kernel into the cache, and return its name."""
     apt = PrivateApt(release, debian_archive(), scratch)
     package = _kernel_package(apt.depends(METAPACKAGE))
-    kernel = Kernel(cache / package.removeprefix("linux-image-"), package.removeprefix("linux-image-"))
+    name = package.removeprefix("linux-image-")
+    kernel = Kernel(cache / name, name)
     if not kernel.directory.is_dir():
         downloaded = apt.download("the guest's kernel", package, _BUSYBOX, into=scratch)
         _make(kernel, cache, partial(_unpack, downloaded))
-    return kernel.release
+    return name
 
 
 def newest_package() -> str:
-    """The package of the metapackage's kernel: "linux-image-6.1.0-56-amd64"; ConfigError if apt does not list it."""
+    """Return the package of the metapackage's kernel, "linux-image-6.1.0-56-amd64"; ConfigError if apt has none."""
     try:
-        said = run(["apt-cache", "depends", METAPACKAGE], deadline_s=30.0)
+        return _kernel_package(run(["apt-cache", "depends", METAPACKAGE], deadline_s=30.0))
     except TestbedError as error:
         raise ConfigError(
             f"apt knows no package {METAPACKAGE}: the guest's kernel is Debian's; run apt-get update, or add a Debian "
             f"source to apt's\n{error}"
         ) from error
-    return _kernel_package(said)
 
 
 def _kernel_package(depends: str) -> str:
-    """The kernel's package in ``apt-cache depends`` of the metapackage."""
     names = [line.split()[-1] for line in depends.splitlines() if line.strip().startswith("Depends: linux-image-")]
     if len(names) != 1:
         raise ConfigError(f"{METAPACKAGE} should depend on one kernel; apt-cache depends says:\n{depends}")
@@ -198,7 +197,7 @@ def _kernel_package(depends: str) -> str:
 
 
 @contextmanager
-def _only_one(cache: Path) -> Iterator[None]:
+def _locked(cache: Path) -> Iterator[None]:
     """Lock the cache for this process, and remove what a killed one left incomplete."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -216,18 +215,19 @@ def _only_one(cache: Path) -> Iterator[None]:
 
 def _make(kernel: Kernel, cache: Path, unpack: Callable[[Path], None]) -> None:
     """Build a kernel under another name, then rename: a directory with a release's name is always complete."""
-    aside = Kernel(cache / f"{_PARTIAL}{kernel.release}", kernel.release)
-    aside.directory.mkdir()
+    partial_kernel = Kernel(cache / f"{_PARTIAL}{kernel.release}", kernel.release)
+    directory = partial_kernel.directory
+    directory.mkdir()
     try:
-        unpack(aside.directory)
-        aside.vmlinux.write_bytes(extract_vmlinux((aside.directory / f"boot/vmlinuz-{kernel.release}").read_bytes()))
+        unpack(directory)
+        partial_kernel.vmlinux.write_bytes(extract_vmlinux((directory / f"boot/vmlinuz-{kernel.release}").read_bytes()))
         for name in ("bin", "lib"):  # packages since Debian 13 have all below usr/; the layout here is Debian 12's
-            if not (aside.directory / name).exists():
-                (aside.directory / name).symlink_to(f"usr/{name}")
-        run(["depmod", "-b", aside.directory, kernel.release], deadline_s=_UNPACK_DEADLINE_S)
-        aside.directory.rename(kernel.directory)
+            if not (directory / name).exists():
+                (directory / name).symlink_to(f"usr/{name}")
+        run(["depmod", "-b", directory, kernel.release], deadline_s=_UNPACK_DEADLINE_S)
+        directory.rename(kernel.directory)
     except BaseException:
-        shutil.rmtree(aside.directory)
+        shutil.rmtree(directory)
         raise
 
 
@@ -258,7 +258,7 @@ def shared_folder(tag: str, path: Path, *, readonly: bool) -> list[str]:
 
 
 def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path:
-    """Build the first file system's tree in an existing directory, and pack it; returns the archive.
+    """Build the first file system's tree in an existing directory, and pack it; return the archive.
 
     ``second_stage``: a bash script, the first program in a root that looks like the host's.
     """
@@ -283,6 +283,6 @@ def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path
 def insertion_order(kernel: Kernel) -> list[Path]:
     files: dict[Path, None] = {}
     for name in MODULES:
-        said = run(["modprobe", "-d", kernel.directory, "-S", kernel.release, "--show-depends", name])
-        files |= {Path(line.split()[1]): None for line in said.splitlines() if line.startswith("insmod ")}
+        listing = run(["modprobe", "-d", kernel.directory, "-S", kernel.release, "--show-depends", name])
+        files |= {Path(line.split()[1]): None for line in listing.splitlines() if line.startswith("insmod ")}
     return list(files)
