@@ -254,11 +254,11 @@ class BuiltOvsTopology:
         db = self.instance.db
         db.refresh()
         wanted = {*self.topology.bridges, *(name for _, name in all_ports(self.topology))}
-        taken = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
-        if taken:
+        in_use = sorted(wanted & (db.rows("Bridge").keys() | db.rows("Interface").keys()))
+        if in_use:
             owner = "another topology" if self.instance.owned else "somebody else, or by another run of ours,"
             raise TestbedError(
-                f"topology {self.topology.name!r} cannot be built: {', '.join(taken)} is in use by {owner} "
+                f"topology {self.topology.name!r} cannot be built: {', '.join(in_use)} is in use by {owner} "
                 "on this OVS; close that first, or use other names"
             )
 
@@ -315,12 +315,12 @@ class BuiltOvsTopology:
         }
 
     def learned(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        learned: dict[str, str] = {}
         for bridge in self.topology.bridges:
             names = self.port_names(bridge)
-            for mac, number in learned_ports(self._appctl("fdb/show", bridge)).items():
-                found[mac] = names.get(number, f"{bridge} port {number}")
-        return found
+            numbers = learned_ports(self._appctl("fdb/show", bridge))
+            learned |= {mac: names.get(number, f"{bridge} port {number}") for mac, number in numbers.items()}
+        return learned
 
     def set_mirrors(self, mirrors: Sequence[Mirror]) -> None:
         """Replace the mirrors by OVSDB while the topology is deployed.

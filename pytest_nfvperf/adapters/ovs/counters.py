@@ -235,7 +235,7 @@ def parse_drop_flows(body: bytes, ports: Mapping[int, str]) -> Iterator[tuple[st
 
 
 def _acts(instructions: bytes) -> Iterator[bool]:
-    """For each instruction: can it send a frame anywhere?"""
+    """For each instruction, yield whether it can send a frame anywhere."""
     while instructions:
         kind, length = _TYPE_LENGTH.unpack_from(instructions)
         yield kind == _GOTO or (kind in {_WRITE, _APPLY} and length > _INSTRUCTION_HEADER_BYTES)
@@ -284,17 +284,15 @@ def _parse(text: str, names: dict[str, str]) -> dict[str, int]:
     counters: dict[str, int] = {}
     thread: str | None = None
     for line in map(str.strip, text.splitlines()):
-        header = _THREAD.match(line)
-        if header is not None:
+        if header := _THREAD.match(line):
             thread = "main" if header["main"] else f"pmd.c{int(header['core']):02d}"
             continue
-        found = _COUNT.match(line)
-        name = names.get(found["name"].lower()) if found is not None else None
-        if found is None or name is None:
+        match = _COUNT.match(line)
+        if match is None or (name := names.get(match["name"].lower())) is None:
             continue
         if thread is None:
             raise TestbedError(f"PMD statistics begin with {line!r}, not with a thread", evidence={"listing": text})
-        count = int(found["count"])
+        count = int(match["count"])
         # OVS subtracts a PMD's sleep from its idle cycles, so those of a stopped PMD can be negative.
         count = count - (1 << 64) if count >= 1 << 63 else count
         counters[f"{thread}.{name}"] = count
@@ -321,7 +319,7 @@ def parse_port_stats(body: bytes) -> dict[int, dict[str, int]]:
 
 
 def _custom_counters(prop: bytes) -> Iterator[tuple[str, int]]:
-    """Counters as (length byte, name, 64-bit value), as many as the property's header says."""
+    """Yield the counters of a property. It has (length byte, name, 64-bit value), as often as its header says."""
     (count,) = struct.unpack_from("!H", prop, _CUSTOM_HEADER_BYTES - 2)
     at = _CUSTOM_HEADER_BYTES
     for _ in range(count):
@@ -452,9 +450,8 @@ class OvsCollector:
                     self._drops.append(name)
         counters = {f"coverage.{name}": 0 for name in self._drops}
         for line in self._instance.ctl.call("coverage/show").splitlines():
-            found = _COVERAGE.match(line)
-            if found is not None:
-                counters[f"coverage.{found[1]}"] = int(found[2])
+            if match := _COVERAGE.match(line):
+                counters[f"coverage.{match[1]}"] = int(match[2])
         return counters
 
 

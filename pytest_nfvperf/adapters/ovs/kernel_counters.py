@@ -19,6 +19,7 @@ All are absent on topologies without a kernel interface.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -84,9 +85,8 @@ class KernelCollector:
             for one in built.attachments()
             if one.device is not None and "iface=" in one.device and one.port in local.values()
         }
-        found: dict[Path, dict[str, str]] = {self._home: dict(local)}
-        found.setdefault(OURS, {}).update(far)  # OVS may run in our own namespace
+        prefixes: defaultdict[Path, dict[str, str]] = defaultdict(dict, {self._home: dict(local)})
+        prefixes[OURS].update(far)  # OVS may run in our own namespace
         for nic in built.topology.nics:
-            interfaces = found.setdefault(Path("/run/netns") / built.netns(nic.namespace), {})
-            interfaces[nic.name] = f"{nic.port}.far"
-        return {namespace: prefixes for namespace, prefixes in found.items() if prefixes}
+            prefixes[Path("/run/netns") / built.netns(nic.namespace)][nic.name] = f"{nic.port}.far"
+        return {namespace: own for namespace, own in prefixes.items() if own}

@@ -79,8 +79,8 @@ def apply_tuning(wired: OvsPort, tuning: Tuning) -> OvsPort:
     """Apply a tuning: the queues' CPUs; for a NIC also its rings and queues."""
     affinity = dict(tuning.rxq_affinity).get(wired.port)
     config = {} if affinity is None else {"pmd-rxq-affinity": affinity}
-    given = {"n_rxq_desc": tuning.rx_descriptors, "n_txq_desc": tuning.tx_descriptors, "n_rxq": tuning.rxq}
-    options = {key: str(value) for key, value in given.items() if value is not None} if wired.type == "dpdk" else {}
+    of_nic = {"n_rxq_desc": tuning.rx_descriptors, "n_txq_desc": tuning.tx_descriptors, "n_rxq": tuning.rxq}
+    options = {key: str(value) for key, value in of_nic.items() if value is not None} if wired.type == "dpdk" else {}
     return replace(
         wired,
         options={**wired.options, **options},
@@ -179,13 +179,12 @@ lacks; the test is then skipped for that reason.
 
 
 def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
-    found = makers.get(nic.kind)
-    if found is None:
+    if nic.kind not in makers:
         raise ConfigError(
             f"{_full_name(nic)} is of kind {nic.kind!r}, which nobody makes: give its maker by the hook "
             f"pytest_nfvperf_nic_makers. There are {listed(makers)}"
         )
-    return found
+    return makers[nic.kind]
 
 
 def with_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMaker]:

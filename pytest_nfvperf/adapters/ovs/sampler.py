@@ -101,13 +101,12 @@ class PmdSchedCollector:
             tasks = list(self._tasks.iterdir())
         except FileNotFoundError as error:
             raise TestbedError(f"ovs-vswitchd (pid {self._main}) is gone") from error
-        found = []
+        pmds = []
         for task in tasks:
             with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-                match = _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace"))
-                if match is not None:
-                    found.append((int(match[1]), task))
-        return found
+                if match := _PMD_COMM.match((task / "comm").read_text(encoding="ascii", errors="replace")):
+                    pmds.append((int(match[1]), task))
+        return pmds
 
 
 @dataclass
@@ -214,8 +213,6 @@ def rxq_question(usage: str | None) -> tuple[str, tuple[str, ...]]:
 
 def parse_rxqs(text: str, column: str = "rxq_busy") -> Iterator[tuple[str, float]]:
     """``("p0.q0.rxq_busy", 0.44)`` of each line of ``pmd-rxq-show``; NaN for a usage that is not available yet."""
-    for line in text.splitlines():
-        found = _RXQ.search(line)
-        if found is not None:
-            usage = math.nan if found["usage"] is None else int(found["usage"]) / 100
-            yield f"{found['port']}.q{found['queue']}.{column}", usage
+    for queue in filter(None, map(_RXQ.search, text.splitlines())):
+        usage = math.nan if queue["usage"] is None else int(queue["usage"]) / 100
+        yield f"{queue['port']}.q{queue['queue']}.{column}", usage

@@ -154,8 +154,8 @@ def remove_bridge(entry: Entry) -> bool:
     if not database.parent.is_dir():
         return False
     where = [["name", "==", entry.name], ["external_ids", "includes", ["map", [[OWNER, entry.details["tag"]]]]]]
-    found = _transact(database, {"op": "select", "table": "Bridge", "where": where, "columns": ["_uuid"]})
-    bridges = [row["_uuid"] for row in found["rows"]]
+    selected = _transact(database, {"op": "select", "table": "Bridge", "where": where, "columns": ["_uuid"]})
+    bridges = [row["_uuid"] for row in selected["rows"]]
     if not bridges:
         return False
     remove = {"op": "mutate", "table": _DATABASE, "where": [], "mutations": [["bridges", "delete", ["set", bridges]]]}
@@ -236,8 +236,8 @@ class SystemOvs:
             database.connect(_DEADLINE_S)
             self.db = database
             text = self.ctl.call("version")
-            found = _VERSION.search(text)
-            self.version = found[1] if found else text.strip()
+            match = _VERSION.search(text)
+            self.version = match[1] if match else text.strip()
             if options.dpdk and not self.db.root.dpdk_initialized:
                 raise TestbedError(
                     f"the testbed asks for the DPDK datapath, and the OVS in {self.sockets} has not started DPDK: "
