@@ -68,19 +68,16 @@ class BuiltNode(BuiltTopology, Protocol):
 
     def interface_names(self) -> Mapping[str, str]:
         """Names of the topology's ports by the names of OVS's interfaces."""
-        ...
 
     def learned(self) -> Mapping[str, str]: ...
 
     def mac_of(self, bridge: str) -> str:
         """The MAC address of a bridge's local port, which tunnels' frames pass; TestbedError if it has none."""
-        ...
 
     def set_neighbour(self, bridge: str, address: str, mac: str) -> None: ...
 
     def replace_flows(self, bridge: str, flows: Sequence[str]) -> None:
         """Replace a bridge's flows, all at once, by these in ovs-ofctl(8)'s words; TestbedError with its message."""
-        ...
 
 
 def learned_ports(fdb_show: str) -> dict[str, int]:

@@ -112,7 +112,6 @@ def refuse_tap_on_kernel(what: str, options: InstanceOptions) -> None:
 
 
 def mtu_request(mtu: int) -> int | None:
-    """OVS's column of that name; None for Ethernet's own MTU."""
     return mtu if mtu != DEFAULT_MTU else None
 
 

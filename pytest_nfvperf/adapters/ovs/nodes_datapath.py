@@ -82,17 +82,14 @@ class NodeHosts(Protocol):
     @property
     def facts(self) -> dict[str, Any]:
         """The fingerprint of each machine, by node; ConfigError if one is not as the testbed file says."""
-        ...
 
     def look_at(self, node: NodeSpec) -> dict[str, Any]:
         """The fingerprint of another machine's node; UnavailableError if we cannot reach it."""
-        ...
 
     def check(self) -> None: ...
 
     def lacks(self, topology: Topology) -> str | None:
         """Return the part of a topology that would have to be on another machine and cannot; None if all can."""
-        ...
 
     def starter(self, journal: Journal) -> FarStarter: ...
 
@@ -190,7 +187,6 @@ class NodeCollector:
             return on_node(self._source.snapshot(), self._node, self._ports())
 
     def forwarding_ns(self) -> int | None:
-        """Run time of the node's own thread that forwards, in ns; None if the node has none."""
         with of_node(self._node):
             return self._source.forwarding_ns() if isinstance(self._source, KnowsForwardingThread) else None
 

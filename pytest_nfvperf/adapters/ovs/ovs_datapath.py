@@ -204,7 +204,6 @@ class OvsDatapath:
 
 
 def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, *, dpdk: bool, memory_mib: int = 0) -> InstanceOptions:
-    """The configuration of an OVS that the testbed and the DUT ask for."""
     spec, pmd_cpus = testbed.ovs, testbed.cpus.pmd
     tuning = dut.tuning.over(spec.tuning)
     try:

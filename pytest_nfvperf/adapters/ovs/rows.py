@@ -175,7 +175,6 @@ def vlan_mode(vlan: Vlan) -> str:
 
 
 def interface_error(row: Row | None) -> str | None:
-    """Return why an interface is not usable; None if it is."""
     if row is None:
         return "not in the database"
     error = value_of(row.error)

@@ -44,7 +44,9 @@ _VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 
 
 class RunningOvs(Protocol):
-    """A running OVS, private or the system's. ``close()`` ends a private one and restores the system's.
+    """A running OVS, private or the system's.
+
+    ``close()`` ends a private one and restores the system's. It can be called twice.
 
     Attributes:
         name: unique among the OVS of a run.
@@ -80,33 +82,26 @@ class RunningOvs(Protocol):
 
     def place_main_thread(self, cpus: tuple[int, ...] = ()) -> None:
         """Pin a private vswitchd's main thread to these CPUs, or to those that it started on."""
-        ...
 
     def check_alive(self) -> None: ...
 
     def thaw(self) -> None:
         """Continue a private vswitchd that was stopped."""
-        ...
 
     def running(self) -> bool: ...
 
     def problems(self) -> str:
         """The last warnings and errors of vswitchd."""
-        ...
 
     def logs(self) -> dict[str, str]:
         """The end of each daemon's log, by name."""
-        ...
 
     def note_bridges(self, bridges: tuple[str, ...]) -> None:
         """Journal bridges before they are made, if they could outlive the run."""
-        ...
 
     def forget_bridges(self, bridges: tuple[str, ...]) -> None: ...
 
-    def close(self, *, keep_namespace: bool = False) -> None:
-        """Can be called twice."""
-        ...
+    def close(self, *, keep_namespace: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,7 +327,6 @@ def _with_batches(path: FramePath) -> FramePath:
 
 
 def _of_kind(moved: Deltas, kind: str) -> dict[str, int]:
-    """Frames by the name of a counter ``kind.bridge.what``."""
     return {name: frames for name, frames in moved.items() if name.startswith(f"{kind}.") and frames > 0}
 
 

@@ -288,7 +288,6 @@ class GuestVnf:
 
     @contextmanager
     def _with_output(self) -> Iterator[None]:
-        """Add the guest's output to errors."""
         try:
             yield
         except TestbedError as error:

@@ -167,7 +167,6 @@ def kernel_of(release: str, cache: Path | None = None) -> Kernel:
 
 
 def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
-    """Fetch the release's kernel into the cache, and return its name."""
     apt = PrivateApt(release, debian_archive(), scratch)
     package = _kernel_package(apt.depends(METAPACKAGE))
     name = package.removeprefix("linux-image-")

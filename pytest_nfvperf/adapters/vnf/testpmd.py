@@ -105,7 +105,6 @@ class Console:
         return text.decode(errors="replace")
 
     def ask(self, command: str, deadline_s: float) -> str:
-        """The answer to a command, without the command's echo."""
         self._process.check()
         try:
             os.write(self._writer, f"{command}\n".encode())
@@ -129,7 +128,6 @@ class Console:
 
 
 def forwarding_options(spec: VnfSpec) -> list[str]:
-    """The options after ``--``: forwarding mode, peers and rings of the ports."""
     options = [
         "-i",
         f"--forward-mode={spec.mode}",
@@ -147,7 +145,7 @@ def forwarding_options(spec: VnfSpec) -> list[str]:
 
 
 def command(eal: Sequence[str], spec: VnfSpec) -> list[str]:
-    """The whole command. Output is line-buffered: a pipe would hold back 4 KiB."""
+    # Its output is line-buffered: a pipe would hold back 4 KiB.
     vdevs: list[str] = []
     for number, port in enumerate(spec.ports):
         driver, _, rest = port.device.partition(",")
