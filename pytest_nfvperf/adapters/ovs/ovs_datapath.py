@@ -87,7 +87,12 @@ class OvsDatapath:
             )
         if spec.instance == "system":
             return _system(testbed, journal, dut, name, nic_makers)
-        _check_lacks(testbed, dut)
+        # Report what is missing before starting something that would wait for it.
+        missing = lacks(testbed, dut) if dut != TESTBED_DUT or spec.datapath == "system" else None
+        if missing is not None and dut == TESTBED_DUT:
+            raise ConfigError(f"{spec.datapath!r} is not possible here: {missing}", key="dut.ovs.datapath")
+        if missing is not None:
+            raise TestbedError(f"the {spec.datapath!r} datapath is not possible here: {missing}")
         # Userspace TSO is compiled in with DPDK only, also for the datapath without it.
         binaries = locate(spec.prefix, dpdk=spec.datapath == "dpdk" or dut.userspace_tso)
         memory, reason = dpdk_memory(binaries) if spec.datapath == "dpdk" else (0, _why_netdev(testbed))
@@ -249,17 +254,6 @@ def _system(testbed: Testbed, journal: Journal, dut: Dut, name: str, nic_makers:
         origin="system",
     )
     return OvsDatapath(instance, testbed, journal, info, nic_makers)
-
-
-def _check_lacks(testbed: Testbed, dut: Dut) -> None:
-    """Report what is missing before starting something that would wait for it."""
-    kind = testbed.ovs.datapath
-    missing = lacks(testbed, dut) if dut != TESTBED_DUT or kind == "system" else None
-    if missing is None:
-        return
-    if dut == TESTBED_DUT:
-        raise ConfigError(f"{kind!r} is not possible here: {missing}", key="dut.ovs.datapath")
-    raise TestbedError(f"the {kind!r} datapath is not possible here: {missing}")
 
 
 def _why_netdev(testbed: Testbed) -> str:

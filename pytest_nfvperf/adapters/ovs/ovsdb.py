@@ -135,23 +135,17 @@ class JsonRpc:
             self._socket = None
 
 
-class Unixctl:
+class Unixctl(JsonRpc):
     """The control socket of one daemon: ovs-appctl(8)'s commands without ovs-appctl."""
 
-    def __init__(self, path: Path, daemon: str) -> None:
-        self._rpc = JsonRpc(path, daemon)
-
     def call(self, command: str, *args: str, deadline_s: float = 5.0) -> str:
-        """Run a command and return its output; errors as of ``JsonRpc.request``."""
-        return str(self._rpc.request(command, args, deadline_s))
+        """Run a command and return its output; errors as of ``request``."""
+        return str(self.request(command, args, deadline_s))
 
     def usage(self, command: str) -> str | None:
         """Return a command's arguments in the daemon's words, ``[-pmd core] [dp]``; None if it has no such command."""
         words = (line.split(maxsplit=1) for line in self.call("list-commands").splitlines())
         return next((" ".join(rest) for name, *rest in filter(None, words) if name == command), None)
-
-    def close(self) -> None:
-        self._rpc.close()
 
 
 class Ovsdb:

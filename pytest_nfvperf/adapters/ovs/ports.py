@@ -125,8 +125,7 @@ class VduseDevices:
         return name
 
     def note(self) -> None:
-        names = [device.name for device in self.wanted]
-        self._entries = self._journal.note_all(Kind.VDUSE, names) if names else []
+        self._entries = self._journal.note_all(Kind.VDUSE, [device.name for device in self.wanted])
 
     def close(self) -> None:
         """Wait until the devices are gone, or remove them. OVS has removed its ports or died before."""

@@ -130,11 +130,9 @@ class _KeptOff:
 
 def _scheduling(task: Path) -> dict[str, int]:
     figures: dict[str, int] = {}
-    try:
+    with suppress(OSError):  # a kernel without CONFIG_SCHED_INFO: the figures are absent
         counted = read_schedstat(task)
         figures |= {"run_ns": counted.ran_ns, "run_delay_ns": counted.waited_ns}
-    except OSError:
-        pass  # a kernel without CONFIG_SCHED_INFO: the figures are absent
     for line in (task / "status").read_text(encoding="utf-8").splitlines():
         key, _, value = line.partition("\t")
         if key in _SWITCHES:
