@@ -1,1 +1,1 @@
-"""A private or given Open vSwitch as the datapath under test."""
+"""A private Open vSwitch, or the system's, as the datapath under test."""

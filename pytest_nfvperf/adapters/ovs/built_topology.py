@@ -134,8 +134,8 @@ class VhostConnector:
     seconds. OVS connects at once if it gets the path while somebody listens there. So ports are made without a path,
     and a thread sets each path in time.
 
-    The kernel lists Unix sockets by network namespace, so the connector needs the right lists; a trial connection
-    would be taken for OVS's. It watches from ``start`` until all are connected, or ``close``.
+    It reads the kernel's lists of Unix sockets, one for each network namespace: the far end would take a trial
+    connection for OVS's. It watches from ``start`` until all are connected, or ``close``.
     """
 
     THREAD_NAME = "vhost-connector"

@@ -431,7 +431,7 @@ class OvsCollector:
         return dict(counters)
 
     def _pmds(self) -> dict[str, int]:
-        if self._pmd_command is None:
+        if self._pmd_command is None:  # OVS 4.0 has only the second one
             known = self._instance.ctl.usage("dpif-netdev/pmd-stats-show") is not None
             self._pmd_command = "dpif-netdev/pmd-stats-show" if known else "dpif-netdev/pmd-perf-show"
         try:
@@ -443,6 +443,7 @@ class OvsCollector:
     def _coverage(self) -> dict[str, int]:
         """Coverage counters with a hit so far. This version's drop counters are 0 without a hit."""
         if self._drops is None:
+            # coverage/show leaves out counters without a hit, also those of drops that this version has.
             self._drops = []
             for name in DROP_COUNTERS:
                 with suppress(RefusedError):  # this version has no such counter

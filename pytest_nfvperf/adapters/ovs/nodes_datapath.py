@@ -81,7 +81,7 @@ class NodeHosts(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The fingerprint of each machine, by node; ConfigError if one is not as the testbed file says."""
+        """The fingerprint of each machine, by node; ConfigError if one differs from the testbed file."""
 
     def look_at(self, node: NodeSpec) -> dict[str, Any]:
         """The fingerprint of another machine's node; UnavailableError if we cannot reach it."""

@@ -29,7 +29,7 @@ from pytest_nfvperf.model.testbed.ovs_settings import (
     why_setting_refused,
 )
 
-_SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, beside others, some seconds
+_SERVER_DEADLINE_S = 30.0  # a healthy start takes 20 ms; in a guest without KVM, next to others, some seconds
 
 Starter = Callable[[list[str | Path]], ManagedProcess]
 """Starts a command; the caller chooses its log, CPUs and environment."""

@@ -5,8 +5,8 @@ the machine's own kernel may be any. apt checks its downloads against signed lis
 
 Layout of the cache: ``6.1.0-56-amd64/`` is a kernel, ``trixie`` a link to the one of that release of Debian.
 
-The kernel is taken out of its bzImage: QEMU boots it by PVH, and nothing is unpacked under emulation. The first file
-system has busybox, two scripts, and the modules that reach the host's root over 9p (qemu(1)).
+The kernel is extracted from its bzImage, so QEMU boots it by PVH and nothing is unpacked under emulation. The first
+file system has busybox, two scripts, and the modules that reach the host's root over 9p (qemu(1)).
 """
 
 from __future__ import annotations

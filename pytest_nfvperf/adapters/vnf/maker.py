@@ -14,7 +14,7 @@ from pytest_nfvperf.ports.vnf import Vnf, VnfSpec
 
 _VHOST_USER = "net_virtio_user,"
 _SHARED_NICE = -10
-"""Between the rest of the machine and the generator, with which a VNF without an own CPU shares one."""
+"""A VNF without its own CPU shares one with the generator, whose priority is higher."""
 
 _USUAL_VNFS = 2
 """In pvvp, and in S4's chain."""
