@@ -463,7 +463,7 @@ class BuiltOvsTopology:
             if self.instance.running():
                 self.instance.thaw()  # a stopped vswitchd would remove nothing until the deadline
                 self._port_maker.release()
-                self._remove_bridges()
+            self._remove_bridges()
         except Exception:
             # A failed removal is not tried again. The clause below is for signals only: they are no Exception.
             raise
@@ -474,7 +474,7 @@ class BuiltOvsTopology:
             self._port_maker.close()
 
     def _remove_bridges(self) -> None:
-        """Remove the bridges with all their ports from OVS, in one transaction.
+        """Remove the bridges with all their ports from OVS, in one transaction. Does nothing if OVS has died.
 
         The kernel takes 10 to 20 ms for each removed tap or packet socket, and vswitchd removes them one after the
         other. So meanwhile the bridges' taps are removed together, and its packet sockets are held until it has closed
@@ -483,6 +483,8 @@ class BuiltOvsTopology:
         Raises:
             TestbedError: OVS did not apply it, or not in time.
         """
+        if not self.instance.running():
+            return
         db, bridges = self.instance.db, self.topology.bridges
         db.refresh()
         rows = db.rows("Bridge")
