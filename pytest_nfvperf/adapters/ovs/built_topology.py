@@ -230,7 +230,12 @@ class BuiltOvsTopology:
             self._wired = port_maker.wire(topology)
             refuse_flows_on_bonds(topology, self._wired.values())
             instance.note_bridges(topology.bridges)
-            instance.db.transact(self._insert, f"topology {topology.name}", self._apply_deadline_s)
+            crossed = {crossing.bridge for crossing in topology.crossings} - self._bonded()
+            instance.db.transact(
+                lambda transaction: insert_bridges(transaction, instance, topology, self._wired.values(), crossed),
+                f"topology {topology.name}",
+                self._apply_deadline_s,
+            )
             self._check_interfaces()
             port_maker.finish(topology)
             self._replace_flows()
@@ -381,10 +386,6 @@ class BuiltOvsTopology:
     def _bonded(self) -> set[str]:
         """Return the bridges with a bond; they learn MAC addresses, because a flow bypasses a bond."""
         return {wired.bridge for wired in self._wired.values() if wired.members}
-
-    def _insert(self, transaction: ovs.db.idl.Transaction) -> None:
-        crossed = {crossing.bridge for crossing in self.topology.crossings} - self._bonded()
-        insert_bridges(transaction, self.instance, self.topology, self._wired.values(), crossed)
 
     def _check_interfaces(self) -> None:
         rows = self.instance.db.rows("Interface")

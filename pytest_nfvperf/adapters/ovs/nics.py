@@ -354,3 +354,7 @@ class Uplinks:
         options = {"dpdk-devargs": device, "n_rxq_desc": str(_RING), "n_txq_desc": str(_RING)}
         # The vhost-user end reports its link as soon as both are there; OVS asks this one only every 5 s.
         return OvsPort(port.name, port.bridge, port.name, "dpdk", options, mtu, has_link=False)
+
+
+NO_UPLINKS = Uplinks()
+"""For an OVS that is not a node."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
 from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MEMORY_MIB, locate
-from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, UplinkEnd, Uplinks
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, UplinkEnd, Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.ovs.private_ovs import Vswitchd
 from pytest_nfvperf.adapters.process.journal import Journal
@@ -40,8 +40,9 @@ from pytest_nfvperf.model.testbed.testbed import (
 from pytest_nfvperf.model.topology.links import overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, node_topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
-from pytest_nfvperf.ports.datapath import Attachment, Collector, KnowsPollers, Settling
+from pytest_nfvperf.ports.datapath import Attachment, Collector, Datapath, Freezing, KnowsPollers, Settling
 from pytest_nfvperf.ports.generator import KnowsForwardingThread
+from pytest_nfvperf.ports.machine import HasProcesses
 
 SHARED_SLEEP_US = 20
 """The longest sleep of an idle PMD where nodes share a CPU. A PMD that never sleeps keeps the CPU until the kernel
@@ -50,26 +51,10 @@ takes it away, 3 to 4 ms later, and the other node's rings overflow meanwhile.""
 _RUN_NS_OF_CPU = re.compile(r"pmd-sched\.c\d+\.run_ns")
 
 
-class NodeOvs(Protocol):
+class NodeOvs(Datapath, Freezing, HasProcesses, Protocol):
     """The OVS of one node: an OvsDatapath on this machine; on another one a proxy that asks over ssh."""
 
-    def info(self) -> DatapathInfo: ...
-
-    def processes(self) -> Mapping[int, CpuRole]: ...
-
-    def build(self, topology: Topology, uplinks: Uplinks) -> BuiltNode: ...
-
-    def collectors(self) -> tuple[Collector, ...]: ...
-
-    def check_alive(self) -> None: ...
-
-    def logs(self) -> Mapping[str, str]: ...
-
-    def freeze(self) -> None: ...
-
-    def thaw(self) -> None: ...
-
-    def close(self) -> None: ...
+    def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltNode: ...
 
 
 FarStarter: TypeAlias = Callable[[NodeSpec, Testbed, Dut, str], NodeOvs]

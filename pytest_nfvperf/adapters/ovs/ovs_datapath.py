@@ -15,8 +15,8 @@ from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.counters import OvsCollector
 from pytest_nfvperf.adapters.ovs.installation import DATAPATHS, MIN_MEMORY_MIB, OvsBinaries, dpdk_memory, lacks, locate
 from pytest_nfvperf.adapters.ovs.kernel_counters import KernelCollector
-from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicMaker, Uplinks
-from pytest_nfvperf.adapters.ovs.ports import NO_UPLINKS, PortMaker
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NO_UPLINKS, NicMaker, Uplinks
+from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, OvsInstance, Vswitchd
 from pytest_nfvperf.adapters.ovs.sampler import OvsSampler, PmdSchedCollector
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs, SystemOvs, find_system, installation_facts

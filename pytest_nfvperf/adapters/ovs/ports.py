@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Routes, VethPair,
 from pytest_nfvperf.adapters.net.vduse import attach, detach, is_there, remove, wait_gone
 from pytest_nfvperf.adapters.ovs.nics import (
     NIC_MAKERS,
+    NO_UPLINKS,
     Making,
     NicMaker,
     OvsPort,
@@ -42,9 +43,6 @@ from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Behind, Nic, Offloa
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 from pytest_nfvperf.ports.generator import VIRTIO_RING
-
-NO_UPLINKS = Uplinks()
-"""For an OVS that is not a node."""
 
 _PREFIXES = {4: 24, 6: 64}
 """Prefix length of the network that holds both ends of a tunnel, by the version of IP."""

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from pytest_nfvperf.adapters.ovs.installation import locate
-from pytest_nfvperf.adapters.ovs.nics import Uplinks
+from pytest_nfvperf.adapters.ovs.nics import NO_UPLINKS, Uplinks
 from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at
@@ -152,7 +152,7 @@ class FarOvs:
     def processes(self) -> Mapping[int, CpuRole]:
         return {}  # none is on this machine
 
-    def build(self, topology: Topology, uplinks: Uplinks) -> FarBuilt:
+    def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> FarBuilt:
         return FarBuilt(self._line, self._host, topology, uplinks)
 
     def collectors(self) -> tuple[Collector, ...]:
