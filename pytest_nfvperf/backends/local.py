@@ -227,9 +227,8 @@ class LocalBackend:
             return BridgeDatapath(journal, dut)
         makers, counted = self._nic_makers, is_virtual()
         if dut.nodes:
-            far = self._far.starter(journal)
             return NodesDatapath.start(
-                self.testbed, journal, dut, name=name, nic_makers=makers, start_far=far, counted=counted
+                self.testbed, journal, dut, name=name, nic_makers=makers, hosts=self._far, counted=counted
             )
         maker = self._datapaths.get(dut.kind or "")
         if maker is not None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltNode
@@ -57,10 +57,6 @@ class NodeOvs(Datapath, Freezing, HasProcesses, Protocol):
     def build(self, topology: Topology, uplinks: Uplinks = NO_UPLINKS) -> BuiltNode: ...
 
 
-FarStarter: TypeAlias = Callable[[NodeSpec, Testbed, Dut, str], NodeOvs]
-"""Starts a node's OVS: with the testbed as the node sees it, and the instance's name. TestbedError if it does not."""
-
-
 class NodeHosts(Protocol):
     """Other machines that host nodes of a testbed; there may be none."""
 
@@ -76,7 +72,8 @@ class NodeHosts(Protocol):
     def lacks(self, topology: Topology) -> str | None:
         """Return the part of a topology that would have to be on another machine and cannot; None if all can."""
 
-    def starter(self, journal: Journal) -> FarStarter: ...
+    def start(self, journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> NodeOvs:
+        """Start a node's OVS. ``testbed``: as the node sees it. ``name``: of the instance. TestbedError if it fails."""
 
 
 NODE_HOSTS = Point[Callable[[Testbed], NodeHosts]]("node hosts")
@@ -277,12 +274,12 @@ class NodesDatapath:
         *,
         name: str = "ovs",
         nic_makers: Mapping[str, NicMaker] = NIC_MAKERS,
-        start_far: FarStarter | None = None,
+        hosts: NodeHosts | None = None,
         counted: bool = False,
     ) -> NodesDatapath:
         """Start an OVS for each node of ``dut.nodes``, on CPUs of its own if there are enough.
 
-        ``nic_makers``: of namespaces' interfaces, by kind. ``start_far``: for nodes on other machines.
+        ``nic_makers``: of namespaces' interfaces, by kind. ``hosts``: of nodes on other machines.
         ``counted``: the local nodes' instructions are counted and must be repeatable.
 
         Raises:
@@ -298,8 +295,8 @@ class NodesDatapath:
             for node in dut.nodes:
                 spec, bed = node_spec(testbed, node), node_testbed(testbed, node)
                 own = dut_of_node(testbed, dut, node)
-                if spec.host is not None and start_far is not None:
-                    started[node] = start_far(spec, bed, own, f"{name}-{node}")
+                if spec.host is not None and hosts is not None:
+                    started[node] = hosts.start(journal, spec, bed, own, f"{name}-{node}")
                     continue
                 started[node] = OvsDatapath.start(
                     replace(bed, cpus=replace(bed.cpus, pmd=cpus.of(node))),

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import NO_UPLINKS, Uplinks
-from pytest_nfvperf.adapters.ovs.nodes_datapath import FarStarter, NodeHosts
+from pytest_nfvperf.adapters.ovs.nodes_datapath import NodeHosts
 from pytest_nfvperf.adapters.process.journal import Journal, Kind, note_process
 from pytest_nfvperf.features.far.line import ANSWER_S, Answer, NodeLine, check_version, look_at
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
@@ -224,8 +224,8 @@ class FarNodes:
                 )
         return None
 
-    def starter(self, journal: Journal) -> FarStarter:
-        return partial(FarOvs, journal)
+    def start(self, journal: Journal, node: NodeSpec, testbed: Testbed, dut: Dut, name: str) -> FarOvs:
+        return FarOvs(journal, node, testbed, dut, name)
 
 
 def refuse_different_versions(versions: dict[str, str]) -> None:
