@@ -99,11 +99,8 @@ def flat_ledger(
     for name, frames in sorted(moved.items()):
         if name.startswith(DROP_PREFIXES):
             lines.append(LedgerLine("datapath", name.removeprefix("coverage."), frames))
-    # The PMD counts a failed upcall at once, and coverage counts the same frame a second later. The frame may not even
-    # be lost: without room for a flow OVS counts a failure and forwards the frame.
     missing = offered - received - sum(line.frames for line in lines)
-    failed = moved.get("pmd.upcalls_failed", 0) + moved.get("main.upcalls_failed", 0)
-    failed = min(failed - sum(moved.get(f"coverage.{name}", 0) for name in UPCALL_DROPS), missing)
+    failed = min(_failed_upcalls(moved), missing)
     if failed > 0:
         lines.append(LedgerLine("datapath", "upcalls_failed", failed))
         missing -= failed
@@ -296,18 +293,26 @@ def trial_ledger(
 def _drop_pool(moved: Deltas) -> dict[str, int]:
     """The datapath's total drops by reason.
 
-    Drops that OVS counts twice appear once: failed upcalls (by the PMD at once, by coverage a second later), meters'
-    drops (by the meter at once, by coverage later), and flows' drops (by coverage and by the flow).
-    A failed upcall is the weakest reason: without room for a flow OVS counts one and forwards the frame.
+    Drops that OVS counts twice appear once: failed upcalls, meters' drops (by the meter at once, by coverage later),
+    and flows' drops (by coverage and by the flow).
     """
     pool = {name: frames for name in DROP_COUNTERS if (frames := moved.get(f"coverage.{name}", 0)) > 0}
     for reason, kind in _COUNTED_ELSEWHERE.items():
         elsewhere = sum(_of_kind(moved, kind).values())
         if elsewhere > pool.get(reason, 0):
             pool[reason] = elsewhere
+    failed = _failed_upcalls(moved)
+    return {**pool, "upcalls_failed": failed} if failed > 0 else pool
+
+
+def _failed_upcalls(moved: Deltas) -> int:
+    """Failed upcalls that coverage has not counted yet: a PMD counts them at once, coverage a second later.
+
+    It is the weakest of all reasons, because such a frame may not be lost: without room for a flow OVS counts a failure
+    and forwards the frame.
+    """
     failed = moved.get("pmd.upcalls_failed", 0) + moved.get("main.upcalls_failed", 0)
-    left = failed - sum(pool.get(name, 0) for name in UPCALL_DROPS)
-    return {**pool, "upcalls_failed": left} if left > 0 else pool
+    return failed - sum(max(0, moved.get(f"coverage.{name}", 0)) for name in UPCALL_DROPS)
 
 
 def _with_batches(path: FramePath) -> FramePath:
