@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
-from pytest_nfvperf.adapters.ovs.sampler import PmdSchedCollector, _KeptOff
+from pytest_nfvperf.adapters.ovs.sampler import PmdSchedCollector, _OffCpuTime
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
 
@@ -36,25 +36,27 @@ def figures(delay_ms: int, switches: int = 0) -> dict[str, int]:
 
 
 def test_what_the_host_took_counts_beside_what_the_kernel_did() -> None:
-    kept = _KeptOff(figures(5), 5 * MS)
-    assert kept.now(figures(5), 100 * MS) == 5 * MS
-    assert kept.now(figures(6), 104 * MS) == 9 * MS, "1 ms of waiting is part of the 4 ms"
-    assert kept.now(figures(9), 105 * MS) == 12 * MS, "a reading that is late by a little never takes away from it"
+    off_cpu = _OffCpuTime(figures(5), 5 * MS)
+    assert off_cpu.update(figures(5), 100 * MS) == 5 * MS
+    assert off_cpu.update(figures(6), 104 * MS) == 9 * MS, "1 ms of waiting is part of the 4 ms"
+    assert off_cpu.update(figures(9), 105 * MS) == 12 * MS, (
+        "a reading that is late by a little never takes away from it"
+    )
 
 
 def test_what_the_thread_slept_does_not_count() -> None:
-    kept = _KeptOff(figures(0), 0)
-    kept.now(figures(0), 100 * MS)
-    assert kept.now(figures(1, switches=1), 900 * MS) == 1 * MS
-    assert kept.now(figures(1, switches=1), 902 * MS) == 3 * MS
+    off_cpu = _OffCpuTime(figures(0), 0)
+    off_cpu.update(figures(0), 100 * MS)
+    assert off_cpu.update(figures(1, switches=1), 900 * MS) == 1 * MS
+    assert off_cpu.update(figures(1, switches=1), 902 * MS) == 3 * MS
 
 
 def test_where_no_tick_was_seen_the_waiting_counts() -> None:
-    kept = _KeptOff(figures(0), 0)
-    kept.now(figures(0), 100 * MS)
-    assert kept.now(figures(2), None) == 2 * MS
-    assert kept.now(figures(2), 500 * MS) == 2 * MS
-    assert kept.now(figures(2), 501 * MS) == 3 * MS
+    off_cpu = _OffCpuTime(figures(0), 0)
+    off_cpu.update(figures(0), 100 * MS)
+    assert off_cpu.update(figures(2), None) == 2 * MS
+    assert off_cpu.update(figures(2), 500 * MS) == 2 * MS
+    assert off_cpu.update(figures(2), 501 * MS) == 3 * MS
 
 
 @contextmanager

@@ -56,7 +56,7 @@ class PmdSchedCollector:
     def __init__(self, vswitchd_pid: int) -> None:
         self._tasks = Path(f"/proc/{vswitchd_pid}/task")
         self._main = vswitchd_pid
-        self._kept_off: dict[Path, _KeptOff] = {}
+        self._off_cpu: dict[Path, _OffCpuTime] = {}
 
     def snapshot(self) -> CounterSnapshot:
         """All counters now; none without PMD threads. TestbedError if vswitchd is gone."""
@@ -67,8 +67,8 @@ class PmdSchedCollector:
                 off_ns = off_cpu_ns(task)
                 figures = _scheduling(task)
                 if "run_delay_ns" in figures:
-                    kept_off = self._kept_off.setdefault(task, _KeptOff(figures, figures["run_delay_ns"]))
-                    figures["kept_off_ns"] = kept_off.now(figures, off_ns)
+                    off_cpu = self._off_cpu.setdefault(task, _OffCpuTime(figures, figures["run_delay_ns"]))
+                    figures["kept_off_ns"] = off_cpu.update(figures, off_ns)
                 for name, value in figures.items():
                     counters[f"pmd-sched.c{cpu:02d}.{name}"] = value
                     counters[f"pmd-sched.{name}"] += value
@@ -110,14 +110,14 @@ class PmdSchedCollector:
 
 
 @dataclass
-class _KeptOff:
+class _OffCpuTime:
     """Total time that a thread was kept off its CPU. ``off_ns``: the last ``off_cpu_ns``; None if unknown."""
 
     last: Mapping[str, int]
     total_ns: int
     off_ns: int | None = None
 
-    def now(self, figures: Mapping[str, int], off_ns: int | None) -> int:
+    def update(self, figures: Mapping[str, int], off_ns: int | None) -> int:
         """The new total. If the thread slept in between, or no tick was seen, only its waiting counts."""
         kept_ns = max(0, figures["run_delay_ns"] - self.last["run_delay_ns"])
         # Time off the CPU includes what the host took, and sleep: if the thread slept, it does not count.

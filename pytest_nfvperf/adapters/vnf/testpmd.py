@@ -169,26 +169,26 @@ def parse_forward_stats(text: str, version: str) -> dict[int, ForwardStats]:
     Raises:
         TestbedError: a line of another format, a port twice, or a port without both of its lines.
     """
-    found: dict[int, dict[str, tuple[int, int]]] = {}
+    ports: dict[int, dict[str, tuple[int, int]]] = {}
     port: int | None = None
     for line in (raw.strip() for raw in text.splitlines()):
         if header := _PORT.fullmatch(line):
             port = int(header[1])
-            if port in found:
+            if port in ports:
                 raise _unknown(line, version)
-            found[port] = {}
+            ports[port] = {}
         elif _TOTAL.fullmatch(line):
             break  # sums of what was read
         elif counts := _COUNTS.fullmatch(line):
-            if port is None or counts[1] in found[port]:
+            if port is None or counts[1] in ports[port]:
                 raise _unknown(line, version)
-            found[port][counts[1]] = (int(counts[2]), int(counts[3]))
+            ports[port][counts[1]] = (int(counts[2]), int(counts[3]))
         elif line and not _RULE.fullmatch(line) and not _ONE.fullmatch(line):
             raise _unknown(line, version)
-    for number, sides in found.items():
+    for number, sides in ports.items():
         if sides.keys() != {"RX", "TX"}:
             raise _unknown(f"port {number} with lines for {', '.join(sides) or 'nothing'}", version)
-    return {number: ForwardStats(*sides["RX"], *sides["TX"]) for number, sides in found.items()}
+    return {number: ForwardStats(*sides["RX"], *sides["TX"]) for number, sides in ports.items()}
 
 
 def _unknown(line: str, version: str) -> TestbedError:
@@ -288,7 +288,7 @@ def forward_counts(spec: VnfSpec, answer: str, version: str) -> tuple[VnfCounts,
 
 def version_in(log: Path) -> str:
     try:
-        found = _VERSION.search(log.read_text(encoding="utf-8", errors="replace"))
+        match = _VERSION.search(log.read_text(encoding="utf-8", errors="replace"))
     except OSError:
-        found = None
-    return found[1] if found else "of an unknown version"
+        match = None
+    return match[1] if match else "of an unknown version"
