@@ -9,7 +9,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.adapters.ovs.ports import OuterPath, underlay
+from pytest_nfvperf.adapters.ovs.ports import OuterPath, outer_path
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import Dut
@@ -86,13 +86,13 @@ def test_other_encapsulations_are_taken_by_ovs(netdev: OvsDatapath, kind: Tunnel
 
 
 def test_the_underlay_is_the_bridge_of_the_far_end() -> None:
-    assert underlay(overlay(), overlay().tunnels[0]) == OuterPath("br-phy", "172.31.0.1/24")
+    assert outer_path(overlay(), overlay().tunnels[0]) == OuterPath("br-phy", "172.31.0.1/24")
 
 
 def test_an_underlay_of_a_generator_is_told_its_mac() -> None:
     port = Port("p0", "br-phy", PortRole.ENDPOINT, MACS[0])
     with_port = dataclasses.replace(overlay(), nics=overlay().nics[:1], ports=(port,))
-    assert underlay(with_port, with_port.tunnels[0]) == OuterPath("br-phy", "172.31.0.1/24", MACS[0])
+    assert outer_path(with_port, with_port.tunnels[0]) == OuterPath("br-phy", "172.31.0.1/24", MACS[0])
 
 
 def test_a_tunnel_to_nowhere_is_named(netdev: OvsDatapath) -> None:

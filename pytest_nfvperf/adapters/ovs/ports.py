@@ -82,8 +82,8 @@ def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
     return OvsPort(tunnel.port, tunnel.bridge, tunnel.port, kind, options, has_link=False)
 
 
-def underlay(topology: Topology, tunnel: Tunnel) -> OuterPath:
-    """The outer path of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
+def outer_path(topology: Topology, tunnel: Tunnel) -> OuterPath:
+    """Find the outer path of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
     local = ipaddress.ip_address(tunnel.local)
     for nic in topology.nics:
         for network in (ipaddress.ip_interface(address).network for address in nic.addresses):
@@ -254,7 +254,7 @@ class PortMaker:
                 wired.append(OvsPort(port, bridge, port, "system", vlan=veth.vlan))
         in_kernel = self._instance.options.datapath_type == "system"
         wired += [tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
-        self._underlays = {tunnel: underlay(topology, tunnel) for tunnel in topology.tunnels}
+        self._underlays = {tunnel: outer_path(topology, tunnel) for tunnel in topology.tunnels}
         self.hosts = [self._behind(one, pairs) for one in topology.behind]
         self._devices.note()
         if pairs:
