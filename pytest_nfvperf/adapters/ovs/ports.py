@@ -83,7 +83,7 @@ def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
 
 
 def outer_path(topology: Topology, tunnel: Tunnel) -> OuterPath:
-    """Find the outer path of a tunnel; ConfigError unless exactly one bridge of the topology leads to the remote end."""
+    """Find a tunnel's outer path; ConfigError unless exactly one bridge of the topology leads to the remote end."""
     local = ipaddress.ip_address(tunnel.local)
     for nic in topology.nics:
         for network in (ipaddress.ip_interface(address).network for address in nic.addresses):
