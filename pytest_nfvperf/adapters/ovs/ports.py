@@ -233,6 +233,7 @@ class PortMaker:
         self._home = instance.home
         self.cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
+        self._pairs: list[VethPair] = []
         self._moved: list[Moved] = []
         self._devices = VduseDevices(journal)
         self.hosts: list[Attachment] = []
@@ -240,28 +241,27 @@ class PortMaker:
 
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need; returns the ports for OVS by name. ``close`` removes it."""
-        pairs: list[VethPair] = []
-        wired = [self._wire(port, pairs) for port in topology.ports]
+        wired = [self._wire(port) for port in topology.ports]
         self.cabling.make_namespaces(namespace_plans(topology, self._instance.name))
-        wired += [self._wire_nic(nic, pairs) for nic in topology.nics]
+        wired += [self._wire_nic(nic) for nic in topology.nics]
         for link in topology.patches:
             ends = ((link.port_a, link.bridge_a, link.port_b), (link.port_b, link.bridge_b, link.port_a))
             for port, bridge, peer in ends:
                 wired.append(OvsPort(port, bridge, port, "patch", {"peer": peer}, vlan=link.vlan, has_link=False))
         for veth in topology.veths:
-            pairs.append(link_pair(veth, self._home.path))
+            self._pairs.append(link_pair(veth, self._home.path))
             for port, bridge in ((veth.port_a, veth.bridge_a), (veth.port_b, veth.bridge_b)):
                 wired.append(OvsPort(port, bridge, port, "system", vlan=veth.vlan))
         in_kernel = self._instance.options.datapath_type == "system"
         wired += [tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: outer_path(topology, tunnel) for tunnel in topology.tunnels}
-        self.hosts = [self._behind(one, pairs) for one in topology.behind]
+        self.hosts = [self._behind(one) for one in topology.behind]
         self._devices.note()
-        if pairs:
+        if self._pairs:
             # A gateway may be reached by an interface that OVS makes later: such namespaces get their routes then.
             late = {one.end.namespace for one in (*self._moved, *self._devices.wanted)}
             now = {path: routes for path, routes in self._routes(topology).items() if path not in late}
-            self.cabling.join(pairs, now)
+            self.cabling.join(self._pairs, now)
         tuning = self._instance.options.tuning
         return {one.port: apply_tuning(one, tuning) for one in wired}
 
@@ -303,7 +303,7 @@ class PortMaker:
         finally:
             self.cabling.close()
 
-    def _wire(self, port: Port, pairs: list[VethPair]) -> OvsPort:
+    def _wire(self, port: Port) -> OvsPort:
         end = self._cabled.get(port.name)
         if end is not None:
             for member in end.members:
@@ -313,24 +313,25 @@ class PortMaker:
             options = self._instance.options
             return physical(port, end, "dpdk" if options.dpdk else options.datapath_type)
         if port.role is PortRole.UPLINK:
-            return self._uplinks.wire(port, self._home.path, pairs, self._instance.options.tuning.rxq or 1)
+            return self._uplinks.wire(port, self._home.path, self._pairs, self._instance.options.tuning.rxq or 1)
         if port.kind is PortKind.VHOST_USER or (port.kind is PortKind.TESTBED and self._instance.options.dpdk):
             return self._vhost_user(port)
         if port.kind in {PortKind.TESTBED, PortKind.AF_PACKET}:
-            return self._veth(port, pairs)
+            return self._veth(port)
         if port.kind is PortKind.TAP:
             return self._tap(port)
-        wired = self._veth(port, pairs)
+        wired = self._veth(port)
         if port.role is PortRole.MONITOR:  # a monitor reads the far end by AF_XDP, too
             wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
-    def _behind(self, one: Behind, pairs: list[VethPair]) -> Attachment:
+    def _behind(self, one: Behind) -> Attachment:
         far = self.cabling.name_in_ours()
         namespace = self.cabling.namespace(one.namespace).path
         # The generator needs complete frames as on the wire.
         offloads = Offloads(tso=False, gso=False, tx_checksum=False)
-        pairs.append(VethPair(End(one.name, namespace, one.mac, one.addresses, offloads), End(far, OURS), one.mtu))
+        end = End(one.name, namespace, one.mac, one.addresses, offloads)
+        self._pairs.append(VethPair(end, End(far, OURS), one.mtu))
         return Attachment(one.label, f"net_af_packet,iface={far}")
 
     def _vhost_user(self, port: Port) -> OvsPort:
@@ -348,9 +349,9 @@ class PortMaker:
         kind = "dpdkvhostuserclient"
         return OvsPort(port.name, port.bridge, port.name, kind, {}, mtu, port.vlan, device, socket)
 
-    def _veth(self, port: Port, pairs: list[VethPair]) -> OvsPort:
+    def _veth(self, port: Port) -> OvsPort:
         pair, device = generator_pair(port, self._home.path, self.cabling.name_in_ours())
-        pairs.append(pair)
+        self._pairs.append(pair)
         return OvsPort(port.name, port.bridge, port.name, "system", vlan=port.vlan, device=device)
 
     def _tap(self, port: Port) -> OvsPort:
@@ -365,13 +366,13 @@ class PortMaker:
     def _interface_types(self) -> Sequence[str]:
         return tuple(self._instance.db.root.iface_types)
 
-    def _wire_nic(self, nic: Nic, pairs: list[VethPair]) -> OvsPort:
+    def _wire_nic(self, nic: Nic) -> OvsPort:
         making = Making(
             self._instance.options,
             self._interface_types,
             self._home.path,
             self.cabling.namespace(nic.namespace).path,
-            pairs,
+            self._pairs,
             self._moved,
             self._instance.dpdk_version if self._instance.options.dpdk else None,
             self._devices.new_name,
