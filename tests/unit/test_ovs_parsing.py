@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.ovs.counters import (
     parse_port_stats,
 )
 from pytest_nfvperf.adapters.ovs.installation import locate
-from pytest_nfvperf.adapters.ovs.openflow import asking
+from pytest_nfvperf.adapters.ovs.openflow import connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError, Unixctl, present_columns
 from pytest_nfvperf.adapters.ovs.sampler import parse_rxqs, rxq_question
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
@@ -192,7 +192,7 @@ def test_port_statistics_in_parts_amid_other_messages_are_put_together(tmp_path:
 
 
 def asked(management_socket: Path, deadline_s: float = 2.0) -> dict[int, dict[str, int]]:
-    with asking(management_socket, deadline_s) as bridge:
+    with connected(management_socket, deadline_s=deadline_s) as bridge:
         return parse_port_stats(bridge.ask(PORT_STATS))
 
 

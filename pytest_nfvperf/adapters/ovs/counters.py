@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError, asking
+from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, OpenFlowConnection, OpenFlowRefusedError, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -422,7 +422,7 @@ class OvsCollector:
         counters: Counter[str] = Counter()
         for bridge, ports in _counted_ports(built.topology).items():
             names = {number: port for number, port in built.port_names(bridge).items() if port in ports}
-            with asking(built.management_socket(bridge)) as connection:
+            with connected(built.management_socket(bridge)) as connection:
                 stats = parse_port_stats(connection.ask(PORT_STATS))
                 counters.update(read_drops(connection, bridge, names))
             for number in stats.keys() & names.keys():

@@ -10,7 +10,7 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,25 +37,28 @@ _FLOW_MOD = struct.Struct("!QQBBHHHIIIHH")
 
 _APPLY = struct.Struct("!HH4x")  # instruction "apply actions", its length
 _OUTPUT = struct.Struct("!HHIH6x")  # action "output", its length, port, bytes to the controller
+_STATISTICS_DEADLINE_S = 2.0
 _DEADLINE_S = 10.0
 
-_EACH_S = 0.0005
+_FLOW_S = 0.0005
 """A flow takes some 20 us on a CPU without other load."""
 
-_PRIORITY = 100
+_CROSSING_PRIORITY = 100
 _MATCH = struct.Struct("!HHII4x")  # type OXM, length without padding, header of OXM in_port, port
 _IN_PORT = 0x80000004
 
-_NOWHERE = int(ipaddress.IPv4Address("100.64.0.0"))
+_UNUSED_ADDRESSES = int(ipaddress.IPv4Address("100.64.0.0"))
 """RFC 6598, shared address space: neither the generator nor a namespace of ours sends to it."""
 
 _ACL = "table=0,priority=100,udp,nw_dst="
 
-ROUTE_COOKIE = 0x4E465650
+_ROUTE_COOKIE = 0x4E465650
 """Marks routes' flows."""
 
-_BASE_PRIORITY = 1000
-_AT_ONCE = 2000
+_ROUTE_PRIORITY = 1000
+"""Of the shortest prefix; each bit more adds one, so the longest prefix wins."""
+
+_MOST_AT_ONCE = 2000
 _MATCH_HEAD = struct.Struct("!HH")
 _ETH_TYPE = struct.Struct("!IH")  # OXM header, value
 _DEC_TTL = struct.pack("!HH4x", 24, 8)
@@ -124,8 +127,10 @@ class OpenFlowConnection:
 
 
 @contextmanager
-def connected(management_socket: Path, what: str, deadline_s: float) -> Iterator[OpenFlowConnection]:
-    """Connect to a bridge. ``what``: for messages.
+def connected(
+    management_socket: Path, what: str = "statistics", deadline_s: float = _STATISTICS_DEADLINE_S
+) -> Iterator[OpenFlowConnection]:
+    """Connect to a bridge. ``what``: to ask for, in messages.
 
     Raises:
         DeadlineError: vswitchd did not answer in time.
@@ -140,11 +145,6 @@ def connected(management_socket: Path, what: str, deadline_s: float) -> Iterator
         raise DeadlineError(f"waited {deadline_s:g} s for {what} from {management_socket}") from error
     except OSError as error:
         raise TestbedError(f"no {what} from {management_socket}: {error}") from error
-
-
-def asking(management_socket: Path, deadline_s: float = 2.0) -> AbstractContextManager[OpenFlowConnection]:
-    """Connect to a bridge for its statistics; errors as of ``connected``."""
-    return connected(management_socket, "statistics", deadline_s)
 
 
 def _flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:
@@ -176,7 +176,7 @@ class OpenFlow:
         run(
             [*self._ofctl, "-O", "OpenFlow14", "--bundle", "replace-flows", target, "-"],
             stdin="\n".join(flows) + "\n",
-            deadline_s=_DEADLINE_S + len(flows) * _EACH_S,
+            deadline_s=_DEADLINE_S + len(flows) * _FLOW_S,
         )
 
     def dump_flows(self, bridge: str) -> str:
@@ -188,7 +188,7 @@ def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequen
 
     Errors as of ``connected``; TestbedError, too, if vswitchd refuses.
     """
-    head = _flow_mod_head(_ADD, _PRIORITY)
+    head = _flow_mod_head(_ADD, _CROSSING_PRIORITY)
     bodies = [
         head + _MATCH.pack(1, 12, _IN_PORT, in_port) + _apply_actions(b"".join(map(_output, out_ports)))
         for in_port, out_ports in crossings
@@ -219,7 +219,7 @@ def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> lis
     if rules is None and not many_keys:
         return []
     rules = rules or BridgeRules(bridge)
-    denied = [f"{_ACL}{ipaddress.IPv4Address(_NOWHERE + number)},actions=drop" for number in range(rules.acl)]
+    denied = [f"{_ACL}{ipaddress.IPv4Address(_UNUSED_ADDRESSES + number)},actions=drop" for number in range(rules.acl)]
     allowed = "table=0,priority=0,actions=goto_table:1"
     return [*denied, allowed, *_tracking(rules.zone), *_keys(many_keys, ofports)]
 
@@ -286,19 +286,18 @@ class RouteFlows:
             instructions = _apply_actions(actions + _DEC_TTL + _output(hop.ofport))
             bodies.append(_route_flow(prefix, _ADD, instructions))
         with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:
-            for start in range(0, len(bodies), _AT_ONCE):
-                _modify_flows(bridge, bodies[start : start + _AT_ONCE], "a route's flow")
+            for start in range(0, len(bodies), _MOST_AT_ONCE):
+                _modify_flows(bridge, bodies[start : start + _MOST_AT_ONCE], "a route's flow")
 
 
 def _route_flow(prefix: str, command: int, instructions: bytes) -> bytes:
     network = ipaddress.ip_network(prefix)
-    # The priority is the prefix length above a base, so the longest prefix wins.
     fields = _ETH_TYPE.pack(_OXM_ETH_TYPE, _ETHERTYPE[network.version])
     if network.prefixlen:
         fields += struct.pack("!I", _OXM_DST[network.version]) + network.network_address.packed + network.netmask.packed
     length = _MATCH_HEAD.size + len(fields)
     match = _MATCH_HEAD.pack(1, length) + fields + bytes(-length % 8)
-    return _flow_mod_head(command, _BASE_PRIORITY + network.prefixlen, ROUTE_COOKIE) + match + instructions
+    return _flow_mod_head(command, _ROUTE_PRIORITY + network.prefixlen, _ROUTE_COOKIE) + match + instructions
 
 
 def _set_field(field: int, mac: str) -> bytes:

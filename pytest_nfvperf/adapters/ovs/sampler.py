@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
-from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, asking
+from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process.process import read_schedstat
@@ -176,7 +176,7 @@ class OvsSampler:
         counters["drops"] = sum(count for name, count in counted.items() if name.startswith(DROP_PREFIXES))
         for built in self._topologies():
             for bridge in built.topology.bridges:
-                with asking(built.management_socket(bridge)) as connection:
+                with connected(built.management_socket(bridge)) as connection:
                     (packets,) = struct.unpack_from("!Q", connection.ask(_AGGREGATE))  # packets come first
                 counters[f"{bridge}.openflow_packets"] = packets
         try:
