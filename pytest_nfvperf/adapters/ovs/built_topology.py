@@ -41,10 +41,10 @@ from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMe
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
 from pytest_nfvperf.ports.datapath import Attachment, BuiltTopology
 
-MOST_PATCHES = 64
+_MOST_PATCHES = 64
 """MAX_DEPTH of ofproto/ofproto-dpif-xlate.c, OVS 2.5 to 4.0: a frame that crosses more is dropped silently."""
 
-UNIX_SOCKETS = Path("/proc/net/unix")
+_UNIX_SOCKETS = Path("/proc/net/unix")
 _SET_PATH_DEADLINE_S = 30.0
 """On two busy CPUs ovsdb-server was seen to take more than 5 s. The wait for links has a deadline of its own."""
 
@@ -99,10 +99,10 @@ def refuse_too_deep(topology: Topology) -> None:
             reached |= distances.keys()
             farthest = max(distances, key=lambda name: distances[name])
             longest = max(longest, *_distances(neighbours, farthest).values())
-    if longest > MOST_PATCHES:
+    if longest > _MOST_PATCHES:
         raise ConfigError(
             f"topology {topology.name!r} has {longest} patch ports in a row ({longest + 1} bridges), and OVS drops "
-            f"frames after {MOST_PATCHES}: use fewer bridges, or join some by veth"
+            f"frames after {_MOST_PATCHES}: use fewer bridges, or join some by veth"
         )
 
 
@@ -116,7 +116,7 @@ def _distances(neighbours: Mapping[str, Set[str]], start: str) -> dict[str, int]
     return distances
 
 
-def listening_sockets(table: Path = UNIX_SOCKETS) -> set[str]:
+def listening_sockets(table: Path = _UNIX_SOCKETS) -> set[str]:
     """Paths of listening Unix sockets in a list of proc_pid_net(5); none if its process ended."""
     try:
         lines = table.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
@@ -145,7 +145,7 @@ class VhostConnector:
         database: Path,
         sockets: Mapping[str, Path],
         deadline_s: float = _SET_PATH_DEADLINE_S,
-        tables: Collection[Path] = (UNIX_SOCKETS,),
+        tables: Collection[Path] = (_UNIX_SOCKETS,),
     ) -> None:
         """Prepare; ``start`` watches.
 
@@ -241,7 +241,7 @@ class BuiltOvsTopology:
             self._replace_flows()
             vhost = [wired for wired in self._wired.values() if wired.socket is not None]
             sockets = {wired.interface: wired.socket for wired in vhost if wired.socket is not None}
-            tables = {wired.socket_table or UNIX_SOCKETS for wired in vhost}
+            tables = {wired.socket_table or _UNIX_SOCKETS for wired in vhost}
             self._connector = VhostConnector(instance.database, sockets, tables=tables)
             self._connector.start()
         except BaseException as error:

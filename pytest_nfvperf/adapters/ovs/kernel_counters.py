@@ -32,7 +32,7 @@ from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 
-SOURCE = "kernel"
+_SOURCE = "kernel"
 
 
 class KernelCollector:
@@ -73,7 +73,7 @@ class KernelCollector:
                     counters[f"{one.port}.far.xdp_drops"] = counters[dropped]
         if counters:
             counters |= {f"softnet.{name}": value for name, value in read_softnet().items()}
-        return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
+        return CounterSnapshot(_SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
 
     def _interfaces(self, built: BuiltOvsTopology) -> Mapping[Path, Mapping[str, str]]:
         """Prefixes of counters by interface, by the file of the namespace."""

@@ -44,7 +44,7 @@ from pytest_nfvperf.ports.datapath import Attachment, Collector, Datapath, Freez
 from pytest_nfvperf.ports.generator import KnowsForwardingThread
 from pytest_nfvperf.ports.machine import HasProcesses
 
-SHARED_SLEEP_US = 20
+_SHARED_SLEEP_US = 20
 """The longest sleep of an idle PMD where nodes share a CPU. A PMD that never sleeps keeps the CPU until the kernel
 takes it away, 3 to 4 ms later, and the other node's rings overflow meanwhile."""
 
@@ -467,7 +467,7 @@ def check_same_datapath(nodes: Mapping[str, NodeOvs], wanted: Mapping[str, str])
 
 def _with_sleeping_pmds(testbed: Testbed, dut: Dut, cpus: NodeCpus) -> Dut:
     """Let a node's idle PMDs sleep briefly if nodes share a CPU and its version can."""
-    sleeping = Tuning(pmd_sleep_max_us=SHARED_SLEEP_US)
+    sleeping = Tuning(pmd_sleep_max_us=_SHARED_SLEEP_US)
     version = locate(ovs_for_dut(testbed.ovs, dut).prefix).major_minor
     if not cpus.shared or (dut.kind or testbed.ovs.datapath) != "dpdk" or sleeping.unknown_to(version):
         return dut

@@ -20,8 +20,8 @@ from pytest_nfvperf.model.topology.bridges import BridgeRules
 from pytest_nfvperf.model.topology.links import Tunnel
 from pytest_nfvperf.model.topology.topology import Topology
 
-XID = 1
-ERROR, FLOW_MOD, MULTIPART_REQUEST, MULTIPART_REPLY, BARRIER_REQUEST, BARRIER_REPLY = 1, 14, 18, 19, 20, 21
+_XID = 1
+_ERROR, _FLOW_MOD, _MULTIPART_REQUEST, _MULTIPART_REPLY, _BARRIER_REQUEST, _BARRIER_REPLY = 1, 14, 18, 19, 20, 21
 
 _VERSION = 0x05
 _HEADER = struct.Struct("!BBHI")  # version, type, length, xid
@@ -32,7 +32,7 @@ _MORE = 1
 _ADD, _DELETE_STRICT = 0, 4
 _NO_BUFFER, _ANY = 0xFFFFFFFF, 0xFFFFFFFF
 
-_FLOW_MOD = struct.Struct("!QQBBHHHIIIHH")
+_FLOW_MOD_HEAD = struct.Struct("!QQBBHHHIIIHH")
 """Cookie and mask, table, command, idle and hard timeout, priority, buffer, out port and group, flags, importance."""
 
 _APPLY = struct.Struct("!HH4x")  # instruction "apply actions", its length
@@ -89,7 +89,7 @@ class OpenFlowConnection:
         """Send messages of these types and bodies. A hello goes before the first one."""
         parts = [] if self._greeted else [_HEADER.pack(_VERSION, _HELLO, _HEADER.size, 0)]
         self._greeted = True
-        parts += [_HEADER.pack(_VERSION, kind, _HEADER.size + len(body), XID) + body for kind, body in messages]
+        parts += [_HEADER.pack(_VERSION, kind, _HEADER.size + len(body), _XID) + body for kind, body in messages]
         self._socket.sendall(b"".join(parts))
 
     def answers(self, what: str) -> Iterator[tuple[int, bytes]]:
@@ -97,19 +97,19 @@ class OpenFlowConnection:
         while True:
             _, kind, length, xid = _HEADER.unpack(self._exactly(_HEADER.size))
             body = self._exactly(length - _HEADER.size)
-            if kind == ERROR:
+            if kind == _ERROR:
                 raise OpenFlowRefusedError(f"vswitchd refused {what}: OpenFlow error {body[:4].hex()}")
             if kind == _ECHO_REQUEST:
                 self._socket.sendall(_HEADER.pack(_VERSION, _ECHO_REPLY, length, xid) + body)
-            elif xid == XID:
+            elif xid == _XID:
                 yield kind, body
 
     def ask(self, question: MultipartRequest) -> bytes:
         """Return the joined bodies of a multipart answer; OpenFlowRefusedError if the bridge refuses."""
-        self.send((MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
+        self.send((_MULTIPART_REQUEST, _MULTIPART.pack(question.kind, 0) + question.body))
         parts = []
         for kind, payload in self.answers("a statistics request"):
-            if kind == MULTIPART_REPLY:
+            if kind == _MULTIPART_REPLY:
                 parts.append(payload[_MULTIPART.size :])
                 _, flags = _MULTIPART.unpack_from(payload)
                 if not flags & _MORE:
@@ -149,7 +149,7 @@ def connected(
 
 def _flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:
     """The head of a flow modification (OpenFlow 1.4, 7.3.4.2), before its match: table 0, no timeouts, no flags."""
-    return _FLOW_MOD.pack(cookie, 0, 0, command, 0, 0, priority, _NO_BUFFER, _ANY, _ANY, 0, 0)
+    return _FLOW_MOD_HEAD.pack(cookie, 0, 0, command, 0, 0, priority, _NO_BUFFER, _ANY, _ANY, 0, 0)
 
 
 def _apply_actions(actions: bytes) -> bytes:
@@ -198,9 +198,9 @@ def add_crossings(management_socket: Path, crossings: Iterable[tuple[int, Sequen
 
 
 def _modify_flows(bridge: OpenFlowConnection, bodies: Iterable[bytes], what: str) -> None:
-    bridge.send(*((FLOW_MOD, body) for body in bodies), (BARRIER_REQUEST, b""))
+    bridge.send(*((_FLOW_MOD, body) for body in bodies), (_BARRIER_REQUEST, b""))
     for kind, _ in bridge.answers(what):
-        if kind == BARRIER_REPLY:
+        if kind == _BARRIER_REPLY:
             return
 
 

@@ -29,7 +29,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut,
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Collector, Sampler
 
-COUNTED_SLEEP_US = 500
+_COUNTED_SLEEP_US = 500
 """The longest sleep of an idle PMD while instructions are counted, which runs everything on one CPU."""
 
 
@@ -99,7 +99,7 @@ class OvsDatapath:
         if spec.datapath == "dpdk" and not memory and not testbed.discovered:
             raise TestbedError(f"the testbed asks for the DPDK datapath: {reason}")
         if process is not None and process.counted and memory:
-            sleeping = Tuning(pmd_sleep_max_us=COUNTED_SLEEP_US)
+            sleeping = Tuning(pmd_sleep_max_us=_COUNTED_SLEEP_US)
             if not sleeping.unknown_to(binaries.major_minor):
                 dut = replace(dut, tuning=sleeping.over(dut.tuning))
             memory = MIN_MEMORY_MIB  # clearing more than needed takes long on an emulated CPU

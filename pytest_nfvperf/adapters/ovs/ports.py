@@ -73,7 +73,7 @@ class OuterPath:
     neighbour: str | None = None
 
 
-def tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
+def _tunnel_port(tunnel: Tunnel, *, in_kernel: bool) -> OvsPort:
     """A tunnel as a port of its bridge. ``in_kernel``: of the kernel, whose GRE over IPv6 is another type."""
     key = str(tunnel.key) if tunnel.keys == 1 else "flow"
     options = {"local_ip": tunnel.local, "remote_ip": tunnel.remote, "key": key}
@@ -253,7 +253,7 @@ class PortMaker:
             for port, bridge in ((veth.port_a, veth.bridge_a), (veth.port_b, veth.bridge_b)):
                 wired.append(OvsPort(port, bridge, port, "system", vlan=veth.vlan))
         in_kernel = self._instance.options.datapath_type == "system"
-        wired += [tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
+        wired += [_tunnel_port(tunnel, in_kernel=in_kernel) for tunnel in topology.tunnels]
         self._underlays = {tunnel: outer_path(topology, tunnel) for tunnel in topology.tunnels}
         self.hosts = [self._behind(one) for one in topology.behind]
         self._devices.note()

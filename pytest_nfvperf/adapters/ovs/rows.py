@@ -25,7 +25,7 @@ _EXAMPLES = 3
 _TYPES = {"full": "offloaded", "partial": "partially-offloaded", "none": "non-offloaded"}
 
 
-def insert_mirrors(
+def _insert_mirrors(
     transaction: ovs.db.idl.Transaction, bridge: Row, mirrors: Iterable[Mirror], ports: Mapping[str, Row]
 ) -> None:
     """Insert a bridge's mirrors by OVSDB, in this transaction; ``ports``: rows by the topology's names."""
@@ -56,7 +56,7 @@ def replace_mirrors(db: Ovsdb, ctl: Unixctl, topology: Topology, interfaces: Map
         ports = {name: rows[interface] for name, interface in interfaces.items()}
         for name in topology.bridges:
             bridges[name].mirrors = []
-            insert_mirrors(transaction, bridges[name], topology.bridge_mirrors(name), ports)
+            _insert_mirrors(transaction, bridges[name], topology.bridge_mirrors(name), ports)
 
     db.transact(change, f"mirrors of topology {topology.name}", _MIRROR_DEADLINE_S)
     ctl.call("revalidator/purge")  # OVS 3.1 keeps using megaflows from before there was a mirror
@@ -133,7 +133,7 @@ def insert_bridges(
         bridge.protocols = _PROTOCOLS
         bridge.external_ids = {OWNER: instance.tag}
         bridge.addvalue("ports", _new_port(transaction, OvsPort(name, name, name, "internal")))
-        insert_mirrors(transaction, bridge, topology.bridge_mirrors(name), ports)
+        _insert_mirrors(transaction, bridge, topology.bridge_mirrors(name), ports)
         instance.db.root.addvalue("bridges", bridge)
     for port in wired:
         bridges[port.bridge].addvalue("ports", ports[port.port])

@@ -25,13 +25,13 @@ from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import INSTALLED
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 
-RUN_DIRECTORY = Path("/run/openvswitch")
+_RUN_DIRECTORY = Path("/run/openvswitch")
 _DATABASE = "Open_vSwitch"
 
 _APPLY = {"op": "mutate", "table": _DATABASE, "where": [], "mutations": [["next_cfg", "+=", 1]]}
 """Asks vswitchd to apply the change: it counts cur_cfg up to next_cfg."""
 
-AT_START_ONLY = {
+_AT_START_ONLY = {
     "dpdk-alloc-mem", "dpdk-extra", "dpdk-hugepage-dir", "dpdk-init", "dpdk-lcore-mask", "dpdk-probe-at-init",
     "dpdk-socket-limit", "dpdk-socket-mem", "hw-offload", "n-offload-threads", "per-port-memory",
     "userspace-tso-enable", "vhost-iommu-support", "vhost-postcopy-support", "vhost-sock-dir",
@@ -117,7 +117,7 @@ class SystemSockets:
 
 def find_system(run_dir: str | None = None) -> SystemSockets:
     """Find the system's OVS by the files in its run directory (ovs-vswitchd(8), ovs-appctl(8)); else TestbedError."""
-    directory = Path(run_dir) if run_dir is not None else RUN_DIRECTORY
+    directory = Path(run_dir) if run_dir is not None else _RUN_DIRECTORY
     pid_file, database = directory / "ovs-vswitchd.pid", directory / "db.sock"
     try:
         pid = int(pid_file.read_text(encoding="ascii"))
@@ -253,7 +253,7 @@ class SystemOvs:
         now = dict(self.db.root.other_config)
         changes = {key: value for key, value in wanted.items() if now.get(key) != value}
         for key, value in changes.items():
-            if key in AT_START_ONLY:
+            if key in _AT_START_ONLY:
                 raise ConfigError(
                     f"{key}={value} cannot be set on a running OVS, which has {key}={now.get(key, '(unset)')}: "
                     f"ovs-vsctl set Open_vSwitch . other_config:{key}={value}, and restart it; or leave it out",

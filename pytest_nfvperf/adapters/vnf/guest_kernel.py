@@ -39,7 +39,7 @@ _PAYLOAD = 0x248  # offset and length, 32 bits each; the offset counts from the 
 _SECTOR = 512
 _SIZE_TRAILER = 4  # the kernel's build appends the size where the format does not carry it (xz, zstd, lz4)
 _XZ, _ZSTD, _GZIP, _ELF = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"\x7fELF"
-METAPACKAGE = "linux-image-amd64"
+_METAPACKAGE = "linux-image-amd64"
 _BUSYBOX = "busybox-static"  # unpacked, too: installing it would remove a machine's own busybox
 _PARTIAL = ".partial-"
 _DOWNLOAD_DEADLINE_S = 300.0
@@ -87,7 +87,7 @@ def extract_vmlinux(image: bytes) -> bytes:
     elif payload.startswith(_GZIP):
         kernel = zlib.decompressobj(wbits=31).decompress(payload)
     elif payload.startswith(_ZSTD):
-        kernel = unzstd(payload[:-_SIZE_TRAILER])
+        kernel = _unzstd(payload[:-_SIZE_TRAILER])
     else:
         raise TestbedError(f"the bzImage's payload begins with {payload[:6]!r}: neither xz, zstd nor gzip")
     if not kernel.startswith(_ELF):
@@ -95,7 +95,7 @@ def extract_vmlinux(image: bytes) -> bytes:
     return kernel
 
 
-def unzstd(packed: bytes) -> bytes:
+def _unzstd(packed: bytes) -> bytes:
     return run_bytes(["zstd", "-qdc"], packed)  # Python has a module for it from 3.14
 
 
@@ -103,7 +103,7 @@ def read_module(path: Path) -> bytes:
     packed = path.read_bytes()
     if path.suffix == ".xz":
         return lzma.decompress(packed)
-    return unzstd(packed) if path.suffix == ".zst" else packed
+    return _unzstd(packed) if path.suffix == ".zst" else packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def kernel_of(release: str, cache: Path | None = None) -> Kernel:
 
 def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
     apt = PrivateApt(release, debian_archive(), scratch)
-    package = _kernel_package(apt.depends(METAPACKAGE))
+    package = _kernel_package(apt.depends(_METAPACKAGE))
     name = package.removeprefix("linux-image-")
     kernel = Kernel(cache / name, name)
     if not kernel.directory.is_dir():
@@ -180,10 +180,10 @@ def _fetch_of(release: str, cache: Path, scratch: Path) -> str:
 def newest_package() -> str:
     """Return the package of the metapackage's kernel, "linux-image-6.1.0-56-amd64"; ConfigError if apt has none."""
     try:
-        return _kernel_package(run(["apt-cache", "depends", METAPACKAGE], deadline_s=30.0))
+        return _kernel_package(run(["apt-cache", "depends", _METAPACKAGE], deadline_s=30.0))
     except TestbedError as error:
         raise ConfigError(
-            f"apt knows no package {METAPACKAGE}: the guest's kernel is Debian's; run apt-get update, or add a Debian "
+            f"apt knows no package {_METAPACKAGE}: the guest's kernel is Debian's; run apt-get update, or add a Debian "
             f"source to apt's\n{error}"
         ) from error
 
@@ -191,7 +191,7 @@ def newest_package() -> str:
 def _kernel_package(depends: str) -> str:
     names = [line.split()[-1] for line in depends.splitlines() if line.strip().startswith("Depends: linux-image-")]
     if len(names) != 1:
-        raise ConfigError(f"{METAPACKAGE} should depend on one kernel; apt-cache depends says:\n{depends}")
+        raise ConfigError(f"{_METAPACKAGE} should depend on one kernel; apt-cache depends says:\n{depends}")
     return names[0]
 
 
@@ -270,7 +270,7 @@ def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path
         shutil.copy(script, tree / name)
         (tree / name).chmod(0o755)
     # init inserts them in the order of their names
-    for number, module in enumerate(insertion_order(kernel)):
+    for number, module in enumerate(_insertion_order(kernel)):
         (tree / "modules" / f"{number:02}-{module.name.partition('.')[0]}.ko").write_bytes(read_module(module))
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
     archive = directory / "initramfs"
@@ -279,7 +279,7 @@ def build_initramfs(kernel: Kernel, directory: Path, second_stage: Path) -> Path
     return archive
 
 
-def insertion_order(kernel: Kernel) -> list[Path]:
+def _insertion_order(kernel: Kernel) -> list[Path]:
     files: dict[Path, None] = {}
     for name in MODULES:
         listing = run(["modprobe", "-d", kernel.directory, "-S", kernel.release, "--show-depends", name])

@@ -36,12 +36,12 @@ _END_S = 1.0
 """From its last output to its end, while the kernel frees its memory."""
 PROGRAM = "dpdk-testpmd"
 PROMPT = "testpmd> "
-MBUFS = 16384
+_MBUFS = 16384
 _TX_DESCRIPTORS, _RX_DESCRIPTORS = 512, 1024
 """As in the generator's own forwarders: all frames in flight fit into the receiver's ring."""
 _ETHERNET_HEADER_BYTES = 14
 _USUAL_BYTES = 1518
-KNOWN_VERSIONS = "20.11 to 25.11"
+_KNOWN_VERSIONS = "20.11 to 25.11"
 _PORT = re.compile(r"-+ Forward statistics for port (\d+) +-+")
 _TOTAL = re.compile(r"\++ Accumulated forward statistics for all ports ?\++")
 _RULE = re.compile(r"-+|\++")
@@ -136,7 +136,7 @@ def forwarding_options(spec: VnfSpec) -> list[str]:
         f"--txq={spec.queues}",
         f"--txd={_TX_DESCRIPTORS}",
         f"--rxd={_RX_DESCRIPTORS}",
-        f"--total-num-mbufs={MBUFS}",
+        f"--total-num-mbufs={_MBUFS}",
     ]
     if spec.mode is VnfMode.MAC:
         options += [f"--eth-peer={number},{port.eth_peer}" for number, port in enumerate(spec.ports)]
@@ -194,7 +194,7 @@ def parse_forward_stats(text: str, version: str) -> dict[int, ForwardStats]:
 def _unknown(line: str, version: str) -> TestbedError:
     return TestbedError(
         f"dpdk-testpmd of DPDK {version} prints statistics that are not understood: {line!r}; the formats of DPDK "
-        f'{KNOWN_VERSIONS} are known. Run the VNF as kind "loop", or with another DPDK'
+        f'{_KNOWN_VERSIONS} are known. Run the VNF as kind "loop", or with another DPDK'
     )
 
 
