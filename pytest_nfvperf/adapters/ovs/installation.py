@@ -31,7 +31,7 @@ DATAPATHS = ("dpdk", "netdev", "system")
 _KERNEL_FAMILY = "ovs_datapath"
 """The netlink family by which vswitchd speaks to the kernel module (lib/dpif-netlink.c)."""
 
-_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
+OVS_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 _DPDK_VERSION = re.compile(r"^DPDK (\S+)", re.MULTILINE)
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
 _LOADERS = ("lib*/ld-linux*", "lib/*/ld-linux*", "usr/lib*/ld-linux*", "usr/lib/*/ld-linux*")
@@ -154,7 +154,7 @@ def _versions(vswitchd: Path, root: Path | None) -> tuple[str, str | None]:
             + (f" in {root}; unpack its package there" if root is not None else "; install its package"),
             key="dut.ovs.prefix",
         ) from error
-    version = _VERSION.search(text)
+    version = OVS_VERSION.search(text)
     if version is None:
         raise TestbedError(f"{vswitchd} --version does not say an Open vSwitch version", evidence={"stdout": text})
     dpdk = _DPDK_VERSION.search(text)

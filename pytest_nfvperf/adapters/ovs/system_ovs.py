@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import ovs.db.idl
 
 from pytest_nfvperf.adapters.net.ends import OURS
 from pytest_nfvperf.adapters.net.namespaces import ForeignNamespace, Home
-from pytest_nfvperf.adapters.ovs.installation import OvsBinaries
+from pytest_nfvperf.adapters.ovs.installation import OVS_VERSION, OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, JsonRpc, Ovsdb, Unixctl
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions, last_warnings
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind, ProcessId
@@ -40,7 +39,6 @@ _AT_START_ONLY = {
 
 _DEADLINE_S = 10.0
 _LOG_BYTES = 1 << 16
-_VERSION = re.compile(r"\(Open vSwitch\) (\S+)")
 
 
 class RunningOvs(Protocol):
@@ -231,7 +229,7 @@ class SystemOvs:
             database.connect(_DEADLINE_S)
             self.db = database
             text = self.ctl.call("version")
-            match = _VERSION.search(text)
+            match = OVS_VERSION.search(text)
             self.version = match[1] if match else text.strip()
             if options.dpdk and not self.db.root.dpdk_initialized:
                 raise TestbedError(
