@@ -50,7 +50,10 @@ _MOST_BRIDGES = 16
 # Multipart requests and the structures in their answers (OpenFlow 1.4, 7.3.5).
 _TABLES = MultipartRequest(3)
 _TABLE = struct.Struct("!B3xIQQ")  # table, active flows, lookups, matches
-_FLOWS = MultipartRequest(1, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
+ALL_FLOWS = struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4)
+"""Of every table, port and group, with any cookie and match."""
+
+_FLOWS = MultipartRequest(1, ALL_FLOWS)
 _FLOW = struct.Struct("!HBxIIHHHHH2xQQQ")  # length, table, age s and ns, priority, ..., cookie, packets, bytes
 _METERS = MultipartRequest(9, struct.pack("!I4x", 0xFFFFFFFF))
 _METER = struct.Struct("!IH6xIQQII")  # meter, length, flows, packets in, bytes in, age s and ns

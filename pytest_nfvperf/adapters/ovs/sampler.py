@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpu_account import off_cpu_ns
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
-from pytest_nfvperf.adapters.ovs.counters import DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
+from pytest_nfvperf.adapters.ovs.counters import ALL_FLOWS, DROP_PREFIXES, LOOKUP_ENDS, OvsCollector
 from pytest_nfvperf.adapters.ovs.openflow import MultipartRequest, connected
 from pytest_nfvperf.adapters.ovs.ovsdb import RefusedError
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
@@ -30,7 +30,7 @@ _SWITCHES = {"nonvoluntary_ctxt_switches:": "involuntary_switches", "voluntary_c
 
 _PORT_COUNTERS = (".rx_packets", ".tx_packets", ".rx_dropped", ".tx_dropped")
 _PMD_COUNTERS = frozenset({"packets_received", "recirculations", "cycles_busy", "cycles_idle", *LOOKUP_ENDS})
-_AGGREGATE = MultipartRequest(2, struct.pack("!B3xII4xQQHH4x", 0xFF, 0xFFFFFFFF, 0xFFFFFFFF, 0, 0, 1, 4))
+_AGGREGATE = MultipartRequest(2, ALL_FLOWS)
 _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 _RXQ = re.compile(r"port:\s*(?P<port>\S+)\s+queue-id:\s*(?P<queue>\d+).*?pmd usage:\s*(?:(?P<usage>\d+)\s*%|NOT AVAIL)")
 
