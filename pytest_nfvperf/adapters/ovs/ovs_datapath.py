@@ -227,7 +227,7 @@ def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, *, dpdk: bool, m
         userspace_tso=dut.userspace_tso,
         numa_node=read_cpus(pmd_cpus[:1])[0].node if pmd_cpus else 0,
         pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
-        other_config={**spec.other_config, **offload, **policy, **of_tuning},
+        other_config={**dict(spec.other_config), **offload, **policy, **of_tuning},
         tuning=tuning,
     )
 
