@@ -13,7 +13,7 @@ from pytest_nfvperf.model.display import format_bps, format_fps
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.model.traffic.windows import WindowState
 
 SMALL = Traffic(frame_size=64)
 TREX_SOFTWARE_FPS = 0.5e6
@@ -111,7 +111,7 @@ def _pacing_error(result: TrialResult) -> float | None:
     alone = [
         fps
         for at, (fps, state) in enumerate(zip(windows.offered_fps(seconds), windows.states(seconds), strict=True))
-        if state is State.ALONE and not any(thread.absent_ns[at] for thread in windows.threads)
+        if state is WindowState.ALONE and not any(thread.absent_ns[at] for thread in windows.threads)
     ]
     return abs(mean(alone) / (result.spec.load_fps * ways) - 1) if alone else None
 

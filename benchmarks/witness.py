@@ -13,7 +13,7 @@ from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.model.traffic.windows import WindowState
 
 TRIALS = 200
 LOAD_FPS, SECONDS = 4e6, 0.2
@@ -53,7 +53,7 @@ def _named(result: TrialResult) -> str:
     if placed is None or windows is None or placed.moved:
         return "moved"
     states = Counter(windows.states(result.due_s))
-    near, far = states[State.ALONE], states[State.FAR]
+    near, far = states[WindowState.ALONE], states[WindowState.FAR]
     if near + far < _FEWEST:
         return "shared"
     return "rightly" if (far > near) == placed.far else "wrongly"

@@ -8,13 +8,13 @@ from pytest_nfvperf.model.evidence.records import Cause, ErrorData, Record, Test
 from pytest_nfvperf.model.measure.compare import (
     ComparisonData,
     ComparisonSettings,
-    Floor,
-    How,
     MetricComparison,
+    NoiseFloor,
+    ReadingMethod,
     Side,
     SideFigures,
     SideState,
-    compared,
+    compare_metric,
 )
 from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut
@@ -42,14 +42,16 @@ def metric(ratio: float, reach: float = 0.012, name: str = "forwarding_rate") ->
     ends = ratio * (1 - reach), ratio * (1 + reach)
     relative = Relative(name, (("side", "old"),), ratio, *ends, 0.983, reach, "", value, pairing=pairing)
     decides = name == "forwarding_rate"
-    return compared(Samples(name, unit, (value * ratio,) * 8), relative, Floor(0.994, 1.007), 0.02, decides=decides)
+    return compare_metric(
+        Samples(name, unit, (value * ratio,) * 8), relative, NoiseFloor(0.994, 1.007), 0.02, decides=decides
+    )
 
 
 def comparison(frame_size: str, new: tuple[MetricComparison, ...]) -> ComparisonData:
     """Of one frame size."""
     labels = {"suite": "throughput", "test": "test_ndr_pdr", "topology": "phy2phy", "frame_size": frame_size}
     sides = (SideFigures("new", metrics=new), BROKE)
-    return ComparisonData(tuple(sorted(labels.items())), "frmol", How.ALTERNATING, "old", sides, 61.0)
+    return ComparisonData(tuple(sorted(labels.items())), "frmol", ReadingMethod.ALTERNATING, "old", sides, 61.0)
 
 
 def comparison_records() -> list[Record]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pytest_nfvperf.model.evidence.records import SoakData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.soak import Gap, Soak
-from pytest_nfvperf.model.measure.soak_series import Plan, SoakTable, series, summarise
+from pytest_nfvperf.model.measure.soak_series import SoakPlan, SoakTable, series, summarise
 
 LOAD = 1_000_000
 WAYS = ("p0->p1", "p1->p0")
-PLAN = Plan(LOAD, directions=2, duration_s=60.0, interval_s=1.0, most_skipped=0.03)
+PLAN = SoakPlan(LOAD, directions=2, duration_s=60.0, interval_s=1.0, most_skipped=0.03)
 
 
 def quiet_row(second: int) -> dict[str, float]:

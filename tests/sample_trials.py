@@ -14,10 +14,10 @@ from pytest_nfvperf.model.measure.ledger import (
     HopKind,
     Ledger,
     Loss,
-    Stage,
+    PathStage,
     frame_path,
     ledger_of,
-    weakness,
+    loss_sort_key,
 )
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -113,7 +113,7 @@ class SampleTrials:
         )
         trial_id = self.add(data, duration_s + 0.14)
         if result.valid and result.lost > 0:
-            self._lossy[trial_id] = weakness(spec), self.ledger(result)
+            self._lossy[trial_id] = loss_sort_key(spec), self.ledger(result)
         return trial_id
 
     def add_whole_ledger(self, trials: Sequence[str]) -> None:
@@ -163,11 +163,11 @@ class SampleTrials:
         unexplained = 3 if count.lost > 10 else 0
         dropped = count.sent - count.received - unexplained
         stages = [
-            Stage(f"{tx} generator", HopKind.GENERATOR, count.sent, (Loss("refused", count.refused, FULL),)),
-            Stage(f"{tx} rx", HopKind.PORT, count.sent),
-            Stage("br0", HopKind.DATAPATH, count.sent - unexplained),
-            Stage(f"{rx} tx", HopKind.PORT, count.received, (Loss("ovs_tx_failure_drops", dropped),)),
-            Stage(f"{rx} generator", HopKind.GENERATOR, count.received),
+            PathStage(f"{tx} generator", HopKind.GENERATOR, count.sent, (Loss("refused", count.refused, FULL),)),
+            PathStage(f"{tx} rx", HopKind.PORT, count.sent),
+            PathStage("br0", HopKind.DATAPATH, count.sent - unexplained),
+            PathStage(f"{rx} tx", HopKind.PORT, count.received, (Loss("ovs_tx_failure_drops", dropped),)),
+            PathStage(f"{rx} generator", HopKind.GENERATOR, count.received),
         ]
         return frame_path(str(count.direction), count.offered, stages)
 

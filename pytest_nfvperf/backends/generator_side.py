@@ -18,7 +18,7 @@ from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.generator import Ceilings, Generator
-from pytest_nfvperf.ports.machine import Clock, Kept
+from pytest_nfvperf.ports.machine import Clock, StoredValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class GeneratorSide(Protocol):
     def polling_cpus(self) -> tuple[int, ...]:
         """CPUs of the DUT that share rings with it: their distance from its own matters."""
 
-    def round_trips(self, machine: ReservedMachine) -> Kept | None:
+    def round_trips(self, machine: ReservedMachine) -> StoredValue | None:
         """Those of earlier runs between its CPUs and ``polling_cpus``; None if nobody moves them."""
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:

@@ -36,7 +36,7 @@ from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.lock import AT_ONCE, LockWait, MeasurementLock
-from pytest_nfvperf.adapters.process.process import held
+from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.vnf.maker import LocalVnfs
 from pytest_nfvperf.backends.base import Daemons, T
 from pytest_nfvperf.backends.foreign_datapaths import JournaledWorkshop, Makers, is_foreign, lacks_foreign
@@ -265,7 +265,7 @@ class LocalBackend:
             kill_noted(self._journal)
 
     def _take_machine(self, *, shared: bool = False) -> ReservedMachine:
-        with held():  # a run directory that nobody knows of would be left
+        with deferred_signals():  # a run directory that nobody knows of would be left
             journal = self._journal = open_journal(keep=self._keep)
         cpus, turn = self.testbed.cpus, self._turn
         measured = {*cpus.pmd, *cpus.generator, *cpus.vnf}

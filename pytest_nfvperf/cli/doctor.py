@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pytest_nfvperf.adapters.host.cpus import planned
+from pytest_nfvperf.adapters.host.cpus import complete_testbed
 from pytest_nfvperf.adapters.machine import machine_checks as machine
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.cpu_distance import distance_check
@@ -34,7 +34,7 @@ def doctor(file: Path | None) -> int:
     if testbed is not None:
         testbed = replace(testbed, ovs=NAMED_VERSIONS.part("--nfv-ovs")(testbed.ovs, (), None))
     found = [*machine.checks(testbed), distance_check(testbed, cached_round_trips)]
-    found += [*lab_checks(planned(testbed)), *node_checks(testbed)] if testbed is not None else []
+    found += [*lab_checks(complete_testbed(testbed)), *node_checks(testbed)] if testbed is not None else []
     print(doctor_text(found, color=sys.stdout.isatty(), width=shutil.get_terminal_size((120, 24)).columns))
     return 0 if is_usable(found) else 1
 

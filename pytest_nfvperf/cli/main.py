@@ -168,7 +168,7 @@ def _show(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.report.summary_table import run_table  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.texts import test_lines  # noqa: PLC0415
     from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
-    from pytest_nfvperf.model.evidence.rig_condition import machine_did  # noqa: PLC0415
+    from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of  # noqa: PLC0415
 
     run = read_run(arguments.run)
     conclusion = conclude(run)
@@ -180,7 +180,7 @@ def _show(arguments: argparse.Namespace) -> int:
     trials = how_many(len(run.trials), "trial")
     nothing = f"no test came to a figure; the evidence has {trials}" if run.trials else "nothing was measured"
     print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: {nothing}")
-    did = machine_did(run.trials.values())
+    did = rig_condition_of(run.trials.values())
     lines = [
         *test_lines(conclusion.tests),
         *(f"{record_id}: {data.error}: {data.message}" for record_id, data in run.errors.items()),
@@ -196,10 +196,10 @@ def _show(arguments: argparse.Namespace) -> int:
 def _matrix(arguments: argparse.Namespace) -> int:
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix  # noqa: PLC0415
-    from pytest_nfvperf.session.run_report import published_figures, series_of  # noqa: PLC0415
+    from pytest_nfvperf.session.run_report import published_figures, published_series  # noqa: PLC0415
 
     runs = [read_run(path.resolve()) for path in arguments.runs]
-    matrix = matrix_of((run, series_of(published_figures(run))) for run in runs)
+    matrix = matrix_of((run, published_series(published_figures(run))) for run in runs)
     if not matrix.rows:
         print("nfvperf: none of these runs has the outcome of a search (NDR, PDR or throughput)", file=sys.stderr)
         return 1

@@ -44,7 +44,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("places", "labgrid"): "pytest_nfvperf.features.labgrid.place:PlaceLease",
     ("profiler", "perf"): "pytest_nfvperf.features.profile.perf:PerfProfiler",
     ("profiles", "--nfv-profile-cpu"): "pytest_nfvperf.features.profile.command:profiles",
-    ("remover", "announced"): "pytest_nfvperf.features.routing.lab_speakers:take_back",
+    ("remover", "announced"): "pytest_nfvperf.features.routing.lab_speakers:withdraw_announcement",
     ("results", "--alluredir"): "pytest_nfvperf.features.allure.sink:ALLURE",
     ("runner", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.guest_run:run_inside",
     ("testbed", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.counting:VIRTUAL_TESTBED",

@@ -20,14 +20,14 @@ from pytest_nfvperf.model.measure.compare import (
     BETTER,
     ComparisonData,
     ComparisonSettings,
-    Floor,
-    How,
     MetricComparison,
+    NoiseFloor,
+    ReadingMethod,
     SideFigures,
     SideState,
     Word,
-    compared,
-    unread,
+    compare_metric,
+    unread_metric,
 )
 from pytest_nfvperf.model.measure.outcome import Outcome, unique_notes
 from pytest_nfvperf.model.testbed.testbed import Dut
@@ -63,7 +63,7 @@ class GuardedStudy(Study):
         reads_again: False where no noise floor is needed.
     """
 
-    floors: dict[str, Floor] = field(default_factory=dict)
+    floors: dict[str, NoiseFloor] = field(default_factory=dict)
     reads_again: bool = True
 
     def _in_rounds(self, work: RunningStudy) -> tuple[Outcome, ...]:
@@ -79,7 +79,7 @@ class GuardedStudy(Study):
     def _outcomes(self, work: RunningStudy, found: BlockReadings) -> tuple[Outcome, ...]:
         outcomes = super()._outcomes(work, found)
         if outcomes[-1].label[work.per].endswith(AGAIN):
-            self.floors = {each.metric: Floor(each.low or None, each.high) for each in outcomes[-1].relatives}
+            self.floors = {each.metric: NoiseFloor(each.low or None, each.high) for each in outcomes[-1].relatives}
         return outcomes
 
     @contextmanager
@@ -160,7 +160,7 @@ class SideComparison:
         """Returns the error that ends the test."""
         sides = tuple(SideFigures(name, each.state, each.reason) for name, each in lost.items())
         own = tuple(sorted(labels.items()))
-        self.record(ComparisonData(own, "", How.ROUNDS, self.comparing.baseline.name, sides), {}, lost)
+        self.record(ComparisonData(own, "", ReadingMethod.ROUNDS, self.comparing.baseline.name, sides), {}, lost)
         last = list(lost.values())[-1]
         if last.state is SideState.FAILED:
             return DutFailure(f"{last.side}: {last.reason}")
@@ -207,11 +207,11 @@ class SideComparison:
         data = ComparisonData(
             labels=tuple((name, value) for name, value in baseline.labels if name != SIDE),
             algorithm=baseline.algorithm,
-            how=How.ALTERNATING if alternated else How.ROUNDS,
+            how=ReadingMethod.ALTERNATING if alternated else ReadingMethod.ROUNDS,
             baseline=self.comparing.baseline.name,
             sides=tuple(sides),
             elapsed_s=baseline.elapsed_s,
-            notes=notes_of_sides(outcomes),
+            notes=unique_side_notes(outcomes),
         )
         self.record(data, by_side, lost)
         return baseline
@@ -232,14 +232,14 @@ class SideComparison:
         for samples in own.samples:
             if samples.metric in BETTER:
                 ratio = own.relative(samples.metric)
-                floor = study.floors.get(samples.metric, Floor(None, None))
+                floor = study.floors.get(samples.metric, NoiseFloor(None, None))
                 if ratio is not None and ratio.pairing is not None:
-                    floor = Floor(ratio.pairing.noise_low, ratio.pairing.noise_high)
+                    floor = NoiseFloor(ratio.pairing.noise_low, ratio.pairing.noise_high)
                 decides = samples.metric == _main_metric(figure)
-                found.append(compared(samples, ratio, floor, self.comparing.margin, decides=decides))
+                found.append(compare_metric(samples, ratio, floor, self.comparing.margin, decides=decides))
         if not any(metric.decides for metric in found):
             main = _main_metric(figure)
-            found.insert(0, unread(main, figure.units[main]))
+            found.insert(0, unread_metric(main, figure.units[main]))
         return tuple(found)
 
 
@@ -253,7 +253,7 @@ def _is_dead(outcome: Outcome, metric: str) -> bool:
     return samples is not None and samples.median <= 0
 
 
-def notes_of_sides(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+def unique_side_notes(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     """Each note of the outcomes once, with its sides unless it is about all."""
     return tuple(f"{sides}: {note}" if sides else note for note, sides in unique_notes(outcomes, SIDE))
 

@@ -10,9 +10,9 @@ from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import (
     Bands,
+    CpuDistance,
     Distance,
     ObservedBands,
-    Placed,
     alike,
     farthest,
     fewest_of,
@@ -22,7 +22,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import (
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason
 from pytest_nfvperf.ports.datapath import Freezing
 from pytest_nfvperf.ports.generator import ColocatesCpus, Generator, MeasuresDistance
-from pytest_nfvperf.ports.machine import Clock, Kept
+from pytest_nfvperf.ports.machine import Clock, StoredValue
 
 LOOK_EVERY_S = 0.25
 _WORK_S = 0.1
@@ -59,7 +59,7 @@ class RunLocations:
         self._of_run.clear()
 
 
-def read_round_trips(store: Kept | None) -> list[float]:
+def read_round_trips(store: StoredValue | None) -> list[float]:
     """Round trips that earlier runs measured, the oldest first, ns; empty without a store."""
     found = store.read() if store is not None else None
     return [float(trip) for trip in found[-_REMEMBERED:]] if isinstance(found, list) else []
@@ -78,14 +78,18 @@ class Placement:
     """
 
     def __init__(
-        self, cpus: Sequence[int], store: Kept | None, clock: Clock, report_wait: Callable[[str], None] = lambda _: None
+        self,
+        cpus: Sequence[int],
+        store: StoredValue | None,
+        clock: Clock,
+        report_wait: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._cpus = tuple(cpus)
         self._store = store
         self._clock = clock
         self._report_wait = report_wait
         self._trips = read_round_trips(store)
-        self._distances: list[Placed] = []
+        self._distances: list[CpuDistance] = []
         self._unsaved = 0
         self._longest: Distance | None = None
         self._gave_up = False
@@ -136,12 +140,12 @@ class Placement:
         finally:
             dut.thaw()
 
-    def judge(self, generator: Generator, before: int | None) -> tuple[Placed, InvalidReason | None]:
+    def judge(self, generator: Generator, before: int | None) -> tuple[CpuDistance, InvalidReason | None]:
         after = self._round_trip(generator)
         far = [trip is not None and self.is_far(trip) for trip in (before, after)]
         bands = self.bands
         near = bands.near if bands is not None and bands.far is not None else None
-        distance = Placed(before, after, far=any(far), near_ns=round(near.high_ns) if near is not None else None)
+        distance = CpuDistance(before, after, far=any(far), near_ns=round(near.high_ns) if near is not None else None)
         self._distances.append(distance)
         if before is None or after is None or far[0] == far[1]:
             return distance, None

@@ -73,7 +73,7 @@ class CountedInstructions(TrafficFigure):
         bursts: list[Burst] = []
 
         def counted(spec: TrialSpec) -> TrialResult:
-            result, found = generator.run_counted(spec, forwarding(live))
+            result, found = generator.run_counted(spec, forwarding_clock(live))
             bursts.extend(found)
             return result
 
@@ -103,7 +103,7 @@ def per_packet(bursts: list[Burst], instruction_ns: int) -> float:
     return median(burst.busy_ns / burst.frames for burst in bursts if burst.frames == longest) / instruction_ns
 
 
-def forwarding(live: LiveTopology) -> Callable[[], int] | None:
+def forwarding_clock(live: LiveTopology) -> Callable[[], int] | None:
     """A clock of the time that the DUT's own threads have run, one of each node; None where it has none."""
     known = [each for each in live.deployment.collectors if isinstance(each, KnowsForwardingThread)]
     running = [each for each in known if each.forwarding_ns() is not None]

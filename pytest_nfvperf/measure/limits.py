@@ -14,7 +14,7 @@ from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, load_too_high
 from pytest_nfvperf.model.traffic.windows import Windows, plateau
-from pytest_nfvperf.ports.machine import Kept
+from pytest_nfvperf.ports.machine import StoredValue
 
 HELD_AGAIN = 0.98
 """Share of what the generator offered when it was asked for more: it is to sustain that for a whole search."""
@@ -63,7 +63,7 @@ class CachedCeilings:
     and the number of directions: ``{"vhost-user 64 x2": frames_per_second}``. A ceiling does not depend on the flows.
     """
 
-    def __init__(self, kept: Kept, port_kind: str, meter: Meter) -> None:
+    def __init__(self, kept: StoredValue, port_kind: str, meter: Meter) -> None:
         self._kept = kept
         self._port_kind = port_kind
         self._meter = meter

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pytest_nfvperf.measure.cpu_placement import Placement
-from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, death_behind
+from pytest_nfvperf.measure.trials import Context, TrialRunner, add_evidence, underlying_death
 from pytest_nfvperf.measure.vnf_processes import RunningVnfs, all_in_the_loop, plan_vnfs, ports_of, with_kinds
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError, run_all
 from pytest_nfvperf.model.evidence.records import ErrorData
@@ -31,7 +31,7 @@ from pytest_nfvperf.ports.datapath import (
     Sampler,
 )
 from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Ceilings, Generator, GeneratorPort
-from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler, Kept
+from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler, StoredValue
 from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
 
@@ -69,7 +69,7 @@ class RigParts:
     ceilings: Ceilings
     pmd_cpus: int
     polling_cpus: tuple[int, ...] = ()
-    round_trips: Kept | None = None
+    round_trips: StoredValue | None = None
     make_streams: Callable[[], StreamEngine] | None = None
     make_cpu_accounting: Callable[[], CpuAccounting | None] | None = None
     make_requests: Callable[[], RequestEngine] | None = None
@@ -437,7 +437,7 @@ class Rig:
     def broken(self, test: str, error: TestbedError) -> TestbedError:
         """Remember that the testbed broke, and its logs. Take everything down; return the death behind the error."""
         if self._datapath is not None:
-            error = death_behind(error, self._datapath.check_alive, self.context.clock)
+            error = underlying_death(error, self._datapath.check_alive, self.context.clock)
             add_evidence(error, self._datapath.logs())
         if self._first_cause is None:
             self._first_cause = (test, error)

@@ -25,7 +25,7 @@ from pytest_nfvperf.model.measure.soak_series import (
     SESSION_UP,
     TIME,
     AttributedInterval,
-    Plan,
+    SoakPlan,
     SoakTable,
     attributed_intervals,
     fitting_interval_s,
@@ -153,7 +153,7 @@ class _RunningSoak:
         look_at: from how many intervals on it gives up if too many are in trouble; None: never.
     """
 
-    plan: Plan
+    plan: SoakPlan
     table: SoakTable
     rows: _Rows
     file: SamplesSink | None
@@ -305,7 +305,7 @@ class Soaker:
         else:
             about = {"labels": self.labels, "load_fps": spec.load_fps, "interval_s": interval_s}
             file = self.open_samples(name, rows.columns, math.ceil(spec.duration_s / interval_s) + 2, about)
-        plan = Plan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
+        plan = SoakPlan(spec.load_fps, len(spec.directions), spec.duration_s, interval_s, most_skipped=0.0)
         watched = _RunningSoak(plan, SoakTable(rows.columns), rows, file)
         if may_give_up and spec.duration_s / interval_s >= _WORTH_LOOKING * _LOOK_AT:
             watched.look_at = _LOOK_AT

@@ -99,7 +99,7 @@ class Recorder:
                 closing.callback(sink.close)
 
 
-def death_behind(error: TestbedError, check_alive: Callable[[], None], clock: Clock) -> TestbedError:
+def underlying_death(error: TestbedError, check_alive: Callable[[], None], clock: Clock) -> TestbedError:
     """The death of a process that ``check_alive`` finds within half a second; else the error itself.
 
     "It died" explains more than "it no longer answers".

@@ -81,7 +81,7 @@ def listed(known: Iterable[str]) -> str:
     return ", ".join(known)
 
 
-class Choice(StrEnum):
+class CpuChoice(StrEnum):
     """One word of several, such as the kind of a port; ``PortKind("vhostuser")`` raises ConfigError with the others."""
 
     @classmethod

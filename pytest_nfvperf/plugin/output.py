@@ -264,7 +264,7 @@ def other_results(config: pytest.Config) -> Iterator[ResultExporter]:
             yield OTHER_RESULTS.part(option)(config, value)
 
 
-class ShownSink:
+class IsolatedSink:
     """Passes records to a sink that only shows them. If it fails, the test and its evidence go on.
 
     ``parts`` gets a line for each failure, which begins with ``what``.
@@ -308,9 +308,9 @@ class ResultLines:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         measuring = [item for item in session.items if is_measuring(item)]
         if measuring:
-            from pytest_nfvperf.adapters.report.texts import test_name  # noqa: PLC0415 - only for tests that measure
+            from pytest_nfvperf.adapters.report.texts import short_node_id  # noqa: PLC0415 - only for tests that measure
 
-            self._widest = max(len(test_name(item.nodeid)) for item in measuring)
+            self._widest = max(len(short_node_id(item.nodeid)) for item in measuring)
 
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:

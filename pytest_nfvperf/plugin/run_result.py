@@ -17,10 +17,10 @@ import pytest
 from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, compared_run, write_comparison
 from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED, RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
-from pytest_nfvperf.adapters.report.junit import REASON, RESULT, tell_junit
+from pytest_nfvperf.adapters.report.junit import REASON, RESULT, write_junit
 from pytest_nfvperf.adapters.report.run_facts import testbed_lines
 from pytest_nfvperf.adapters.report.summary_table import run_table
-from pytest_nfvperf.adapters.report.texts import test_lines, worth_telling
+from pytest_nfvperf.adapters.report.texts import listed_in_summary, test_lines
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import folded, storable
@@ -195,7 +195,7 @@ def _decide(session: pytest.Session, run_dir: Path, state: RunState, known_ends:
                 write_comparison(compared, run_dir)
     if (junit := config.getoption("xmlpath", None)) is not None:
         with parts.isolated("the JUnit file does not say what became of each test"):
-            tell_junit(config.invocation_params.dir / Path(os.path.expandvars(junit)).expanduser(), conclusion)
+            write_junit(config.invocation_params.dir / Path(os.path.expandvars(junit)).expanduser(), conclusion)
 
 
 def _conclude_from(run: RunEvidence, state: RunState) -> None:
@@ -289,7 +289,7 @@ def summary(
     with parts.isolated("the table cannot be shown", f"then: nfvperf show {run_dir}"):
         if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
             terminal.write_line(table)
-    _write(terminal, test_lines(worth_telling(conclusion.tests)))
+    _write(terminal, test_lines(listed_in_summary(conclusion.tests)))
     # The user must see what was not measured.
     notes = (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers)
     _write(terminal, [f"nfvperf: {line}" for line in notes], yellow=True)

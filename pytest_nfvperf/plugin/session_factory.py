@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import pytest
 
 from pytest_nfvperf.adapters.evidence.writer import evidence_file
-from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned
+from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed
 from pytest_nfvperf.adapters.ovs.installation import NAMED_VERSIONS
 from pytest_nfvperf.adapters.process.lock import Lease, LockWait, holder_text, try_lease
 from pytest_nfvperf.adapters.process.process import wait_until
@@ -148,7 +148,7 @@ def _testbed(config: pytest.Config, options: Options, given: GivenTestbed | None
             except UserWarning as warning:
                 why = "a warning, but `filterwarnings` or -W makes it an error"
                 raise pytest.UsageError(f"{text} ({why})") from warning
-        testbed = loaded if options.plan else planned(loaded)
+        testbed = loaded if options.plan else complete_testbed(loaded)
     else:
         testbed = discover_testbed()
     if options.plan:
@@ -168,7 +168,7 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         from pytest_nfvperf.backends.replay import ReplayBackend  # noqa: PLC0415
 
         return ReplayBackend(testbed)
-    from pytest_nfvperf.adapters.ovs.nics import with_makers  # noqa: PLC0415
+    from pytest_nfvperf.adapters.ovs.nics import add_makers  # noqa: PLC0415
     from pytest_nfvperf.backends.embedded_side import EmbeddedSide  # noqa: PLC0415
     from pytest_nfvperf.backends.foreign_datapaths import all_makers  # noqa: PLC0415
     from pytest_nfvperf.backends.generator_side import FEATURE_ENGINES  # noqa: PLC0415
@@ -181,7 +181,7 @@ def _backend(config: pytest.Config, testbed: Testbed, options: Options) -> Backe
         keep=options.keep,
         record=options.record,
         turn=LockWait(options.wait_s, partial(say, config)),
-        nic_makers=with_makers(config.hook.pytest_nfvperf_nic_makers(config=config)),
+        nic_makers=add_makers(config.hook.pytest_nfvperf_nic_makers(config=config)),
         datapaths=all_makers(config.hook.pytest_nfvperf_datapaths(config=config)),
     )
 

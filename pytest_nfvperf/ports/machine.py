@@ -54,7 +54,7 @@ class CpuProfiler(Protocol):
         """
 
 
-class Kept(Protocol):
+class StoredValue(Protocol):
     """A cached value of plain JSON. It may be gone at any time, and nothing depends on it."""
 
     def read(self) -> object:

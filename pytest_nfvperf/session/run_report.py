@@ -39,9 +39,9 @@ def write_report(
     ``root``: see ``published_figures``. ``time_for_charts`` and ``note``: see ``render_report``.
     """
     published = published_figures(run, root)
-    relations = relations_of(published, run)
+    relations = published_relations(published, run)
     return render_report(
-        run, folder, series_of(published), relations=relations, time_for_charts=time_for_charts, note=note
+        run, folder, published_series(published), relations=relations, time_for_charts=time_for_charts, note=note
     )
 
 
@@ -55,7 +55,7 @@ def published_figures(run: RunEvidence, root: Path | None = None) -> tuple[Sla, 
     return tuple(load_sla(path) for path in beside if path.is_file())
 
 
-def relations_of(published: Iterable[Sla], run: RunEvidence) -> tuple[PublishedRelation, ...]:
+def published_relations(published: Iterable[Sla], run: RunEvidence) -> tuple[PublishedRelation, ...]:
     """The relations of these files, with the run's figures for them.
 
     A relation is listed, without figures, also where the run selected its tests and measured nothing for it.
@@ -98,7 +98,7 @@ def _selects_by_known_labels(rule: Rule, labels: dict[str, str]) -> bool:
     return {"suite", "test"} <= names and replace(rule, where=known).matches(labels)
 
 
-def series_of(published: Iterable[Sla]) -> tuple[PublishedSeries, ...]:
+def published_series(published: Iterable[Sla]) -> tuple[PublishedSeries, ...]:
     """Rules of one file, name and metric, each with its frame sizes, are the points of one series."""
     series: dict[tuple[int, str, str, str, str], list[tuple[Rule, float]]] = {}
     for number, sla in enumerate(published):

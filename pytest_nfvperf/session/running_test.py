@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
+from pytest_nfvperf.adapters.report.texts import deployed_title, topology_drawing
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, RunLocations
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Recorder, Trial
@@ -15,7 +15,7 @@ from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.evidence.conclusion import WHEN_THE_RUN_ENDED, TestConclusion, TestFacts, conclude_test
 from pytest_nfvperf.model.evidence.records import STEPS, ErrorData, LedgerData, TestEndData, TopologyData
-from pytest_nfvperf.model.measure.ledger import ledger_text, weakness
+from pytest_nfvperf.model.measure.ledger import ledger_text, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import Testbed
@@ -53,7 +53,7 @@ def bounding(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> Trial 
     """The lossy valid trial of the lowest load that has a ledger; None where there is none."""
     own = [trials[key] for outcome in outcomes for key in outcome.trials if key in trials]
     lossy = [trial for trial in own if trial.result.valid and trial.result.own_lost > 0 and trial.ledger]
-    return min(lossy, key=lambda trial: weakness(trial.result.spec), default=None)
+    return min(lossy, key=lambda trial: loss_sort_key(trial.result.spec), default=None)
 
 
 def bounding_text(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -> str | None:
@@ -99,7 +99,7 @@ def failed_on(
 def sections(topologies: Sequence[TopologyData]) -> Iterator[tuple[str, str]]:
     """Titles and texts for the message of a failure."""
     for topology in topologies[:MOST_DRAWN]:
-        yield f"topology {deployed_title(topology)}", drawn(topology)
+        yield f"topology {deployed_title(topology)}", topology_drawing(topology)
     others = [deployed_title(topology) for topology in topologies[MOST_DRAWN:]]
     if others:
         yield "topologies", f"It failed on these, too, which the report draws: {'; '.join(others)}"

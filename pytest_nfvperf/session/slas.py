@@ -125,14 +125,14 @@ def load_baseline(path: Path, fingerprint: Mapping[str, Any]) -> Baseline:
             "nothing was measured in this run, so it is no baseline", file=str(path), key="--nfv-baseline"
         )
     differing = () if run.run is None else differences(run.run.fingerprint, fingerprint)
-    return Baseline(f"the baseline {path.name}", when_of(run), figures_of(run), differing)
+    return Baseline(f"the baseline {path.name}", start_text(run), observations_by_subject(run), differing)
 
 
-def when_of(run: RunEvidence) -> str:
+def start_text(run: RunEvidence) -> str:
     return datetime.fromtimestamp(run.started_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def figures_of(run: RunEvidence) -> dict[Subject, list[Observation]]:
+def observations_by_subject(run: RunEvidence) -> dict[Subject, list[Observation]]:
     """All figures of a run by subject. If a test ran more than once, the last figures count."""
     found: dict[Subject, list[Observation]] = {}
     for outcome in run.outcomes.values():

@@ -36,7 +36,7 @@ def _times(
     """Seconds by metric, of a reading with both events."""
     frames = {
         "withdrawal": reading.stopped_after_s("withdraw", VM),
-        "announcement": reading.went_on_after_s("announce", VM),
+        "announcement": reading.resumed_after_s("announce", VM),
     }
     for name, event in (("withdrawal", "withdraw"), ("announcement", "announce")):
         if event in reading.began_ns:

@@ -74,7 +74,7 @@ def _seconds(reading: ConvergenceReading, fail: str, mend: str) -> dict[str, lis
     times = {
         "withdrawal_time": reading.stopped_after_s(fail, VM),
         "outage_time": reading.outage_s(VM),
-        "recovery_time": reading.went_on_after_s(mend, VM),
+        "recovery_time": reading.resumed_after_s(mend, VM),
     }
     return {metric: [value] for metric, value in times.items() if value is not None}
 

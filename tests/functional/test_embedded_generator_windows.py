@@ -16,7 +16,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, loop_ports
 from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
-from pytest_nfvperf.model.traffic.windows import State
+from pytest_nfvperf.model.traffic.windows import WindowState
 from tests.functional.engine_talk import PORT, SECONDS, STREAM, TRIAL, Talk, documented_line, shape, talk
 from tests.functional.generator_support import LOOP_CPU, MTU, Rig, embedded_in, loop_in, run_dir, spec
 
@@ -116,7 +116,7 @@ def test_a_pause_that_is_over_before_its_window_is_seen() -> None:
     assert witness.late_ns[0] < 10_000_000
     assert 10_000_000 < witness.asked_late_ns[0] < 40_000_000
     assert witness.asked_speed[0] > 0
-    assert windows.states(1.0)[0] is State.PAUSED
+    assert windows.states(1.0)[0] is WindowState.PAUSED
 
 
 def test_a_witness_answers_at_once_where_only_the_dut_is_stuck() -> None:

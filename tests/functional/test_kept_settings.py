@@ -14,7 +14,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.net.borrowed import note_settings, restore_settings
-from pytest_nfvperf.adapters.net.ends import OURS
+from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Kind, read_entries
 from tests.functional.lab_support import veth_cables
@@ -55,7 +55,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[Path, str]]:
     """A namespace that is not the run's own, with an interface in it; or the one that tests run in."""
     with veth_cables(1) as ((_, far),):
         if request.param == "ours":
-            yield OURS, far
+            yield OWN_NAMESPACE, far
             return
         with far_end_in(far) as name:
             yield netns_path(name), far

@@ -27,8 +27,8 @@ from tests.functional.lab_frr_support import route_daemon, static_routes
 from tests.functional.ovs_support import run_base
 
 pytestmark = needs_daemons
-OURS, THEIRS = "192.0.2.0/24", "203.0.113.0/24"
-MORE_OF_BIRD = f"protocol static own_lab {{ disabled; ipv4; route {OURS} blackhole; }}\n"
+OWN_NAMESPACE, THEIRS = "192.0.2.0/24", "203.0.113.0/24"
+MORE_OF_BIRD = f"protocol static own_lab {{ disabled; ipv4; route {OWN_NAMESPACE} blackhole; }}\n"
 """Exported as all routes of BIRD's own here, by its name's beginning: see bird_config."""
 
 
@@ -74,7 +74,7 @@ def lab() -> Iterator[Lab]:
                 frr,
                 bird,
                 LabSpeaker("dut", "frr", str(directory / "frr")),
-                LabSpeaker("tester", "bird", str(directory / "bird" / "bird.ctl"), ((OURS, "own_lab"),)),
+                LabSpeaker("tester", "bird", str(directory / "bird" / "bird.ctl"), ((OWN_NAMESPACE, "own_lab"),)),
             )
 
 
@@ -105,13 +105,13 @@ def test_sessions_are_seen_as_the_daemons_tell_them(lab: Lab, journal: Journal) 
 def test_what_they_announce_for_us_is_taken_back(lab: Lab, journal: Journal) -> None:
     before = lab.configurations()
     dut, tester = LabBgpSpeaker(journal, lab.frr_spec), LabBgpSpeaker(journal, lab.bird_spec)
-    dut.announce([OURS])
-    dut.announce([OURS])
+    dut.announce([OWN_NAMESPACE])
+    dut.announce([OWN_NAMESPACE])
     lab.bird.await_session(HERE, lambda seen: seen.received == 2, "theirs and ours", 5)
-    dut.withdraw([OURS, THEIRS])
+    dut.withdraw([OWN_NAMESPACE, THEIRS])
     lab.bird.await_session(HERE, lambda seen: seen.received == 1, "theirs alone", 5)
     assert lab.configurations() == before
-    tester.announce([OURS])
+    tester.announce([OWN_NAMESPACE])
     dut.await_session(THERE, lambda seen: seen.received == 1, "what BIRD was asked for", 5)
     tester.close()
     tester.close()
@@ -134,7 +134,7 @@ def test_what_is_theirs_is_refused(lab: Lab, journal: Journal) -> None:
         ):
             speaker.restart()
         speaker.close()
-    unknown = LabSpeaker("tester", "bird", lab.bird_spec.socket, ((OURS, "clients"),))
+    unknown = LabSpeaker("tester", "bird", lab.bird_spec.socket, ((OWN_NAMESPACE, "clients"),))
     with pytest.raises(ConfigError, match=r"'tester' has no static protocol 'clients' with 192.*; it has: own_ipv4"):
         LabBgpSpeaker(journal, unknown)
 
@@ -165,7 +165,7 @@ time.sleep(60)
 def test_kill_minus_9_leaves_them_as_they_were(lab: Lab) -> None:
     before = lab.configurations()
     with run_base() as base:
-        arguments = [str(base), lab.frr_spec.socket, lab.bird_spec.socket, OURS]
+        arguments = [str(base), lab.frr_spec.socket, lab.bird_spec.socket, OWN_NAMESPACE]
         run = subprocess.Popen(
             [sys.executable, "-c", KILLED, *arguments], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
         )
@@ -177,14 +177,14 @@ def test_kill_minus_9_leaves_them_as_they_were(lab: Lab) -> None:
         run.stdout.close()
         reaped = reap(base)
         assert not reaped.failed
-        assert f"removed announced {OURS}" in str(reaped)
+        assert f"removed announced {OWN_NAMESPACE}" in str(reaped)
     assert lab.configurations() == before
 
 
 def test_a_daemon_that_is_stopped_or_dies(lab: Lab, journal: Journal) -> None:
     """Last: the module's daemons are not put back."""
     tester = LabBgpSpeaker(journal, lab.bird_spec)
-    tester.announce([OURS])
+    tester.announce([OWN_NAMESPACE])
     pid = tester.pids()["bird"]
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: is_stopped(pid), "the daemon to be stopped", 2)

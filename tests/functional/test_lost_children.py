@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from pytest_nfvperf.adapters.process.process import Child, held, process_state, spawn
+from pytest_nfvperf.adapters.process.process import Child, deferred_signals, process_state, spawn
 from tests.functional.ovs_support import run_base
 
 
@@ -74,7 +74,7 @@ def test_a_signal_that_came_while_it_was_started_leaves_no_process(monkeypatch: 
 def test_held_signals_come_at_the_end() -> None:
     came = []
     with stopping_by(lambda number, _: came.append(number)):
-        with held():
+        with deferred_signals():
             signal.raise_signal(signal.SIGALRM)
             assert came == []
         assert came == [signal.SIGALRM]

@@ -11,7 +11,7 @@ from user_project import CONFTEST, records
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.features.versions.adding import add
+from pytest_nfvperf.features.versions.adding import add_version
 from pytest_nfvperf.features.versions.command import verify
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
@@ -63,7 +63,7 @@ def test_a_root_is_recognised(root: Path) -> None:
 
 def test_frames_pass_and_nothing_is_written_into_it_or_stays_mounted(root: Path, own_cache: Path) -> None:
     before, mounts = listing(root), lasting_mounts()
-    version = add(str(root), Registry(), name="there").version
+    version = add_version(str(root), Registry(), name="there").version
     found = verify(version)
     assert (found.problems, found.usable) == ((), True)
     assert [(each.datapath, each.problem) for each in found.datapaths] == [("dpdk", ""), ("netdev", "")]
@@ -83,7 +83,7 @@ def test_verify_says_what_is_no_longer_as_it_was_added(
 ) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(root, changed, symlinks=True)
-    assert main(["ovs", "add", str(changed)]) == 0
+    assert main(["ovs", "add_version", str(changed)]) == 0
     (changed / "usr/extra").touch()
     assert main(["ovs", "verify", "changed"]) == 1
     assert f"NOT usable: its files in {changed} are not those that were added" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, kernel_of, need
-from pytest_nfvperf.features.versions.adding import add
+from pytest_nfvperf.features.versions.adding import add_version
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import ConfigError
@@ -57,7 +57,7 @@ class Inner:
 @pytest.fixture(scope="module")
 def inner(newer_kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inner]:
     """Every case, as it ended in the guest: one boot."""
-    ovs = add(f"debian:{RELEASE}", Registry()).version
+    ovs = add_version(f"debian:{RELEASE}", Registry()).version
     machine = GuestMachine(memory_mib=3072, modules=MODULES, hugepages_mib=1024, autoload=False)
     shared = tmp_path_factory.mktemp("guest")
     (shared / "kernel.yaml").write_text(TESTBED)

@@ -6,7 +6,7 @@ import pytest
 from truth_support import SIMULATED
 from user_project import CONFTEST, make_project
 
-OURS = """
+OWN_NAMESPACE = """
 import json
 import pytest
 
@@ -45,7 +45,7 @@ def test_fixture(users_fixture, phy2phy):
 
 
 def test_whose_fault_it_is(pytester: pytest.Pytester) -> None:
-    make_project(pytester, OURS, CONFTEST + SIMULATED)
+    make_project(pytester, OWN_NAMESPACE, CONFTEST + SIMULATED)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--junitxml", "junit.xml")
     assert result.ret == 3
     lines = result.stdout.str()

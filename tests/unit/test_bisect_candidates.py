@@ -11,7 +11,7 @@ from toy_ovs import buildable, commit, prefix
 
 from pytest_nfvperf.features.bisect.candidates import Installer, NotUsableError, commit_candidates, listed_candidates
 from pytest_nfvperf.features.versions import git_build
-from pytest_nfvperf.features.versions.adding import add
+from pytest_nfvperf.features.versions.adding import add_version
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
 
@@ -81,7 +81,7 @@ def test_branches_that_parted_are_refused(tree: Path) -> None:
 
 def test_listed_versions_are_called_by_what_sets_them_apart(tmp_path: Path, registry: Registry) -> None:
     old, new, other = prefix(tmp_path / "ovs-3.3"), prefix(tmp_path / "ovs-3.4"), prefix(tmp_path / "b" / "ovs-3.4")
-    add(str(old), registry, "old")
+    add_version(str(old), registry, "old")
 
     assert [each.name for each in listed_candidates("old", str(new), [], registry)] == ["old", "ovs-3.4"]
     assert [each.name for each in listed_candidates("old", str(new), [str(other)], registry)] == [
@@ -93,7 +93,7 @@ def test_listed_versions_are_called_by_what_sets_them_apart(tmp_path: Path, regi
 
 def test_mistakes_about_listed_versions(tmp_path: Path, registry: Registry) -> None:
     old, new = str(prefix(tmp_path / "old")), str(prefix(tmp_path / "new"))
-    add(old, registry, "kept")
+    add_version(old, registry, "kept")
 
     with pytest.raises(ConfigError, match="--good and --bad are the same version"):
         listed_candidates(old, old, [], registry)
@@ -107,7 +107,7 @@ def test_mistakes_about_listed_versions(tmp_path: Path, registry: Registry) -> N
 
 def test_commits_are_built_on_demand_and_removed_at_the_end(tree: Path, registry: Registry) -> None:
     candidates = commit_candidates(tree, "HEAD~3", "HEAD")
-    kept = add(f"git:{git(tree, 'rev-parse', 'HEAD')}", registry, "mine", source=tree, dpdk=False).version
+    kept = add_version(f"git:{git(tree, 'rev-parse', 'HEAD')}", registry, "mine", source=tree, dpdk=False).version
     installer = Installer(registry, dpdk=False)
 
     built = installer.where(candidates[1])

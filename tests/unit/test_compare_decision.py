@@ -12,13 +12,13 @@ from pytest_nfvperf.model.measure.compare import (
     HIGHER,
     LEAST_DIFFERENCE,
     LOWER,
-    Floor,
     MetricComparison,
+    NoiseFloor,
     SideFigures,
     Word,
-    compared,
+    compare_metric,
     decide,
-    unread,
+    unread_metric,
 )
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
@@ -67,10 +67,12 @@ def test_without_an_interval_nobody_can_tell(ratio, floor, margin, better):
 
 @given(low=st.floats(0.5, 1), high=st.floats(1, 2))
 def test_the_floor_is_the_larger_of_one_percent_and_what_equal_sides_differ_by(low, high):
-    assert Floor(low, high).value == max(0.01, high - 1, 1 / low - 1)
+    assert NoiseFloor(low, high).value == max(0.01, high - 1, 1 / low - 1)
 
 
-@pytest.mark.parametrize("floor", [Floor(None, None), Floor(0.99, None), Floor(None, 1.01), Floor(0.0, 1.01)])
+@pytest.mark.parametrize(
+    "floor", [NoiseFloor(None, None), NoiseFloor(0.99, None), NoiseFloor(None, 1.01), NoiseFloor(0.0, 1.01)]
+)
 def test_an_unbounded_floor_lets_no_difference_be_told(floor):
     assert floor.value is None
 
@@ -78,7 +80,7 @@ def test_an_unbounded_floor_lets_no_difference_be_told(floor):
 def found(ratio, low, high, *, noise=(0.995, 1.004), bound=""):
     pairing = Pairing(8, 32, (("cpu_moved", 2),), *noise)
     relative = Relative("forwarding_rate", (("side", "a"),), ratio, low, high, 0.983, 0.02, bound, 4e6, pairing=pairing)
-    return compared(Samples("forwarding_rate", "pps", (3.4e6,)), relative, Floor(*noise), 0.02, decides=True)
+    return compare_metric(Samples("forwarding_rate", "pps", (3.4e6,)), relative, NoiseFloor(*noise), 0.02, decides=True)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_ratio_that_is_a_bound_and_does_not_decide_has_no_margin(word, low, hi
 
 
 def test_a_side_without_a_reading_of_what_decides_cannot_be_told():
-    found = unread("forwarding_rate", "pps")
+    found = unread_metric("forwarding_rate", "pps")
     assert SideFigures("new", metrics=(found,)).deciding is found
     assert (found.word, found.better) == (Word.CANNOT_TELL, HIGHER)
     verdict = side_verdict(SideFigures("new", metrics=(found,)), "old", ())

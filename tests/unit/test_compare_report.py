@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_rows, comparison_text
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.picture import picture, to_svg
-from pytest_nfvperf.measure.compare_sides import SIDE, notes_of_sides
+from pytest_nfvperf.measure.compare_sides import SIDE, unique_side_notes
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, RunFate, TestFacts, conclude_run
 from pytest_nfvperf.model.measure.compare import SideFigures
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -84,7 +84,7 @@ def test_what_the_reader_must_know_of_a_test_stands_below_the_table(compared):
 def test_a_note_on_all_sides_is_told_once():
     by_side = {"a": ("larger", "two bands"), "b": ("larger",), "c": ("larger", "late", "late")}
     outcomes = [Outcome(((SIDE, side),), "frmol", 64.0, 1, trials=(), notes=notes) for side, notes in by_side.items()]
-    assert notes_of_sides(outcomes) == ("larger", "a: two bands", "c: late")
+    assert unique_side_notes(outcomes) == ("larger", "a: two bands", "c: late")
 
 
 def test_a_side_that_has_no_figure_is_a_line_of_cannot_tell(compared):

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import State, ThreadWindows, Windows, WitnessWindows
+from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WindowState, WitnessWindows
 from pytest_nfvperf.session.running_test import bounding
 from tests.unit.test_search_algorithms import NDR, PDR, measurer_on
 
@@ -185,7 +185,7 @@ def test_the_evidence_has_what_disturbed_a_trial_and_when() -> None:
     data = trial_data(result, wall_s=1.0, encode=None)
     assert data.result.windows is None, "their summary is enough, and a thousandth of the size"
     assert data.undisturbed == result.undisturbed
-    assert {each.state for each in data.disturbances} >= {State.CHANGED, State.DUT_SHARED}
+    assert {each.state for each in data.disturbances} >= {WindowState.CHANGED, WindowState.DUT_SHARED}
     assert 0.4 * result.lost < sum(each.lost for each in data.disturbances) <= result.lost, "the longest are listed"
 
 

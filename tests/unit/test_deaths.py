@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.measure.clocks import VirtualClock
-from pytest_nfvperf.measure.trials import death_behind
+from pytest_nfvperf.measure.trials import underlying_death
 from pytest_nfvperf.model.errors import TestbedError
 
 SILENT = TestbedError("ovs-vswitchd does not answer", evidence={"socket": "Broken pipe"})
@@ -20,7 +20,7 @@ def dead_from(clock: VirtualClock, at_s: float):
 
 def test_a_death_that_shows_a_little_later_is_the_cause():
     clock = VirtualClock()
-    found = death_behind(SILENT, dead_from(clock, 0.3), clock)
+    found = underlying_death(SILENT, dead_from(clock, 0.3), clock)
     assert found.message == f"{DEATH.message}; seen first as: {SILENT.message}"
     assert found.evidence == {"socket": "Broken pipe", "ovs-vswitchd.log": "the end"}
     assert found.__cause__ is SILENT
@@ -28,10 +28,10 @@ def test_a_death_that_shows_a_little_later_is_the_cause():
 
 def test_a_dut_that_lives_on_leaves_the_error_as_it_was():
     clock = VirtualClock()
-    assert death_behind(SILENT, dead_from(clock, 60), clock) is SILENT
+    assert underlying_death(SILENT, dead_from(clock, 60), clock) is SILENT
     assert clock.monotonic() < 1
 
 
 def test_a_death_that_was_told_already_is_not_told_twice():
     told = TestbedError(f"during a trial: {DEATH.message}")
-    assert death_behind(told, dead_from(VirtualClock(), 0), VirtualClock()) is told
+    assert underlying_death(told, dead_from(VirtualClock(), 0), VirtualClock()) is told

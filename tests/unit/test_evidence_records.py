@@ -21,7 +21,7 @@ from pytest_nfvperf.adapters.evidence import hdr
 from pytest_nfvperf.adapters.evidence.reader import TestEvidence
 from pytest_nfvperf.adapters.evidence.schema import evidence_schema, parse_line, schema_text
 from pytest_nfvperf.model.evidence.records import KINDS, RecordIds, RecordKind, make_record, trial_data
-from pytest_nfvperf.model.measure.ledger import FramePath, HopKind, Loss, Stage, frame_path
+from pytest_nfvperf.model.measure.ledger import FramePath, HopKind, Loss, PathStage, frame_path
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec
 from pytest_nfvperf.model.testbed.ovs_settings import Tuning
@@ -103,7 +103,7 @@ SPECIAL[FramePath] = st.builds(
     COUNT,
     st.lists(
         st.builds(
-            Stage,
+            PathStage,
             st.text(max_size=3),
             st.sampled_from(HopKind),
             COUNT,

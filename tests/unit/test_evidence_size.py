@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.model.evidence.records import STEPS, LedgerData, TrialData, make_record, plain, trial_data
 from pytest_nfvperf.model.measure.ledger import CounterDelta, LedgerLine, ledger_of
 from pytest_nfvperf.model.measure.outcome import Cost
-from pytest_nfvperf.model.traffic.cpu_placement import Placed
+from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram, compact_histogram
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, RigHealth, TrialResult, TrialSpec, VnfCounts
@@ -36,7 +36,9 @@ def a_trial(purpose: str) -> tuple[TrialResult, TrialData]:
     )
     vnfs = tuple(VnfCounts(f"v{n}a", f"v{n}b", 12_345_678, 12_345_678, 12_345, 0) for n in (1, 2))
     health = RigHealth(4_100_000, 5_812_345, 32, 12, 4_000_000, 0.8312345)
-    result = TrialResult(spec, counts, health, vnfs=vnfs, started_ns=123_456_789_012_345, placement=Placed(210, 215))
+    result = TrialResult(
+        spec, counts, health, vnfs=vnfs, started_ns=123_456_789_012_345, placement=CpuDistance(210, 215)
+    )
     moved = tuple(CounterDelta(f"dpdkvhost{n}.ovs_tx_failure_drops", 12_345_678, False) for n in range(60))
     ledger = ledger_of([sample.path(count) for count in counts], moved)
     return result, trial_data(result, wall_s=3.1412345678901, encode=hdr.encode, ledger=ledger, cost=COST)

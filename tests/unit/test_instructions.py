@@ -11,11 +11,11 @@ from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns, is_virtua
 from pytest_nfvperf.adapters.ovs.nodes_datapath import node_collector
 from pytest_nfvperf.measure.compare_sides import GuardedStudy
 from pytest_nfvperf.measure.figures import Subject
-from pytest_nfvperf.measure.instructions import check_time, forwarding, per_packet
+from pytest_nfvperf.measure.instructions import check_time, forwarding_clock, per_packet
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.evidence.comparison import differences
-from pytest_nfvperf.model.measure.compare import LEAST_OF_INSTRUCTIONS, Floor, Word, compared
+from pytest_nfvperf.model.measure.compare import LEAST_OF_INSTRUCTIONS, NoiseFloor, Word, compare_metric
 from pytest_nfvperf.model.measure.cpu_profile import VIRTUAL, WALL, why_not_in
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.statistics import Relative, Samples
@@ -92,7 +92,7 @@ def test_the_guests_command_line_tells_what_time_is(tmp_path):
 def test_of_instructions_small_differences_are_told(metric, ratio, word):
     samples = Samples(metric, "any", (ratio, ratio))
     relative = Relative(metric, (), ratio, ratio / 1.0001, ratio * 1.0001, 0.98, 0.0002)
-    found = compared(samples, relative, Floor(0.9999, 1.0001), 0.02, decides=True)
+    found = compare_metric(samples, relative, NoiseFloor(0.9999, 1.0001), 0.02, decides=True)
     assert found.word is word
 
 
@@ -153,7 +153,7 @@ class Thread:
 
 def forwarding_of(*sources):
     collectors = [node_collector(f"node{number}", source, list) for number, source in enumerate(sources)]
-    return forwarding(SimpleNamespace(deployment=SimpleNamespace(collectors=collectors)))
+    return forwarding_clock(SimpleNamespace(deployment=SimpleNamespace(collectors=collectors)))
 
 
 def test_of_two_nodes_the_work_of_both_counts():

@@ -13,25 +13,25 @@ from pytest_nfvperf.model.measure.ledger import (
     Ledger,
     LedgerLine,
     Loss,
-    Stage,
+    PathStage,
     attribute,
     frame_path,
     ledger_of,
     ledger_text,
+    loss_sort_key,
     spread,
-    weakness,
 )
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 
 COUNT = st.integers(0, 1 << 50)
 LOSSES = st.lists(st.builds(Loss, st.sampled_from(["a", "b", "c"]), COUNT), max_size=3).map(tuple)
-STAGE = st.builds(Stage, st.text("xyz", min_size=1), st.sampled_from(HopKind), st.none() | COUNT, LOSSES)
+STAGE = st.builds(PathStage, st.text("xyz", min_size=1), st.sampled_from(HopKind), st.none() | COUNT, LOSSES)
 
 
 @st.composite
 def paths(draw: st.DrawFn) -> FramePath:
-    stages = [*draw(st.lists(STAGE, max_size=6)), Stage("last", HopKind.GENERATOR, draw(COUNT))]
+    stages = [*draw(st.lists(STAGE, max_size=6)), PathStage("last", HopKind.GENERATOR, draw(COUNT))]
     return frame_path("p0->p1", draw(COUNT), stages)
 
 
@@ -48,9 +48,9 @@ def test_every_hop_and_the_whole_path_conserve_frames(path: FramePath) -> None:
 
 @given(COUNT, st.lists(STAGE, max_size=6), COUNT)
 def test_a_stage_that_nobody_counted_behind_is_a_part_of_the_next_hop(
-    offered: int, stages: list[Stage], received: int
+    offered: int, stages: list[PathStage], received: int
 ) -> None:
-    path = frame_path("a->b", offered, [*stages, Stage("last", HopKind.GENERATOR, received)])
+    path = frame_path("a->b", offered, [*stages, PathStage("last", HopKind.GENERATOR, received)])
     assert len(path.hops) == 1 + sum(stage.left is not None for stage in stages)
     assert ", ".join(hop.name for hop in path.hops) == ", ".join([*(stage.name for stage in stages), "last"])
 
@@ -96,7 +96,7 @@ def test_a_path_with_a_gap_is_refused() -> None:
     with pytest.raises(ValueError, match="path p0->p1: 9 frames leave 'a' and 8 enter 'b'"):
         FramePath("p0->p1", hops)
     with pytest.raises(ValueError, match="nobody counted what came out of 'end'"):
-        frame_path("p0->p1", 1, [Stage("end", HopKind.PORT, None)])
+        frame_path("p0->p1", 1, [PathStage("end", HopKind.PORT, None)])
 
 
 def test_only_what_the_datapath_may_still_name_is_waited_for() -> None:
@@ -117,9 +117,9 @@ def test_frames_of_others_at_a_hop_are_not_waited_for() -> None:
 
 def test_the_text_marks_the_hop_where_frames_were_lost() -> None:
     stages = [
-        Stage("p0 generator", HopKind.GENERATOR, 10_000),
-        Stage("br0", HopKind.DATAPATH, 9_000, (Loss("drop_action_of_pipeline", 990, "in_port=1 actions=drop"),)),
-        Stage("p1 generator", HopKind.GENERATOR, 9_001),
+        PathStage("p0 generator", HopKind.GENERATOR, 10_000),
+        PathStage("br0", HopKind.DATAPATH, 9_000, (Loss("drop_action_of_pipeline", 990, "in_port=1 actions=drop"),)),
+        PathStage("p1 generator", HopKind.GENERATOR, 9_001),
     ]
     mirror = Hop("m tx", HopKind.PORT, 10, 4, (Loss("ovs_tx_failure_drops", 6),))
     assert ledger_text(ledger_of([frame_path("p0->p1", 10_000, stages)], (), [mirror], ["look here"])) == (
@@ -150,7 +150,7 @@ def test_the_lowest_load_is_looked_at_first_and_a_warm_up_last_of_its_load() -> 
         TrialSpec(Traffic(), load, 1.0, (Direction("p0", "p1"),), purpose=purpose)
         for load, purpose in ((20, "search"), (10, "warm-up"), (10, "fixed load"))
     ]
-    assert [(spec.load_fps, spec.purpose) for spec in sorted(specs, key=weakness)] == [
+    assert [(spec.load_fps, spec.purpose) for spec in sorted(specs, key=loss_sort_key)] == [
         (10, "fixed load"),
         (10, "warm-up"),
         (20, "search"),

@@ -13,19 +13,19 @@ from pytest_nfvperf.adapters.report.markdown import escaped, markdown
 from pytest_nfvperf.model.evidence.comparison import unlike
 from pytest_nfvperf.model.evidence.conclusion import RunFacts, TestFacts, conclude_run
 from pytest_nfvperf.model.evidence.records import TrialData, make_record
-from pytest_nfvperf.model.evidence.rig_condition import Grade, machine_did
+from pytest_nfvperf.model.evidence.rig_condition import Grade, rig_condition_of
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
-from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands, Placed, observed_bands
-from pytest_nfvperf.model.traffic.windows import Disturbance, SelectedWindows, State
+from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance, ObservedBands, observed_bands
+from pytest_nfvperf.model.traffic.windows import Disturbance, SelectedWindows, WindowState
 from pytest_nfvperf.session.run import with_bands
 from tests.sample_run import run_data, small_run, write_sample
 from tests.unit.test_windows import ALONE, SHARED, windows
 
 PASSED = Verdict(Judgement.PASS, "ndr >= 4 Mpps", "ndr", 4e6, "pps", 5e6, 0.25, "", "sla.yaml: rules[0]")
-NEAR = Placed(100, 110, far=False, near_ns=120)
-FAR = Placed(300, 320, far=True, near_ns=120)
-MOVED = Placed(100, 320, far=True, near_ns=120)
-ONE_BAND = Placed(100, 100)
+NEAR = CpuDistance(100, 110, far=False, near_ns=120)
+FAR = CpuDistance(300, 320, far=True, near_ns=120)
+MOVED = CpuDistance(100, 320, far=True, near_ns=120)
+ONE_BAND = CpuDistance(100, 100)
 
 
 @pytest.fixture(scope="module")
@@ -38,27 +38,29 @@ def trial(run: RunEvidence) -> TrialData:
     return next(iter(run.trials.values()))
 
 
-def seen(trial: TrialData, placed: Placed | None, undisturbed: int | None = None, *what: Disturbance) -> TrialData:
+def seen(trial: TrialData, placed: CpuDistance | None, undisturbed: int | None = None, *what: Disturbance) -> TrialData:
     """That trial, with so many of 100 windows undisturbed."""
     counted = None if undisturbed is None else SelectedWindows(undisturbed, 100, 1000, 1000, 0)
     return replace(trial, result=replace(trial.result, placement=placed), undisturbed=counted, disturbances=what)
 
 
-def lasted(state: State, seconds: float) -> Disturbance:
+def lasted(state: WindowState, seconds: float) -> Disturbance:
     return Disturbance(state, 0.1, seconds, 0, 1e6)
 
 
 def test_trials_are_near_far_or_moved() -> None:
-    placed = [NEAR, NEAR, FAR, MOVED, Placed(320, 90, far=True, near_ns=120), Placed(None, None)]
+    placed = [NEAR, NEAR, FAR, MOVED, CpuDistance(320, 90, far=True, near_ns=120), CpuDistance(None, None)]
     assert observed_bands(placed) == ObservedBands(2, 1, 2, 105, 310)
     assert observed_bands([ONE_BAND]) == ObservedBands(1, 0, 0, 100, None)
-    assert observed_bands([Placed(None, None)]) is None
+    assert observed_bands([CpuDistance(None, None)]) is None
 
 
 def test_a_disturbed_run_says_so_first_with_its_figures(trial: TrialData) -> None:
-    both, paused = lasted(State.BOTH_SHARED, 0.3), lasted(State.PAUSED, 0.01)
-    changed, dut = lasted(State.CHANGED, 5.0), lasted(State.DUT_SHARED, 0.2)
-    did = machine_did([seen(trial, NEAR, 10, both, paused, changed), seen(trial, FAR, 30, dut), seen(trial, MOVED)])
+    both, paused = lasted(WindowState.BOTH_SHARED, 0.3), lasted(WindowState.PAUSED, 0.01)
+    changed, dut = lasted(WindowState.CHANGED, 5.0), lasted(WindowState.DUT_SHARED, 0.2)
+    did = rig_condition_of(
+        [seen(trial, NEAR, 10, both, paused, changed), seen(trial, FAR, 30, dut), seen(trial, MOVED)]
+    )
     assert did is not None
     assert not did.quiet
     assert str(did) == (
@@ -69,7 +71,7 @@ def test_a_disturbed_run_says_so_first_with_its_figures(trial: TrialData) -> Non
 
 
 def test_a_quiet_run_says_so_first(trial: TrialData) -> None:
-    did = machine_did([seen(trial, ONE_BAND, 95)])
+    did = rig_condition_of([seen(trial, ONE_BAND, 95)])
     assert did is not None
     assert did.quiet
     assert str(did) == (
@@ -80,8 +82,8 @@ def test_a_quiet_run_says_so_first(trial: TrialData) -> None:
 @pytest.mark.parametrize(
     ("placed", "undisturbed", "quiet"), [(NEAR, 90, True), (NEAR, 89, False), (FAR, 100, False), (None, 90, True)]
 )
-def test_quiet_is_near_and_undisturbed(trial: TrialData, placed: Placed, undisturbed: int, quiet: bool) -> None:
-    did = machine_did([seen(trial, placed, undisturbed)])
+def test_quiet_is_near_and_undisturbed(trial: TrialData, placed: CpuDistance, undisturbed: int, quiet: bool) -> None:
+    did = rig_condition_of([seen(trial, placed, undisturbed)])
     assert did is not None
     assert did.quiet is quiet
 
@@ -98,7 +100,7 @@ def test_quiet_is_near_and_undisturbed(trial: TrialData, placed: Placed, undistu
     ],
 )
 def test_a_rig_has_one_of_three_grades(trial: TrialData, undisturbed: int, grade: str) -> None:
-    did = machine_did([seen(trial, NEAR, undisturbed)])
+    did = rig_condition_of([seen(trial, NEAR, undisturbed)])
     assert did is not None
     assert str(did.grade) == grade
     assert did.quiet is (grade == "quiet")
@@ -106,7 +108,7 @@ def test_a_rig_has_one_of_three_grades(trial: TrialData, undisturbed: int, grade
 
 
 def test_far_cpus_disturb_a_rig_but_do_not_make_it_untrusted(trial: TrialData) -> None:
-    did = machine_did([seen(trial, FAR, 100), seen(trial, FAR)])
+    did = rig_condition_of([seen(trial, FAR, 100), seen(trial, FAR)])
     assert did is not None
     assert did.grade is Grade.DISTURBED
 
@@ -145,21 +147,21 @@ def test_the_grade_stands_beside_the_verdict_also_where_steps_of_searches_are_le
 def test_saturating_trials_count_by_the_windows_that_they_keep(trial: TrialData) -> None:
     speed = [ALONE] * 5 + [SHARED] * 5
     result = replace(trial.result, windows=windows([100] * 10, speed=speed), placement=None)
-    did = machine_did([replace(trial, result=replace(result, spec=replace(result.spec, duration_s=0.1)))])
+    did = rig_condition_of([replace(trial, result=replace(result, spec=replace(result.spec, duration_s=0.1)))])
     assert did is not None
-    assert (did.bands, did.of, did.mostly) == (None, 10, (State.GENERATOR_SHARED,))
+    assert (did.bands, did.of, did.mostly) == (None, 10, (WindowState.GENERATOR_SHARED,))
     assert 0 < did.windows < 5
 
 
 def test_where_nobody_looked_nothing_is_said(run: RunEvidence, tmp_path: Path) -> None:
-    assert machine_did(run.trials.values()) is None
+    assert rig_condition_of(run.trials.values()) is None
     assert "The rig was" not in markdown(run, conclude(run))
     assert "The rig was" not in render_report(run, tmp_path, png=False).read_text()
 
 
 def test_page_and_markdown_say_it(run: RunEvidence, tmp_path: Path) -> None:
     watched = replace(run, trials={key: seen(one, NEAR, 40) for key, one in run.trials.items()})
-    did = machine_did(watched.trials.values())
+    did = rig_condition_of(watched.trials.values())
     assert did is not None
     assert "40 % of" in did.details
     assert f"- {escaped(str(did))}" in markdown(watched, conclude(watched)).splitlines()

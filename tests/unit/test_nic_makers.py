@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.net import vduse
 from pytest_nfvperf.adapters.ovs import nics as nic_makers
-from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, Making, OvsPort, maker_of, with_makers
+from pytest_nfvperf.adapters.ovs.nics import NIC_MAKERS, NicContext, OvsPort, add_makers, maker_of
 from pytest_nfvperf.adapters.ovs.ports import VduseDevices
 from pytest_nfvperf.adapters.ovs.private_ovs import InstanceOptions
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
@@ -19,12 +19,12 @@ from pytest_nfvperf.model.topology.ports import Nic, PortKind
 from pytest_nfvperf.model.topology.workloads import pod_node, pod_nodes
 
 
-def made(nic: Nic, making: Making) -> OvsPort:
+def made(nic: Nic, making: NicContext) -> OvsPort:
     return OvsPort(nic.port, nic.bridge, nic.port, "system")
 
 
 def test_a_third_partys_kind_is_added() -> None:
-    table = with_makers([{"acme:macvtap": made}, {"other:ipvlan": made}])
+    table = add_makers([{"acme:macvtap": made}, {"other:ipvlan": made}])
     assert set(table) == {*NIC_MAKERS, "acme:macvtap", "other:ipvlan"}
     assert maker_of(nic("pod1", "br0", kind="acme:macvtap"), table) is made
 
@@ -35,7 +35,7 @@ def test_a_third_partys_kind_is_added() -> None:
 )
 def test_a_name_that_is_not_a_third_partys_own_is_refused(added: list[dict[str, object]], why: str) -> None:
     with pytest.raises(ConfigError, match=f"pytest_nfvperf_nic_makers: .*{why}: call it by your name"):
-        with_makers(added)  # type: ignore[arg-type]
+        add_makers(added)  # type: ignore[arg-type]
 
 
 def test_a_kind_that_nobody_makes_is_told_when_it_is_built() -> None:
@@ -49,9 +49,9 @@ def test_a_misspelt_kind_is_told_at_once() -> None:
         nic("pod1", "br0", kind="vetch")
 
 
-def making(dpdk_version: str | None) -> Making:
+def making(dpdk_version: str | None) -> NicContext:
     there = Path("/proc/self/ns/net")
-    return Making(InstanceOptions((0,), (1,)), (), there, there, [], [], dpdk_version, lambda: "abcdefv1", [])
+    return NicContext(InstanceOptions((0,), (1,)), (), there, there, [], [], dpdk_version, lambda: "abcdefv1", [])
 
 
 def test_a_vduse_device_is_served_by_dpdk(monkeypatch: pytest.MonkeyPatch) -> None:

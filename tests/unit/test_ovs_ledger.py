@@ -15,7 +15,7 @@ from pytest_nfvperf.model.measure.ledger import (
     Ledger,
     LedgerLine,
     Loss,
-    Stage,
+    PathStage,
     frame_path,
     ledger_of,
     ledger_text,
@@ -336,7 +336,7 @@ def test_a_ledger_that_lacks_frames_says_so_though_others_joined() -> None:
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 300)), min_size=1, max_size=8),
 )
 def test_every_ledger_closes_with_the_frames_of_others(offered: int, stages: list[tuple[int, int]]) -> None:
-    made = [Stage(f"hop {at}", HopKind.PORT, left, (Loss("a", lost),)) for at, (left, lost) in enumerate(stages)]
+    made = [PathStage(f"hop {at}", HopKind.PORT, left, (Loss("a", lost),)) for at, (left, lost) in enumerate(stages)]
     told = ledger_of([frame_path("p0->p1", offered, made)])
     (path,) = told.paths
     ended = sum(ended for _, ended in path.foreign)

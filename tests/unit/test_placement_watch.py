@@ -13,7 +13,7 @@ from pytest_nfvperf.measure.cpu_placement import LOOK_EVERY_S, Placement, read_r
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.topology.compose import phy2phy
-from pytest_nfvperf.model.traffic.cpu_placement import Band, Distance, Placed
+from pytest_nfvperf.model.traffic.cpu_placement import Band, CpuDistance, Distance
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
@@ -66,7 +66,7 @@ def test_a_trial_in_the_near_band_says_so() -> None:
     runner, spec, told, _ = rig([100, 110])
     trial = runner.run(spec)
     assert trial.result.valid
-    assert trial.result.placement == Placed(100, 110, far=False, near_ns=110)
+    assert trial.result.placement == CpuDistance(100, 110, far=False, near_ns=110)
     assert trial.result.placement.apart == ""
     assert told == []
 
@@ -84,7 +84,7 @@ def test_the_near_band_is_waited_for_and_that_is_told() -> None:
     runner, spec, told, clock = rig([430, 430, 430, 100])
     before = clock.monotonic()
     trial = runner.run(spec)
-    assert trial.result.placement == Placed(100, 100, far=False, near_ns=110)
+    assert trial.result.placement == CpuDistance(100, 100, far=False, near_ns=110)
     assert clock.monotonic() - before >= 3 * LOOK_EVERY_S
     assert len(told) == 3
     assert told[0].startswith(
@@ -111,7 +111,7 @@ def test_what_does_not_come_back_is_measured_far_and_is_waited_for_once() -> Non
 def test_after_the_near_band_was_seen_again_it_is_waited_for_again() -> None:
     runner, spec, told, _ = rig([*[430] * 90, 100, 100, 430, 100])
     runner.run(spec)
-    while runner.run(spec).result.placement != Placed(100, 100, far=False, near_ns=110):
+    while runner.run(spec).result.placement != CpuDistance(100, 100, far=False, near_ns=110):
         pass
     told.clear()
     runner.run(spec)
@@ -229,13 +229,13 @@ def test_one_disturbed_reading_is_no_move_and_is_forgotten() -> None:
     runner, spec, told, _ = rig([50, 410, 52], NEVER_FAR)
     trial = runner.run_once(spec)
     assert trial.result.valid
-    assert trial.result.placement == Placed(50, 52)
+    assert trial.result.placement == CpuDistance(50, 52)
     assert told == []
 
 
 def test_a_second_band_is_waited_for_from_its_first_sight_on() -> None:
     runner, spec, told, _ = rig([*[410] * 20, 50], NEVER_FAR)
-    assert runner.run(spec).result.placement == Placed(50, 50, far=False, near_ns=60)
+    assert runner.run(spec).result.placement == CpuDistance(50, 50, far=False, near_ns=60)
     assert told[0].startswith("waiting for the host: it keeps generator and DUT 410 ns apart (near: 50 .. 60 ns)")
 
 

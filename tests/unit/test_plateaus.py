@@ -14,7 +14,7 @@ from pytest_nfvperf.measure.measurer import WARM_UP, LoadMeasurer
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
-from pytest_nfvperf.model.traffic.cpu_placement import Placed
+from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 from tests.unit.test_search_algorithms import PDR, measurer_on
@@ -71,7 +71,7 @@ def test_the_plateau_that_is_told_is_the_reading_in_the_middle(
     assert median_reading([]) == ()
 
 
-NEAR, MOVED = Placed(70, 70, near_ns=100), Placed(70, 390, far=True, near_ns=100)
+NEAR, MOVED = CpuDistance(70, 70, near_ns=100), CpuDistance(70, 390, far=True, near_ns=100)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ NEAR, MOVED = Placed(70, 70, near_ns=100), Placed(70, 390, far=True, near_ns=100
     [([NEAR], 1, ""), ([MOVED, NEAR], 2, ""), ([MOVED] * 3, 2, "the host keeps the CPUs * 390 ns apart *")],
 )
 def test_a_plateau_read_while_a_cpu_moved_is_read_again(
-    places: list[Placed], told: int, apart: str, monkeypatch: pytest.MonkeyPatch
+    places: list[CpuDistance], told: int, apart: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen: a plateau of 4.4 Mpps beside an NDR of 9.4."""
     measurer = measurer_on(OnASharedHost(CAPACITY))
@@ -104,7 +104,7 @@ def test_a_plateau_read_while_a_cpu_moved_is_read_again(
     [(NEAR, 5e6, "the generator held no higher load when the search began"), (MOVED, 8e6, "")],
 )
 def test_a_generator_that_was_far_away_lowers_no_maximum(
-    placed: Placed, usable: float, limited: str, monkeypatch: pytest.MonkeyPatch
+    placed: CpuDistance, usable: float, limited: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen: a CPU moved in the warm-up, and the search ended at the 4.24 Mpps that the generator held meanwhile."""
     measurer = measurer_on(FakeGenerator(20e6, ceiling_fps=5.1e6))

@@ -14,7 +14,7 @@ from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.session import run_report
-from pytest_nfvperf.session.run_report import published_figures, relations_of, write_report
+from pytest_nfvperf.session.run_report import published_figures, published_relations, write_report
 from tests.sample_run import small_run, write_sample
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def seen(tmp_path: Path) -> RunEvidence:
 
 
 def relations_in(run: RunEvidence) -> tuple[PublishedRelation, ...]:
-    return relations_of(published_figures(run, ROOT), run)
+    return published_relations(published_figures(run, ROOT), run)
 
 
 def test_a_relation_is_shown_with_what_was_measured_here(tmp_path: Path) -> None:

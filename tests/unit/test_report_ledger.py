@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.ledger_chart import MOST_BOXES, box_label, clear_hops, ledger_chart
 from pytest_nfvperf.adapters.report.picture import to_svg
-from pytest_nfvperf.model.measure.ledger import Hop, HopKind, Ledger, LedgerLine, Loss, Stage, frame_path, ledger_of
+from pytest_nfvperf.model.measure.ledger import Hop, HopKind, Ledger, LedgerLine, Loss, PathStage, frame_path, ledger_of
 
 STAGES = [
-    Stage("p0 generator", HopKind.GENERATOR, 9_000, (Loss("refused", 1_000, "its transmit ring was full"),)),
-    Stage("br0", HopKind.DATAPATH, 5_000, (Loss("datapath_drop_meter", 4_000, "meter 7 of br0"),)),
-    Stage("p1 tx", HopKind.PORT, 5_000),
-    Stage("p1 generator", HopKind.GENERATOR, 4_998),
+    PathStage("p0 generator", HopKind.GENERATOR, 9_000, (Loss("refused", 1_000, "its transmit ring was full"),)),
+    PathStage("br0", HopKind.DATAPATH, 5_000, (Loss("datapath_drop_meter", 4_000, "meter 7 of br0"),)),
+    PathStage("p1 tx", HopKind.PORT, 5_000),
+    PathStage("p1 generator", HopKind.GENERATOR, 4_998),
 ]
 
 
 def test_every_count_and_reason_is_in_the_picture() -> None:
     copies = Hop("m0 tx", HopKind.PORT, 100, 60, (Loss("ovs_tx_failure_drops", 40),))
     told = ledger_of([frame_path("p0->p1", 10_000, STAGES)], beside=[copies])
-    branch = frame_path("mirror all->m1", 500, [Stage("br0 mirror", HopKind.DATAPATH, 490)])
+    branch = frame_path("mirror all->m1", 500, [PathStage("br0 mirror", HopKind.DATAPATH, 490)])
     figure = ledger_chart(replace(told, branches=(branch,)), 0.5)
     assert figure is not None
     svg = to_svg(figure, "where frames went")
@@ -70,7 +70,7 @@ def test_no_hop_is_lost_and_those_with_loss_stand_alone(losses: list[int]) -> No
     stages, left = [], 10_000
     for number, lost in enumerate(losses):
         left -= lost
-        stages.append(Stage(f"hop {number}", HopKind.PORT, left, (Loss("drops", lost),)))
+        stages.append(PathStage(f"hop {number}", HopKind.PORT, left, (Loss("drops", lost),)))
     hops = frame_path("a->b", 10_000, stages).hops
     boxes = clear_hops(hops)
     assert tuple(hop for box in boxes for hop in box) == hops

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from sample_study import patch_chain
 
-from pytest_nfvperf.adapters.report.texts import Findings, ResultText, figures_text, test_name
+from pytest_nfvperf.adapters.report.texts import Findings, ResultText, figures_text, short_node_id
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, LatencyPoint, LossPoint, Outcome, SearchStatus
 
 FOUND = Findings("NDR 5.52 Mpps · PDR 6.30 Mpps · p99 12.0 us", "PASS")
@@ -32,7 +32,7 @@ def shown(text: ResultText, width: int | None = None, widest: int = 0) -> list[s
     ],
 )
 def test_a_test_is_called_by_its_suite_and_name(node_id, name):
-    assert test_name(node_id) == name
+    assert short_node_id(node_id) == name
 
 
 def test_one_line_with_all_of_it_where_it_fits():

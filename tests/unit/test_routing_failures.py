@@ -56,7 +56,7 @@ class _Readings:
         return SimpleNamespace(
             trial=SimpleNamespace(id=f"trial-{self.taken}"),
             stopped_after_s=lambda _event, _tx: 0.9,
-            went_on_after_s=lambda _event, _tx: 1.0,
+            resumed_after_s=lambda _event, _tx: 1.0,
             outage_s=lambda _tx: 1.3,
         )
 

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_nfvperf.adapters.report.figures import soak_facts
 from pytest_nfvperf.model.measure.observe import soak_observations
-from pytest_nfvperf.model.measure.soak_series import TIME, Plan, SoakTable, attributed_intervals, summarise
-from pytest_nfvperf.model.traffic.cpu_placement import Placed
+from pytest_nfvperf.model.measure.soak_series import TIME, SoakPlan, SoakTable, attributed_intervals, summarise
+from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
 from tests.unit.test_windows import ALONE, SHARED, windows
@@ -18,7 +18,7 @@ WINDOWS = 100
 """Of 10 ms: so many an interval of a second."""
 
 SPEC = TrialSpec(Traffic(64), 100_000, 3.0, (Direction("p0", "p1"),), window_s=0.01)
-PLAN = Plan(load_fps=100_000, directions=1, duration_s=3.0, interval_s=1.0, most_skipped=0.04)
+PLAN = SoakPlan(load_fps=100_000, directions=1, duration_s=3.0, interval_s=1.0, most_skipped=0.04)
 
 
 def soak(lost_at: dict[int, int], shared: range = range(0)) -> tuple[SoakTable, TrialResult]:
@@ -81,7 +81,7 @@ def test_rows_that_no_window_covers_are_judged_as_a_whole() -> None:
 @pytest.mark.parametrize(("before_ns", "after_ns", "moved"), [(50, 410, True), (420, 90, True), (70, 130, False)])
 def test_a_loss_while_the_host_moved_a_cpu_is_nobodys(before_ns: int, after_ns: int, moved: bool) -> None:
     table, result = soak({150: 7})
-    result = replace(result, placement=Placed(before_ns, after_ns, far=moved, near_ns=130 if moved else None))
+    result = replace(result, placement=CpuDistance(before_ns, after_ns, far=moved, near_ns=130 if moved else None))
     found = summarise(table, PLAN, attributed=attributed_intervals(table, result))
     assert (found.lost, found.disturbed_interval_lost, found.disturbed_count) == ((0, 7, 1) if moved else (7, 0, 0))
     if moved:

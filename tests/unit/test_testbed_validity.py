@@ -9,7 +9,7 @@ import pytest
 
 from pytest_nfvperf.measure import validity as trial_validity
 from pytest_nfvperf.model.errors import GeneratorError
-from pytest_nfvperf.model.measure.ledger import CounterDelta, HopKind, Stage, frame_path, ledger_of
+from pytest_nfvperf.model.measure.ledger import CounterDelta, HopKind, PathStage, frame_path, ledger_of
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
@@ -145,8 +145,8 @@ def test_a_count_that_is_no_whole_number_is_the_generators_fault(count: Any) -> 
 )
 def test_no_dut_loses_what_its_last_port_sent(left: int, received: int, valid: bool) -> None:
     """Seen on a NIC that filters by MAC: every frame "lost", and the DUT's own port had sent them all."""
-    hops = [Stage("p0 generator", HopKind.GENERATOR, 1000), Stage("p1 tx", HopKind.PORT, left)]
-    ledger = ledger_of([frame_path("p0->p1", 1000, [*hops, Stage("p1 generator", HopKind.GENERATOR, received)])])
+    hops = [PathStage("p0 generator", HopKind.GENERATOR, 1000), PathStage("p1 tx", HopKind.PORT, left)]
+    ledger = ledger_of([frame_path("p0->p1", 1000, [*hops, PathStage("p1 generator", HopKind.GENERATOR, received)])])
     found = trial_validity.unreceived(ledger)
     assert (found == ()) == valid
     if not valid:

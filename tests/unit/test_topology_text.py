@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from pytest_nfvperf.adapters.report.texts import drawn
+from pytest_nfvperf.adapters.report.texts import topology_drawing
 from pytest_nfvperf.model.evidence.records import TopologyData
 from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.testbed.topology_text import WIDTH, port_kinds, single_path, topology_text
@@ -136,8 +136,8 @@ def test_what_ports_are_follows_from_the_datapath_and_the_testbed():
     assert port_kinds(topology, "netdev", TESTBED) == {"p0": "veth", "p1": "af_xdp"}
     assert port_kinds(topology, "dpdk", lab) == {"p0": "physical", "p1": "af_xdp"}
     deployed = TopologyData(topology, "dpdk", port_kinds=port_kinds(topology, "dpdk", TESTBED))
-    assert drawn(deployed).splitlines()[0] == "t · dpdk datapath · p0 and p1 send to each other"
-    assert "p0: vhost-user, generator" in drawn(deployed)
+    assert topology_drawing(deployed).splitlines()[0] == "t · dpdk datapath · p0 and p1 send to each other"
+    assert "p0: vhost-user, generator" in topology_drawing(deployed)
 
 
 @given(topologies())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import (
     MOST_LISTED,
-    State,
+    WindowState,
     disturbances,
     lost_by_window,
     reaching,
@@ -27,7 +27,7 @@ def test_frames_refused_while_the_core_was_shared_are_none_of_the_duts() -> None
 
 
 def test_a_disturbance_reaches_into_the_windows_beside_it() -> None:
-    alone, paused, far = State.ALONE, State.PAUSED, State.FAR
+    alone, paused, far = WindowState.ALONE, WindowState.PAUSED, WindowState.FAR
     assert reaching([alone, alone, paused, alone, alone, far]) == (alone, paused, paused, paused, far, far)
     assert reaching([paused, alone, far]) == (paused, paused, far)
     assert reaching([alone, alone]) == (alone, alone)
@@ -76,10 +76,10 @@ def test_disturbances_tell_when_and_what() -> None:
     witness = [ALONE] * 4 + [SHARED] * 3 + [ALONE] * 3
     made = windows([100] * 4 + [60] * 3 + [100] * 3, witness, sent=[100] * 10, refused=[0] * 5 + [30, 40] + [0] * 3)
     _, changed, shared, back = disturbances(made, 0.1, 70)
-    assert (changed.state, changed.start_s) == (State.CHANGED, 0.03)
-    assert (shared.state, shared.start_s, shared.length_s, shared.lost) == (State.DUT_SHARED, 0.05, 0.02, 70)
+    assert (changed.state, changed.start_s) == (WindowState.CHANGED, 0.03)
+    assert (shared.state, shared.start_s, shared.length_s, shared.lost) == (WindowState.DUT_SHARED, 0.05, 0.02, 70)
     assert shared.received_fps == 6000
-    assert back.state is State.CHANGED
+    assert back.state is WindowState.CHANGED
 
 
 def test_too_few_windows_are_not_enough() -> None:

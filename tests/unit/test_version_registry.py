@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from toy_ovs import buildable, prefix, repository
 
-from pytest_nfvperf.adapters.host.apt import Archive, archives
+from pytest_nfvperf.adapters.host.apt import Archive, debian_archives
 from pytest_nfvperf.adapters.machine import reaper
 from pytest_nfvperf.adapters.ovs.installation import is_root, locate
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.features.versions import git_build
-from pytest_nfvperf.features.versions.adding import add, remove_orphaned_workshops
+from pytest_nfvperf.features.versions.adding import add_version, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.git_build import find_revision
 from pytest_nfvperf.features.versions.registry import (
     VERSION_FILE,
@@ -39,18 +39,18 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
 
 def test_a_prefix_is_kept_with_version_origin_and_checksum(registry: Registry, tmp_path: Path) -> None:
     place = prefix(tmp_path / "ovs-3.3.4")
-    added = add(str(place), registry)
+    added = add_version(str(place), registry)
     kept = registry.find("ovs-3.3.4")
     assert added.new
     assert kept == added.version
     assert (kept.origin, kept.place, kept.version, kept.dpdk_version) == ("prefix", str(place), "3.3.4", "23.11.1")
     assert len(kept.checksum) == 64
-    assert not add(str(place), registry).new
+    assert not add_version(str(place), registry).new
 
 
 def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Path) -> None:
     place = prefix(tmp_path / "mine")
-    add(str(place), registry)
+    add_version(str(place), registry)
     registry.remove("mine")
     assert (place / "sbin/ovs-vswitchd").is_file()
     assert registry.all() == []
@@ -58,11 +58,11 @@ def test_removing_leaves_a_prefix_of_the_users(registry: Registry, tmp_path: Pat
 
 
 def test_a_name_that_another_version_has_is_refused(registry: Registry, tmp_path: Path) -> None:
-    add(str(prefix(tmp_path / "a" / "ovs")), registry)
+    add_version(str(prefix(tmp_path / "a" / "ovs")), registry)
     other = str(prefix(tmp_path / "b" / "ovs", "3.4.0"))
     with pytest.raises(ConfigError, match=r"'ovs' is the name of another version, prefix in .*/a/ovs: .*--name"):
-        add(other, registry)
-    add(other, registry, name="newer")
+        add_version(other, registry)
+    add_version(other, registry, name="newer")
     assert [(each.name, each.version) for each in registry.all()] == [("newer", "3.4.0"), ("ovs", "3.3.4")]
 
 
@@ -73,13 +73,13 @@ def test_what_cannot_be_a_name(registry: Registry, tmp_path: Path, name: str) ->
         registry.find(name)
     if name:
         with pytest.raises(ConfigError, match="cannot name a version"):
-            add(str(place), registry, name=name)
+            add_version(str(place), registry, name=name)
 
 
 def test_an_unknown_name_lists_the_known_ones(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no version of Open vSwitch is kept as 'x' \(kept: none\): `nfvperf ovs"):
         registry.remove("x")
-    add(str(prefix(tmp_path / "ovs")), registry)
+    add_version(str(prefix(tmp_path / "ovs")), registry)
     with pytest.raises(ConfigError, match=r"kept as 'x' \(kept: ovs\)"):
         registry.find("x")
 
@@ -87,18 +87,18 @@ def test_an_unknown_name_lists_the_known_ones(registry: Registry, tmp_path: Path
 def test_what_a_killed_add_or_remove_left_is_removed_by_the_next(registry: Registry, tmp_path: Path) -> None:
     for name in (".partial-old", ".going-older"):
         (registry.directory / name / "root").mkdir(parents=True)
-    add(str(prefix(tmp_path / "ovs")), registry)
+    add_version(str(prefix(tmp_path / "ovs")), registry)
     assert sorted(path.name for path in registry.directory.iterdir()) == ["lock", "ovs"]
 
 
 def test_a_failed_add_leaves_nothing(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="holds no Open vSwitch"):
-        add(str(tmp_path / "empty"), registry)
+        add_version(str(tmp_path / "empty"), registry)
     with pytest.raises(ConfigError, match=r"'/nowhere' is no directory: write debian:bookworm, git:v3\.3\.0, or"):
-        add("/nowhere", registry)
+        add_version("/nowhere", registry)
     with pytest.raises(ConfigError, match=r"'Bookworm!' is no codename of a Debian release"):
-        add("debian:Bookworm!", registry, name="x", mirror="file:///nowhere")
+        add_version("debian:Bookworm!", registry, name="x", mirror="file:///nowhere")
     assert registry.all() == []
     assert [path.name for path in registry.directory.iterdir()] == ["lock"]
 
@@ -113,7 +113,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
         (disk / "filler").write_bytes(b"x" * 16384)
         registry = Registry(disk / "versions")
         with pytest.raises(TestbedError, match=r"'ovs' cannot be kept in .*/disk/versions: No space left on device"):
-            add(str(place), registry)
+            add_version(str(place), registry)
         assert [path.name for path in registry.directory.iterdir()] == ["lock"]
         assert registry.all() == []
     finally:
@@ -122,12 +122,12 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_release_that_the_archive_does_not_have(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"lists of Debian 'warty' cannot be fetched from file://.*apt-get says: E: "):
-        add("debian:warty", registry, mirror=f"file://{tmp_path}/archive")
+        add_version("debian:warty", registry, mirror=f"file://{tmp_path}/archive")
     assert not list(registry.directory.glob(".partial-*"))
 
 
 def test_a_damaged_description_says_which_file_and_what_to_do(registry: Registry, tmp_path: Path) -> None:
-    add(str(prefix(tmp_path / "ovs")), registry)
+    add_version(str(prefix(tmp_path / "ovs")), registry)
     (registry.place("ovs") / VERSION_FILE).write_text('{"name": "ovs"')
     with pytest.raises(TestbedError, match=r"ovs/version.json cannot be read .*: remove .*/ovs, and add the version"):
         registry.all()
@@ -191,8 +191,8 @@ def test_debians_archive_is_found_among_apts_sources() -> None:
         ["https://deb.example/debian/", "bookworm", "contrib", "$(SIGNED_BY)", "yes", "Debian"],
         ["https://deb.example/debian/", "bookworm", "main", "/usr/share/keyrings/k.gpg", "$(TRUSTED)", "Debian"],
     ]
-    assert archives(rows) == [Archive("https://deb.example/debian/", "/usr/share/keyrings/k.gpg")]
-    assert archives(rows)[0].source_line("sid") == (
+    assert debian_archives(rows) == [Archive("https://deb.example/debian/", "/usr/share/keyrings/k.gpg")]
+    assert debian_archives(rows)[0].source_line("sid") == (
         "deb [signed-by=/usr/share/keyrings/k.gpg] https://deb.example/debian/ sid main\n"
     )
     assert Archive("file:///x", trusted=True).source_line("sid") == "deb [trusted=yes] file:///x sid main\n"
@@ -233,10 +233,10 @@ def test_a_missing_compiler_and_a_build_that_fails(
     tree = repository(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "cc" else f"/usr/bin/{name}")
     with pytest.raises(ConfigError, match=r"building Open vSwitch needs cc: apt-get install gcc"):
-        add("git:HEAD", registry, source=tree)
+        add_version("git:HEAD", registry, source=tree)
     monkeypatch.setattr(git_build, "find", lambda name: f"/usr/bin/{name}")
     with pytest.raises(TestbedError, match=r"boot\.sh of Open vSwitch failed; it says: planted"):
-        add("git:HEAD", registry, source=tree)
+        add_version("git:HEAD", registry, source=tree)
     assert registry.all() == []
     assert not list(registry.directory.glob(".partial-*"))
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
@@ -256,7 +256,7 @@ def test_places_of_the_command_line() -> None:
 
 
 def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registry, tmp_path: Path) -> None:
-    kept = add(str(prefix(tmp_path / "ovs")), registry).version
+    kept = add_version(str(prefix(tmp_path / "ovs")), registry).version
     assert resolve_version(NamedOvs("n", "ovs"), registry).prefix == kept.place
     assert resolve_version(NamedOvs("n", "ovs"), registry).checksum == kept.checksum
     assert resolve_version(NamedOvs("n", str(tmp_path)), registry).prefix == str(tmp_path)
@@ -266,7 +266,7 @@ def test_a_place_is_a_kept_version_a_path_or_the_installed_one(registry: Registr
 
 
 def test_the_command_line_is_stronger_than_the_testbed_file(registry: Registry, tmp_path: Path) -> None:
-    kept = add(str(prefix(tmp_path / "ovs")), registry).version
+    kept = add_version(str(prefix(tmp_path / "ovs")), registry).version
     file = OvsSpec(prefix="/file", versions=(NamedOvs("old", "/file/old"), NamedOvs("other", "/file/other")))
     told = resolve_versions(file, ["ovs", "old=/given"], None)
     assert told.prefix == kept.place
@@ -303,8 +303,8 @@ def test_a_testbed_file_names_versions() -> None:
 def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = prefix(tmp_path / "ovs", dpdk="no more")
     assert main(["ovs", "list"]) == 0
-    assert main(["ovs", "add", str(place)]) == 0
-    assert main(["ovs", "add", str(place)]) == 0
+    assert main(["ovs", "add_version", str(place)]) == 0
+    assert main(["ovs", "add_version", str(place)]) == 0
     assert main(["ovs", "list"]) == 0
     assert main(["ovs", "remove", "ovs"]) == 0
     assert main(["ovs", "remove", "ovs"]) == 1
@@ -323,8 +323,8 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
 ) -> None:
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
-    new = add("git:HEAD", registry, source=tree, name="new").version
-    old = add("git:HEAD~1", registry, source=tree).version
+    new = add_version("git:HEAD", registry, source=tree, name="new").version
+    old = add_version("git:HEAD~1", registry, source=tree).version
     assert (old.version, new.version) == ("3.3.0", "3.4.0")
     assert old.origin == f"git:{find_revision(tree, 'HEAD~1').commit}"
     assert old.name == old.origin[: len("git:") + 12], "HEAD~1 is no name"
@@ -334,7 +334,7 @@ def test_revisions_get_a_prefix_each_and_are_configured_once(
     assert (workshop / "tree/boot.log").read_text() == "booted\n"
     assert len((workshop / "build/configured.log").read_text().splitlines()) == 1
     assert (workshop / "build/made.log").read_text() == "built\nbuilt\n"
-    assert not add("git:HEAD", registry, source=tree, name="new").new
+    assert not add_version("git:HEAD", registry, source=tree, name="new").new
     assert subprocess.run(["git", "status", "--porcelain"], cwd=tree, check=True, capture_output=True).stdout == b""
 
 
@@ -345,9 +345,9 @@ def test_workshops_of_trees_that_are_gone_are_removed(
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
     workshops = registry.directory.parent / "ovs-builds"
     gone, stays = buildable(tmp_path / "gone"), buildable(tmp_path / "stays")
-    add("git:HEAD", registry, source=gone, name="gone")
+    add_version("git:HEAD", registry, source=gone, name="gone")
     (forsaken,) = workshops.iterdir()
-    add("git:HEAD", registry, source=stays, name="stays")
+    add_version("git:HEAD", registry, source=stays, name="stays")
     (workshops / "of-nobody-knows-what").mkdir()
     assert remove_orphaned_workshops(registry) == []
 
@@ -358,11 +358,11 @@ def test_workshops_of_trees_that_are_gone_are_removed(
         ]
     assert forsaken.is_dir()
     (workshops / ".going-killed" / "tree").mkdir(parents=True)
-    assert main(["ovs", "add", "git:HEAD", "--source", str(stays), "--name", "stays"]) == 0
+    assert main(["ovs", "add_version", "git:HEAD", "--source", str(stays), "--name", "stays"]) == 0
     assert f"removed the workshop {forsaken} of {gone}, which is gone" in capsys.readouterr().out.splitlines()
     forsaken.joinpath("tree/.git").mkdir(parents=True)
     (forsaken / "tree/.git/config").write_text(f'[remote "origin"]\n\turl = {gone}\n')
-    monkeypatch.setattr(reaper, "reap", lambda *, kept_too: reaper.Reaped((), (), ()))
+    monkeypatch.setattr(reaper, "reap", lambda *, kept_too: reaper.ReapResult((), (), ()))
     assert main(["clean"]) == 0
     assert capsys.readouterr().out == f"removed the workshop {forsaken} of {gone}, which is gone\n"
     assert main(["clean"]) == 0
@@ -379,6 +379,6 @@ def test_a_branch_that_went_on_is_another_version(
 ) -> None:
     tree = buildable(tmp_path / "tree")
     monkeypatch.setattr(git_build, "find", lambda name: None if name == "ccache" else f"/usr/bin/{name}")
-    add("git:HEAD~1", registry, source=tree, name="tip", dpdk=False)
+    add_version("git:HEAD~1", registry, source=tree, name="tip", dpdk=False)
     with pytest.raises(ConfigError, match=r"'tip' is the name of another version, git:[0-9a-f]{40} in .*tip/prefix: "):
-        add("git:HEAD", registry, source=tree, name="tip", dpdk=False)
+        add_version("git:HEAD", registry, source=tree, name="tip", dpdk=False)

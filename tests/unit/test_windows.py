@@ -13,9 +13,9 @@ from pytest_nfvperf.model.traffic.windows import (
     FULL_SPEED,
     LONGEST_WAIT_NS,
     Paced,
-    State,
     ThreadWindows,
     Windows,
+    WindowState,
     WitnessWindows,
     full_speed,
     plateau,
@@ -57,27 +57,27 @@ def test_a_window_has_a_state_that_was_the_same_at_both_ends() -> None:
     witness = [ALONE, ALONE, ALONE, ALONE, SHARED, SHARED, ALONE]
     found = windows([1] * 7, witness, speed=speed).states(1.0)
     assert found == (
-        State.CHANGED,  # nobody saw its beginning
-        State.ALONE,
-        State.CHANGED,
-        State.GENERATOR_SHARED,
-        State.CHANGED,
-        State.CHANGED,
-        State.CHANGED,
+        WindowState.CHANGED,  # nobody saw its beginning
+        WindowState.ALONE,
+        WindowState.CHANGED,
+        WindowState.GENERATOR_SHARED,
+        WindowState.CHANGED,
+        WindowState.CHANGED,
+        WindowState.CHANGED,
     )
 
 
 @pytest.mark.parametrize(
     ("speed", "witness", "state"),
     [
-        (ALONE, ALONE, State.ALONE),
-        (SHARED, ALONE, State.GENERATOR_SHARED),
-        (ALONE, SHARED, State.DUT_SHARED),
-        (SHARED, SHARED, State.BOTH_SHARED),
+        (ALONE, ALONE, WindowState.ALONE),
+        (SHARED, ALONE, WindowState.GENERATOR_SHARED),
+        (ALONE, SHARED, WindowState.DUT_SHARED),
+        (SHARED, SHARED, WindowState.BOTH_SHARED),
     ],
 )
 def test_a_window_with_the_same_users_of_its_cores_at_either_end_is_steady(
-    speed: int, witness: int, state: State
+    speed: int, witness: int, state: WindowState
 ) -> None:
     assert windows([10, 20, 30], [witness] * 3, speed=[speed] * 3).states(1.0)[1:] == (state, state)
 
@@ -103,17 +103,17 @@ def test_a_window_at_whose_ends_a_cpu_was_gone_has_no_pace() -> None:
 
 def test_an_absence_spoils_its_window_and_the_next() -> None:
     found = windows([1] * 5, absent_ns=[0, 0, 600_000, 0, 0]).states(1.0)
-    assert found == (State.CHANGED, State.ALONE, State.ABSENT, State.CHANGED, State.ALONE)
+    assert found == (WindowState.CHANGED, WindowState.ALONE, WindowState.ABSENT, WindowState.CHANGED, WindowState.ALONE)
 
 
 def test_a_witness_that_came_late_says_that_the_duts_cpu_was_taken_away() -> None:
     found = windows([1] * 4, late=[0, 0, 2_000_000, 0]).states(1.0)
-    assert found == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
+    assert found == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED)
 
 
 def test_without_a_known_full_speed_nobody_shares() -> None:
     made = replace(windows([1] * 3, [SHARED] * 3), full_speed=0)
-    assert made.states(1.0)[1:] == (State.ALONE, State.ALONE)
+    assert made.states(1.0)[1:] == (WindowState.ALONE, WindowState.ALONE)
 
 
 def test_the_plateau_is_the_median_of_undisturbed_windows() -> None:
@@ -125,8 +125,8 @@ def test_the_plateau_is_the_median_of_undisturbed_windows() -> None:
     assert found.low_fps <= found.fps <= found.high_fps
     assert min(made.received_fps(0.1)) == pytest.approx(4_000)
     assert found.windows == 5
-    others = Counter(state for state in made.states(0.1) if state is not State.ALONE)
-    assert others == {State.CHANGED: 2, State.GENERATOR_SHARED: 3}
+    others = Counter(state for state in made.states(0.1) if state is not WindowState.ALONE)
+    assert others == {WindowState.CHANGED: 2, WindowState.GENERATOR_SHARED: 3}
 
 
 def test_too_few_undisturbed_windows_make_no_plateau() -> None:
@@ -172,13 +172,13 @@ def test_a_few_looks_at_a_faster_clock_are_not_the_full_speed() -> None:
 def test_a_window_in_which_the_dut_waited_for_its_cpu_is_a_pause() -> None:
     made = windows([1] * 4)
     waiting = replace(made, witnesses=(replace(made.witnesses[0], waited_ns=(0, 0, LONGEST_WAIT_NS + 1, 0)),))
-    assert waiting.states(1.0) == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
+    assert waiting.states(1.0) == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED)
 
 
 def test_a_window_in_which_the_duts_thread_was_stopped_is_a_pause() -> None:
     made = windows([1] * 4)
     frozen = replace(made, witnesses=(replace(made.witnesses[0], stopped=(0, 0, 1, 0)),))
-    assert frozen.states(1.0) == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED)
+    assert frozen.states(1.0) == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED)
 
 
 def test_a_look_that_was_asked_for_tells_what_is_over_at_the_windows_end() -> None:
@@ -186,20 +186,20 @@ def test_a_look_that_was_asked_for_tells_what_is_over_at_the_windows_end() -> No
     late = replace(made.witnesses[0], asked_late_ns=(0, 0, ASKED_LATEST_NS + 1, 0, 0), asked_speed=(0, 0, ALONE, 0, 0))
     shared = replace(late, asked_late_ns=(0, 0, ASKED_LATEST_NS, 0, 0), asked_speed=(0, 0, SHARED, 0, 0))
     away, slow = (replace(made, witnesses=(seen,)).states(1.0) for seen in (late, shared))
-    assert away == (State.CHANGED, State.ALONE, State.PAUSED, State.CHANGED, State.ALONE)
-    assert slow == (State.CHANGED, State.ALONE, State.CHANGED, State.CHANGED, State.ALONE)
+    assert away == (WindowState.CHANGED, WindowState.ALONE, WindowState.PAUSED, WindowState.CHANGED, WindowState.ALONE)
+    assert slow == (WindowState.CHANGED, WindowState.ALONE, WindowState.CHANGED, WindowState.CHANGED, WindowState.ALONE)
 
 
 def test_a_look_that_was_asked_for_and_found_nothing_leaves_the_window_undisturbed() -> None:
     made = windows([1] * 3)
     asked = replace(made.witnesses[0], asked_late_ns=(0, ASKED_LATEST_NS, 30_000), asked_speed=(0, ALONE, ALONE))
-    assert replace(made, witnesses=(asked,)).states(1.0)[1:] == (State.ALONE,) * 2
+    assert replace(made, witnesses=(asked,)).states(1.0)[1:] == (WindowState.ALONE,) * 2
 
 
 def test_a_window_whose_frames_cost_much_more_is_far() -> None:
     costs = [25, 25, 45, 46, 26, 25]
     made = windows([1] * 6, tx_ns=[100 * cost for cost in costs], tx_frames=[100] * 6)
-    assert made.states(1.0)[1:] == (State.ALONE,) * 5, "nobody knows what is near"
+    assert made.states(1.0)[1:] == (WindowState.ALONE,) * 5, "nobody knows what is near"
     assert made.costs(1.0) == (25, 45, 46, 26, 25)
     known = replace(made, near_cost_ns=25.0).states(1.0)
-    assert known[1:] == (State.ALONE, State.FAR, State.FAR, State.CHANGED, State.ALONE)
+    assert known[1:] == (WindowState.ALONE, WindowState.FAR, WindowState.FAR, WindowState.CHANGED, WindowState.ALONE)

@@ -31,11 +31,11 @@ from pytest_nfvperf.model.measure.compare import (
     BETTER,
     ComparisonData,
     ComparisonSettings,
-    Floor,
-    How,
+    NoiseFloor,
+    ReadingMethod,
     Side,
     SideFigures,
-    compared,
+    compare_metric,
 )
 from pytest_nfvperf.model.measure.observe import observation
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -81,9 +81,9 @@ def compared_run(run: RunEvidence, conclusion: RunConclusion) -> ComparedRun | N
     )
 
 
-def write_comparison(compared: ComparedRun, directory: Path, name: str = COMPARISON_FILE) -> Path:
+def write_comparison(compare_metric: ComparedRun, directory: Path, name: str = COMPARISON_FILE) -> Path:
     path = directory / name
-    write_whole(path, json.dumps(document(compared), indent=2, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(document(compare_metric), indent=2, ensure_ascii=False) + "\n")
     return path
 
 
@@ -158,18 +158,18 @@ def _tests(first: RunEvidence, second: RunEvidence, margin: float) -> Iterator[T
         for outcome in test.outcomes.values():
             other = others.get((outcome.labels, outcome.algorithm))
             if other is not None and (side := _side(outcome, other, second.run_id, margin)).metrics:
-                data = ComparisonData(outcome.labels, outcome.algorithm, How.RUNS, first.run_id, (side,))
+                data = ComparisonData(outcome.labels, outcome.algorithm, ReadingMethod.RUNS, first.run_id, (side,))
                 yield TestComparison(test.node_id, data)
 
 
 def _side(baseline: Outcome, own: Outcome, name: str, margin: float) -> SideFigures:
     theirs = {samples.metric: samples for samples in _samples(baseline)}
-    floor = Floor(1 / (1 + UNPAIRED_FLOOR), 1 + UNPAIRED_FLOOR)
+    floor = NoiseFloor(1 / (1 + UNPAIRED_FLOOR), 1 + UNPAIRED_FLOOR)
     both = [samples for samples in _samples(own) if samples.metric in theirs]
     return SideFigures(
         name,
         metrics=tuple(
-            compared(
+            compare_metric(
                 samples,
                 relative(samples, theirs[samples.metric], (("run", "first"),), _CONFIDENCE),
                 floor,

@@ -45,7 +45,7 @@ class Archive:
 def debian_archive() -> Archive:
     """The archive from which this machine's apt gets Debian; ConfigError without one, or without fetched lists."""
     listed = run(["apt-get", "indextargets", "--format", _FIELDS, "Created-By: Packages"], deadline_s=30.0)
-    found = archives(line.split("\t") for line in listed.splitlines())
+    found = debian_archives(line.split("\t") for line in listed.splitlines())
     if not found:
         raise ConfigError(
             "apt knows no archive of Debian here (/etc/apt/sources.list*): add one and run apt-get update, or name "
@@ -54,7 +54,7 @@ def debian_archive() -> Archive:
     return found[0]
 
 
-def archives(targets: Iterable[list[str]]) -> list[Archive]:
+def debian_archives(targets: Iterable[list[str]]) -> list[Archive]:
     """Debian's releases among apt's index targets, without updates, in apt's order."""
     # apt leaves the name of a field in place if a source has none
     return [
@@ -74,7 +74,7 @@ class PrivateApt:
             raise ConfigError(f"{release!r} is no codename of a Debian release: write e.g. debian:bookworm")
         self._release = release
         self._options = _options(scratch)
-        self._archives = scratch / "cache" / "archives"
+        self._archives = scratch / "cache" / "debian_archives"
         for name in _DIRECTORIES:
             (scratch / name).mkdir(parents=True)
         (scratch / "status").touch()

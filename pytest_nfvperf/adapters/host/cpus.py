@@ -87,7 +87,7 @@ def plan_cpus(cpus: tuple[Cpu, ...]) -> CpuPlan:
     return CpuPlan(housekeeping=(numbers[0],), generator=(numbers[1],), pmd=(numbers[2],), vnf=tuple(numbers[3:]))
 
 
-def planned(testbed: Testbed) -> Testbed:
+def complete_testbed(testbed: Testbed) -> Testbed:
     """Complete what a testbed's file leaves open: each owner gets CPUs, and OVS all hugepages there are.
 
     The system's OVS has placed its PMDs itself: if the file names no CPUs for them, they stay. TestbedError if there

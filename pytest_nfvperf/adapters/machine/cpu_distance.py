@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, suppress
 
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
-from pytest_nfvperf.adapters.host.cpus import discover_testbed, planned, read_cpu_places
+from pytest_nfvperf.adapters.host.cpus import complete_testbed, discover_testbed, read_cpu_places
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.machine.reaper import open_journal
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
@@ -38,7 +38,7 @@ def distance_check(testbed: Testbed | None, known: Callable[[Testbed], Sequence[
     CPUs observed.
     """
     try:
-        testbed = discover_testbed() if testbed is None else planned(testbed)
+        testbed = discover_testbed() if testbed is None else complete_testbed(testbed)
         if testbed.generator.engine != "embedded" or is_lab(testbed):
             return Check(NAME, CheckState.OK, "not needed: generator and DUT share no rings")
         with ExitStack() as stack:

@@ -19,7 +19,7 @@ from pathlib import Path
 from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.net.borrowed import remove_link, restore_borrowed, restore_settings
-from pytest_nfvperf.adapters.net.ends import OURS
+from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import remove as remove_vduse
@@ -52,7 +52,7 @@ _KILL_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reaped:
+class ReapResult:
     """The result of a reap. ``kept``: live runs, and directories kept on purpose."""
 
     removed: tuple[str, ...]
@@ -71,7 +71,7 @@ def open_journal(base: Path | None = None, *, keep: bool = False) -> Journal:
     return Journal.create(remove_entries, base, keep=keep)
 
 
-def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
+def reap(base: Path | None = None, *, kept_too: bool = False) -> ReapResult:
     """Remove what dead runs left under ``base``; safe while other runs are live.
 
     ``kept_too``: also the directories of runs that ``--nfv-keep`` kept; their processes and namespaces go in any case.
@@ -81,14 +81,14 @@ def reap(base: Path | None = None, *, kept_too: bool = False) -> Reaped:
     failed: list[RemovalFailure] = []
     kept: list[str] = []
     if not base.is_dir():
-        return Reaped((), (), ())
+        return ReapResult((), (), ())
     with (base / "reap.lock").open("a", encoding="ascii") as lock:
         # One reap at a time: two would report each other's removals as failures.
         fcntl.flock(lock, fcntl.LOCK_EX)
         for directory in sorted(path for path in base.iterdir() if path.is_dir() and not path.is_symlink()):
             if _is_dead(directory, removed, kept):
                 _reap_dead(directory, removed, failed, kept if not kept_too else None)
-    return Reaped(tuple(removed), tuple(failed), tuple(kept))
+    return ReapResult(tuple(removed), tuple(failed), tuple(kept))
 
 
 def _is_dead(directory: Path, removed: list[str], kept: list[str]) -> bool:
@@ -223,7 +223,7 @@ def _send_kill(identity: ProcessId) -> bool:
 
 
 def _remove_link(entry: Entry) -> bool:
-    namespace = Path(entry.details.get("namespace", OURS))
+    namespace = Path(entry.details.get("namespace", OWN_NAMESPACE))
     return namespace.exists() and inside(namespace, partial(remove_link, entry.name))
 
 

@@ -14,7 +14,13 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.ends import OURS, exists, move_links, read_disable_ipv6, write_disable_ipv6
+from pytest_nfvperf.adapters.net.ends import (
+    OWN_NAMESPACE,
+    interface_exists,
+    move_links,
+    read_disable_ipv6,
+    write_disable_ipv6,
+)
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
@@ -61,7 +67,9 @@ class BorrowedInterfaces:
         self._journal = journal
         self._entries: dict[str, Entry] = {}
 
-    def take(self, interface: str, who: str, *, key: str, namespace: Path = OURS, mtu: int | None = None) -> None:
+    def take(
+        self, interface: str, who: str, *, key: str, namespace: Path = OWN_NAMESPACE, mtu: int | None = None
+    ) -> None:
         """Move an interface into this namespace and bring it up without IPv6. A borrowed one stays as it is.
 
         ``who``: the user, for messages: "port 'dpdk0'". ``key``: of the testbed file: "dut.ports".
@@ -74,13 +82,13 @@ class BorrowedInterfaces:
         if interface in self._entries:
             return
         use = check_free(interface, who, key)
-        if namespace != OURS and inside(namespace, partial(exists, interface)):
+        if namespace != OWN_NAMESPACE and inside(namespace, partial(interface_exists, interface)):
             raise TestbedError(f"{who}: there is another interface {interface!r} in {namespace}")
         details = {"flags": use.flags, "mtu": use.mtu, "ipv6": use.ipv6, "namespace": str(namespace)}
         self._entries[interface] = self._journal.note(Kind.BORROWED, interface, **details)
         try:
-            if namespace != OURS:
-                inside(OURS, partial(move_links, [(interface, namespace, interface)]))
+            if namespace != OWN_NAMESPACE:
+                inside(OWN_NAMESPACE, partial(move_links, [(interface, namespace, interface)]))
             inside(namespace, partial(_prepare, interface, mtu))
         except OSError as error:
             raise TestbedError(f"{who}: cannot take interface {interface!r}: {error}") from error
@@ -103,14 +111,14 @@ class BorrowedInterfaces:
 def restore_borrowed(entry: Entry) -> bool:
     """Restore an interface as journaled; False if it is gone. TestbedError if another one has its name now."""
     namespace = Path(entry.details["namespace"])
-    if namespace != OURS and namespace.exists() and inside(namespace, partial(exists, entry.name)):
-        if exists(entry.name):
+    if namespace != OWN_NAMESPACE and namespace.exists() and inside(namespace, partial(interface_exists, entry.name)):
+        if interface_exists(entry.name):
             raise TestbedError(
                 f"there is another interface of this name by now; the borrowed one is in {namespace}: rename or remove "
                 "the new one, then run `nfvperf clean`"
             )
-        inside(namespace, partial(move_links, [(entry.name, OURS, entry.name)]))
-    if not exists(entry.name):
+        inside(namespace, partial(move_links, [(entry.name, OWN_NAMESPACE, entry.name)]))
+    if not interface_exists(entry.name):
         return False
     _restore_flags(entry, _BORROWED_FLAGS)
     if entry.details["ipv6"] is not None:
@@ -127,7 +135,7 @@ def _restore_flags(entry: Entry, mask: int) -> None:
 
 def check_free(interface: str, who: str, key: str) -> InterfaceUse:
     """The state of an interface; ConfigError if there is none of this name, or somebody needs it."""
-    if not exists(interface):
+    if not interface_exists(interface):
         names = ", ".join(name for _, name in socket.if_nameindex() if name != "lo")
         raise ConfigError(f"{who}: this machine has no interface {interface!r} (there are: {names or 'none'})", key=key)
     use = read_interface_use(interface)
@@ -174,7 +182,7 @@ def _prepare(interface: str, mtu: int | None) -> None:
 # stay in their namespace, and up or down as they are.
 
 
-def note_settings(journal: Journal, interfaces: Sequence[str], namespace: Path = OURS) -> list[Entry]:
+def note_settings(journal: Journal, interfaces: Sequence[str], namespace: Path = OWN_NAMESPACE) -> list[Entry]:
     settings = inside(namespace, lambda: {name: _read_settings(name) for name in interfaces})
     return [
         journal.note(Kind.SETTINGS, name, namespace=str(namespace), flags=flags, mtu=mtu)
@@ -188,7 +196,7 @@ def restore_settings(entry: Entry) -> bool:
 
     def restore() -> bool:
         journaled = int(entry.details["flags"]), int(entry.details["mtu"])
-        if not exists(entry.name) or _read_settings(entry.name) == journaled:
+        if not interface_exists(entry.name) or _read_settings(entry.name) == journaled:
             return False
         _restore_flags(entry, _CHANGED_FLAGS)
         return True

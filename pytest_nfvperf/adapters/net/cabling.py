@@ -15,14 +15,14 @@ from pyroute2.nftables.main import NFTables
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.borrowed import remove_link
 from pytest_nfvperf.adapters.net.ends import (
-    OURS,
+    OWN_NAMESPACE,
     End,
     LinkState,
-    Moved,
+    MovedInterface,
     Routes,
     VethPair,
     configure,
-    exists,
+    interface_exists,
     move_links,
     not_running,
     offload_lines,
@@ -90,7 +90,7 @@ def generator_pair(port: Port, home: Path, far: str) -> tuple[VethPair, str]:
     """A veth pair for a generator's port, and the DPDK device for the generator on its far end."""
     if len(port.name.encode()) > LONGEST_KERNEL_NAME:
         raise ConfigError(f"port name {port.name!r} is longer than {LONGEST_KERNEL_NAME} bytes; shorten it")
-    pair = VethPair(End(port.name, home), End(far, OURS, mac=port.mac), port.mtu, port.queues)
+    pair = VethPair(End(port.name, home), End(far, OWN_NAMESPACE, mac=port.mac), port.mtu, port.queues)
     return pair, packet_device(port, far)
 
 
@@ -163,7 +163,7 @@ class Cabling:
     def name_in_ours(self) -> str:
         """A free name for an interface in our own namespace. It is journaled already, so make it next."""
         name = self._journal.link_name()
-        while exists(name):
+        while interface_exists(name):
             name = self._journal.link_name()
         self._ours.append(self._journal.note(Kind.LINK, name))
         return name
@@ -187,9 +187,11 @@ class Cabling:
             raise TestbedError(f"cannot join veth pairs to {self._home.name}: {error}") from error
         self._links.update(self.states())
 
-    def move_out(self, moved: Sequence[Moved], ours: Sequence[Moved] = (), routes: Routes | None = None) -> None:
+    def move_out(
+        self, moved: Sequence[MovedInterface], ours: Sequence[MovedInterface] = (), routes: Routes | None = None
+    ) -> None:
         try:
-            for namespace, interfaces in ((self._home.path, moved), (OURS, ours)):
+            for namespace, interfaces in ((self._home.path, moved), (OWN_NAMESPACE, ours)):
                 if interfaces:
                     moves = [(each.name, each.end.namespace, each.end.name) for each in interfaces]
                     inside(namespace, partial(move_links, moves))
@@ -216,7 +218,7 @@ class Cabling:
         # number equals its peer's for one without a peer (dev_get_iflink), and then lets it wait up to a second before
         # it sends (linkwatch_urgent_event). So we number them, but not in our own namespace.
         indices = None
-        if pair.far.namespace != OURS:
+        if pair.far.namespace != OWN_NAMESPACE:
             self._index += 2
             indices = self._index, self._index + 1
         near, far = (rtnetlink.VethEnd(end.name, handle(end.namespace), end.mac) for end in (pair.near, pair.far))
@@ -292,7 +294,7 @@ class Cabling:
         else:
             with suppress(FileNotFoundError):  # somebody removed home; its interfaces go a little later
                 inside(self._home.path, partial(_send_unless_gone, [rtnetlink.delete_group(self.group)]))
-            if any(exists(entry.name) for entry in self._ours):  # a moved one is not in the group
+            if any(interface_exists(entry.name) for entry in self._ours):  # a moved one is not in the group
                 self._delete_ours()
         self._links.clear()
         self._pairs.clear()
@@ -333,7 +335,7 @@ def _send_unless_gone(requests: Sequence[Request]) -> None:
 
 def _collision(pair: VethPair) -> str:
     for end in (pair.near, pair.far):
-        if inside(end.namespace, partial(exists, end.name)):
+        if inside(end.namespace, partial(interface_exists, end.name)):
             return (
                 f"cannot make interface {end.name!r}: there is one of this name in {end.namespace.name}, "
                 "which is left alone; use another name"

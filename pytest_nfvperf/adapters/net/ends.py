@@ -44,7 +44,7 @@ _HW, _ACTIVE = 2, 4  # ETHTOOL_A_FEATURES_*, linux/ethtool_netlink.h
 _BITSET_BITS, _BIT_NAME, _BIT_VALUE = 3, 2, 3
 _BITSET_NOMASK = 1
 
-OURS = Path("/proc/self/ns/net")
+OWN_NAMESPACE = Path("/proc/self/ns/net")
 """The namespace of this process and of generators."""
 
 Routes = Mapping[Path, Sequence[tuple[str, str]]]
@@ -211,7 +211,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedInterface:
     """An interface ``name`` made by a datapath that moves to ``end``. ``mtu``: without Ethernet header and FCS."""
 
     name: str
@@ -287,7 +287,7 @@ def write_disable_ipv6(interface: str, value: str) -> None:
         switch.write_text(value, encoding="utf-8")
 
 
-def exists(name: str) -> bool:
+def interface_exists(name: str) -> bool:
     try:
         socket.if_nametoindex(name)
     except OSError:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, held
+from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, deferred_signals
 from pytest_nfvperf.model.errors import TestbedError
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ _MS_BIND = 0x1000  # linux/mount.h
 def in_own_thread(work: Callable[[], T]) -> T:
     """Run ``work`` in a new thread, which may enter and make namespaces, and return its result or raise its error."""
     # Signals wait: a thread cannot be interrupted, and would go on making things if nobody waited for it.
-    with held(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as thread:
+    with deferred_signals(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as thread:
         return thread.submit(work).result()
 
 

@@ -42,14 +42,14 @@ def lacks_vduse() -> str | None:
     return None
 
 
-def is_there(name: str) -> bool:
+def device_exists(name: str) -> bool:
     return (DEVICES / name).exists()
 
 
 def attach(name: str) -> str:
     """Put a served device on the vDPA bus; returns the name of its interface."""
     wait_until(
-        lambda: is_there(name),
+        lambda: device_exists(name),
         f"{DEVICES / name}, which OVS makes",
         _APPEAR_DEADLINE_S,
         last_seen=lambda: "no such device: OVS and DPDK's own log may say why",
@@ -94,14 +94,14 @@ def wait_gone(names: Sequence[str]) -> None:
     """Wait until the serving process has removed devices that are off the bus; DeadlineError names the rest."""
 
     def left() -> list[str]:
-        return [name for name in names if is_there(name)]
+        return [name for name in names if device_exists(name)]
 
     wait_until(lambda: not left(), "OVS to remove its VDUSE devices", _GONE_DEADLINE_S, last_seen=lambda: f"{left()}")
 
 
 def remove(name: str) -> bool:
     """Remove a device that nobody serves any more, and its interface; False if there is none."""
-    if not is_there(name):
+    if not device_exists(name):
         return False
     # The kernel notifies the serving process, and would wait half a minute for its answer.
     with suppress(OSError):

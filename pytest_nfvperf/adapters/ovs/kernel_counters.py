@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_nfvperf.adapters.net.cabling import interface_of
-from pytest_nfvperf.adapters.net.ends import OURS
+from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.interface_counters import read_interfaces, read_softnet
 from pytest_nfvperf.adapters.net.packet_sockets import RingDrops
 from pytest_nfvperf.adapters.net.threads import inside
@@ -51,7 +51,7 @@ class KernelCollector:
             linked = {port for veth in built.topology.veths for port in (veth.port_a, veth.port_b)}
             for namespace, prefixes in self._interfaces(built).items():
                 try:
-                    counted = read_interfaces() if namespace == OURS else inside(namespace, read_interfaces)
+                    counted = read_interfaces() if namespace == OWN_NAMESPACE else inside(namespace, read_interfaces)
                 except OSError as error:
                     raise TestbedError(f"no counters of the interfaces in {namespace}: {error}") from error
                 counters |= {
@@ -61,7 +61,7 @@ class KernelCollector:
                     # OpenFlow's statistics have the other ports already, except for their drops.
                     if prefix in linked or prefix.endswith(".far") or name.endswith("_drops")
                 }
-                if namespace == OURS:
+                if namespace == OWN_NAMESPACE:
                     drops = self._rings.read()
                     counters |= {
                         f"{prefix}.ring_drops": drops[name] for name, prefix in prefixes.items() if name in drops
@@ -86,7 +86,7 @@ class KernelCollector:
             if one.device is not None and "iface=" in one.device and one.port in local.values()
         }
         prefixes: defaultdict[Path, dict[str, str]] = defaultdict(dict, {self._home: dict(local)})
-        prefixes[OURS].update(far)  # OVS may run in our own namespace
+        prefixes[OWN_NAMESPACE].update(far)  # OVS may run in our own namespace
         for nic in built.topology.nics:
             prefixes[Path("/run/netns") / built.netns(nic.namespace)][nic.name] = f"{nic.port}.far"
         return {namespace: own for namespace, own in prefixes.items() if own}

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pytest_nfvperf.adapters.host.nic import lacks_af_xdp
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.cabling import nic_pair
-from pytest_nfvperf.adapters.net.ends import End, Moved, VethPair
+from pytest_nfvperf.adapters.net.ends import End, MovedInterface, VethPair
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.net.vduse import DEVICES, lacks_vduse
@@ -144,7 +144,7 @@ def refuse_flows_on_bonds(topology: Topology, wired: Iterable[OvsPort]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class NicContext:
     """What the maker of an interface gets, and the lists that it appends to.
 
     Attributes:
@@ -163,13 +163,13 @@ class Making:
     home: Path
     inside: Path
     pairs: list[VethPair]
-    moved: list[Moved]
+    moved: list[MovedInterface]
     dpdk_version: str | None
     device_name: Callable[[], str]
-    devices: list[Moved]
+    devices: list[MovedInterface]
 
 
-NicMaker: TypeAlias = Callable[[Nic, Making], OvsPort]
+NicMaker: TypeAlias = Callable[[Nic, NicContext], OvsPort]
 """Returns an interface's port for OVS, and appends what the kernel needs.
 
 Raises ConfigError for an interface that this datapath cannot have, and UnavailableError with what the machine
@@ -186,7 +186,7 @@ def maker_of(nic: Nic, makers: Mapping[str, NicMaker]) -> NicMaker:
     return makers[nic.kind]
 
 
-def with_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMaker]:
+def add_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMaker]:
     """Add third parties' makers to the table; ConfigError for a name without a colon or with two makers."""
     table = dict(NIC_MAKERS)
     for name, maker in (pair for makers in added for pair in makers.items()):
@@ -199,30 +199,32 @@ def with_makers(added: Sequence[Mapping[str, NicMaker]]) -> Mapping[str, NicMake
     return MappingProxyType(table)
 
 
-def _veth(nic: Nic, context: Making) -> OvsPort:
+def _veth(nic: Nic, context: NicContext) -> OvsPort:
     context.pairs.append(nic_pair(nic, context.home, context.inside, _offloads(nic, context.options)))
     return OvsPort(nic.port, nic.bridge, nic.port, "system", vlan=nic.vlan)
 
 
-def _af_xdp(nic: Nic, context: Making) -> OvsPort:
+def _af_xdp(nic: Nic, context: NicContext) -> OvsPort:
     lacking = lacks_af_xdp()
     if lacking is not None:
         raise UnavailableError(f"{_full_name(nic)} is AF_XDP: {lacking}")
     return by_af_xdp(_veth(nic, context), _full_name(nic), context.interface_types, dpdk=context.options.dpdk)
 
 
-def _internal(nic: Nic, context: Making) -> OvsPort:
+def _internal(nic: Nic, context: NicContext) -> OvsPort:
     # OVS gives a tap checksum offload only with userspace TSO, so the offloads are right as they are.
-    context.moved.append(Moved(nic.port, End(nic.name, context.inside, nic.mac, nic.addresses, nic.offloads), nic.mtu))
+    context.moved.append(
+        MovedInterface(nic.port, End(nic.name, context.inside, nic.mac, nic.addresses, nic.offloads), nic.mtu)
+    )
     return OvsPort(nic.port, nic.bridge, nic.port, nic.kind, {}, mtu_request(nic.mtu), nic.vlan, has_link=False)
 
 
-def _tap(nic: Nic, context: Making) -> OvsPort:
+def _tap(nic: Nic, context: NicContext) -> OvsPort:
     refuse_tap_on_kernel(_full_name(nic), context.options)
     return _internal(nic, context)
 
 
-def _vduse(nic: Nic, context: Making) -> OvsPort:
+def _vduse(nic: Nic, context: NicContext) -> OvsPort:
     # OVS serves a virtio device with DPDK's vhost library; its driver is this machine's kernel.
     if context.dpdk_version is None:
         raise ConfigError(f"{_full_name(nic)} is by VDUSE, which OVS serves with DPDK: use Dut('dpdk')")
@@ -237,7 +239,7 @@ def _vduse(nic: Nic, context: Making) -> OvsPort:
         raise UnavailableError(f"{_full_name(nic)} is by VDUSE: {lacking}")
     device = context.device_name()
     end = End(nic.name, context.inside, nic.mac, nic.addresses, _offloads(nic, context.options))
-    context.devices.append(Moved(device, end, nic.mtu))
+    context.devices.append(MovedInterface(device, end, nic.mtu))
     options = {"vhost-server-path": str(DEVICES / device)}
     return OvsPort(nic.port, nic.bridge, nic.port, "dpdkvhostuserclient", options, mtu_request(nic.mtu), nic.vlan)
 

@@ -17,12 +17,12 @@ from pytest_nfvperf.adapters.net.cabling import (
     namespace_plans,
     packet_device,
 )
-from pytest_nfvperf.adapters.net.ends import OURS, End, Moved, Routes, VethPair, configure
-from pytest_nfvperf.adapters.net.vduse import attach, detach, is_there, remove, wait_gone
+from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE, End, MovedInterface, Routes, VethPair, configure
+from pytest_nfvperf.adapters.net.vduse import attach, detach, device_exists, remove, wait_gone
 from pytest_nfvperf.adapters.ovs.nics import (
     NIC_MAKERS,
     NO_UPLINKS,
-    Making,
+    NicContext,
     NicMaker,
     OvsPort,
     Uplinks,
@@ -39,7 +39,7 @@ from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import DutPort
 from pytest_nfvperf.model.topology.links import Tunnel, TunnelKind
-from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, Behind, Nic, Offloads, Port, PortKind, PortRole
+from pytest_nfvperf.model.topology.ports import DEFAULT_MTU, HostNic, Nic, Offloads, Port, PortKind, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import Attachment
 from pytest_nfvperf.ports.generator import VIRTIO_RING
@@ -113,12 +113,12 @@ class VduseDevices:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._entries: list[Entry] = []
-        self.wanted: list[Moved] = []
+        self.wanted: list[MovedInterface] = []
 
     def new_name(self) -> str:
         """A name that no other device of the machine has; it contains the run's tag."""
         name = self._journal.link_name()
-        while is_there(name):
+        while device_exists(name):
             name = self._journal.link_name()
         return name
 
@@ -234,7 +234,7 @@ class PortMaker:
         self.cabling = Cabling(journal, self._home)
         self._sockets: list[Path] = []
         self._pairs: list[VethPair] = []
-        self._moved: list[Moved] = []
+        self._moved: list[MovedInterface] = []
         self._devices = VduseDevices(journal)
         self.hosts: list[Attachment] = []
         self._underlays: dict[Tunnel, OuterPath] = {}
@@ -325,13 +325,13 @@ class PortMaker:
             wired = replace(wired, device=f"net_af_xdp,iface={interface_of(str(wired.device))}")
         return by_af_xdp(wired, f"port {port.name!r}", self._interface_types, dpdk=self._instance.options.dpdk)
 
-    def _behind(self, one: Behind) -> Attachment:
+    def _behind(self, one: HostNic) -> Attachment:
         far = self.cabling.name_in_ours()
         namespace = self.cabling.namespace(one.namespace).path
         # The generator needs complete frames as on the wire.
         offloads = Offloads(tso=False, gso=False, tx_checksum=False)
         end = End(one.name, namespace, one.mac, one.addresses, offloads)
-        self._pairs.append(VethPair(end, End(far, OURS), one.mtu))
+        self._pairs.append(VethPair(end, End(far, OWN_NAMESPACE), one.mtu))
         return Attachment(one.label, f"net_af_packet,iface={far}")
 
     def _vhost_user(self, port: Port) -> OvsPort:
@@ -357,7 +357,7 @@ class PortMaker:
     def _tap(self, port: Port) -> OvsPort:
         refuse_tap_on_kernel(f"port {port.name!r}", self._instance.options)
         far = self.cabling.name_in_ours()
-        self._moved.append(Moved(port.name, End(far, OURS, mac=port.mac), port.mtu))
+        self._moved.append(MovedInterface(port.name, End(far, OWN_NAMESPACE, mac=port.mac), port.mtu))
         device = packet_device(port, far)
         mtu = mtu_request(port.mtu)
         return OvsPort(port.name, port.bridge, port.name, "tap", {}, mtu, port.vlan, device, has_link=False)
@@ -367,7 +367,7 @@ class PortMaker:
         return tuple(self._instance.db.root.iface_types)
 
     def _wire_nic(self, nic: Nic) -> OvsPort:
-        making = Making(
+        making = NicContext(
             self._instance.options,
             self._interface_types,
             self._home.path,

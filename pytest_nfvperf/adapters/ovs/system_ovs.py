@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import ovs.db.idl
 
-from pytest_nfvperf.adapters.net.ends import OURS
+from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.namespaces import ForeignNamespace, Home
 from pytest_nfvperf.adapters.ovs.installation import OVS_VERSION, OvsBinaries
 from pytest_nfvperf.adapters.ovs.ovsdb import OWNER, JsonRpc, Ovsdb, Unixctl
@@ -272,8 +272,8 @@ class SystemOvs:
     def home(self) -> ForeignNamespace:
         own = Path(f"/proc/{self.pid}/ns/net")
         inode = own.stat().st_ino
-        if inode == OURS.stat().st_ino:
-            return ForeignNamespace("the host's namespace", OURS)
+        if inode == OWN_NAMESPACE.stat().st_ino:
+            return ForeignNamespace("the host's namespace", OWN_NAMESPACE)
         named = [path for path in sorted(NETNS_DIRECTORY.glob("*")) if path.stat().st_ino == inode]
         return ForeignNamespace(named[0].name if named else f"ovs-vswitchd's namespace ({own})", [*named, own][0])
 

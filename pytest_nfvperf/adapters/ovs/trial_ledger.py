@@ -22,7 +22,7 @@ from pytest_nfvperf.model.measure.ledger import (
     Ledger,
     LedgerLine,
     Loss,
-    Stage,
+    PathStage,
     as_one,
     attribute,
     deltas,
@@ -109,54 +109,54 @@ def flat_ledger(
 
 def _stages(
     counts: DirectionCounts, passes: Sequence[RouteHop], moved: Deltas, topology: Topology, vnfs: Sequence[VnfCounts]
-) -> Iterator[Stage]:
+) -> Iterator[PathStage]:
     """Yield the stages of a direction, from generator to generator. ``passes``: its passes through the datapath."""
     by_port = {vnf.port: vnf for vnf in vnfs}
     tx, rx = counts.direction.tx, counts.direction.rx
     refused = Loss("refused", counts.refused, "its transmit ring was full: the DUT did not drain it in time")
-    yield Stage(f"{tx} generator", HopKind.GENERATOR, counts.sent, (refused,))
+    yield PathStage(f"{tx} generator", HopKind.GENERATOR, counts.sent, (refused,))
     far_sent = moved.get(f"{tx}.far.tx_packets")
     if far_sent is not None:  # the generator sends on the kernel's end of a veth pair
         losses = tuple(_named(f"{tx}.far", ("tx_dropped", "qdisc_drops"), moved))
-        yield Stage(f"{tx} veth", HopKind.KERNEL, far_sent, losses)
+        yield PathStage(f"{tx} veth", HopKind.KERNEL, far_sent, losses)
     node_of = node_of_bridge(topology)
     for number, crossed in enumerate(passes):
         node = node_of.get(crossed.bridges[0], "")
         offered, sent = _offered_to(crossed.exit, moved), moved.get(f"{crossed.exit}.tx_packets")
         crossing = (
             *_received(crossed.entry, moved),
-            Stage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered),
-            Stage(f"{crossed.exit} tx", HopKind.PORT, sent, _tx(crossed.exit, moved)),
+            PathStage(" + ".join(crossed.bridges), HopKind.DATAPATH, offered),
+            PathStage(f"{crossed.exit} tx", HopKind.PORT, sent, _tx(crossed.exit, moved)),
         )
         yield from (replace(stage, node=node) for stage in crossing)
         if number + 1 < len(passes):
             yield from _between(crossed.exit, topology, by_port)
     yield from _far_socket(rx, moved)
-    yield Stage(f"{rx} generator", HopKind.GENERATOR, counts.received)
+    yield PathStage(f"{rx} generator", HopKind.GENERATOR, counts.received)
 
 
-def _between(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterator[Stage]:
+def _between(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterator[PathStage]:
     """Yield the stages between two passes: an underlay, a VNF, or a veth pair."""
     for link in topology.underlays:
         if port in {link.port_a, link.port_b}:
-            yield Stage(f"{link.port_a} - {link.port_b} underlay", HopKind.PORT, None)
+            yield PathStage(f"{link.port_a} - {link.port_b} underlay", HopKind.PORT, None)
             return
     owner = next((one.owner for one in topology.ports if one.name == port), None)
     if owner is None:
         return  # a veth pair: one end receives what the other one sent
     vnf = vnfs.get(port)
     if vnf is None:
-        yield Stage(owner, HopKind.VNF, None)
+        yield PathStage(owner, HopKind.VNF, None)
         return
     losses = (
         Loss("dropped by the VNF", vnf.dropped),
         Loss("ring_full", vnf.ring_full, f"at {vnf.peer}: the DUT did not drain it in time"),
     )
-    yield Stage(f"{port} ring", HopKind.PORT, vnf.received)
-    yield Stage(owner, HopKind.VNF, vnf.sent, losses)
+    yield PathStage(f"{port} ring", HopKind.PORT, vnf.received)
+    yield PathStage(owner, HopKind.VNF, vnf.sent, losses)
 
 
-def _far_socket(port: str, moved: Deltas) -> Iterator[Stage]:
+def _far_socket(port: str, moved: Deltas) -> Iterator[PathStage]:
     """Yield the socket by which the generator or a namespace reads the far end of a veth pair or a tap."""
     arrived = moved.get(f"{port}.far.rx_packets", moved.get(f"{port}.tx_packets"))
     losses = tuple(
@@ -165,19 +165,19 @@ def _far_socket(port: str, moved: Deltas) -> Iterator[Stage]:
         if f"{port}.far.{name}" in moved
     )
     if losses and arrived is not None:
-        yield Stage(f"{port} socket", HopKind.KERNEL, arrived - sum(loss.frames for loss in losses), losses)
+        yield PathStage(f"{port} socket", HopKind.KERNEL, arrived - sum(loss.frames for loss in losses), losses)
 
 
-def _received(port: str, moved: Deltas) -> Iterator[Stage]:
+def _received(port: str, moved: Deltas) -> Iterator[PathStage]:
     left, unread = moved.get(f"{port}.rx_packets"), moved.get(f"{port}.socket_drops")
     if unread is None:
         losses = _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)
         losses += _named(port, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved)
-        yield Stage(f"{port} rx", HopKind.PORT, left, tuple(losses))
+        yield PathStage(f"{port} rx", HopKind.PORT, left, tuple(losses))
         return
-    yield Stage(f"{port} rx", HopKind.PORT, left)  # a veth's rx_dropped are its peer's tx_dropped
+    yield PathStage(f"{port} rx", HopKind.PORT, left)  # a veth's rx_dropped are its peer's tx_dropped
     socket_drops = Loss("socket_drops", unread, "OVS did not read its socket in time")
-    yield Stage(f"{port} socket", HopKind.KERNEL, None if left is None else left - unread, (socket_drops,))
+    yield PathStage(f"{port} socket", HopKind.KERNEL, None if left is None else left - unread, (socket_drops,))
 
 
 def _tx(port: str, moved: Deltas) -> tuple[Loss, ...]:
@@ -214,10 +214,10 @@ def _branches(
             sent = moved.get(f"{output}.tx_packets")
             copies = sum(monitor.copies for monitor in result.monitors if monitor.port == output)
             hops = [
-                Stage(f"{mirror.bridge} mirror", HopKind.DATAPATH, _offered_to(output, moved)),
-                Stage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved)),
+                PathStage(f"{mirror.bridge} mirror", HopKind.DATAPATH, _offered_to(output, moved)),
+                PathStage(f"{output} tx", HopKind.PORT, sent, _tx(output, moved)),
                 *_far_socket(output, moved),
-                Stage(f"{output} monitor", HopKind.GENERATOR, copies),
+                PathStage(f"{output} monitor", HopKind.GENERATOR, copies),
             ]
             yield frame_path(f"mirror {mirror.name}->{output}", sum(counted), hops)
 

@@ -78,7 +78,7 @@ def wait_until(
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def deferred_signals() -> Iterator[None]:
     """Defer signals that could interrupt a short step half way."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -316,7 +316,11 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
     added = {_DPDK_RUNTIME: str(journal.directory), **(env or {}), TAG_VARIABLE: journal.tag}
     entry = journal.note(Kind.PROCESS, name, argv0=os.fspath(argv[0]))
     try:
-        with held(), log.open("ab") as sink, output.open("wb") if output is not None else nullcontext(sink) as out:
+        with (
+            deferred_signals(),
+            log.open("ab") as sink,
+            output.open("wb") if output is not None else nullcontext(sink) as out,
+        ):
             popen = Child(
                 command,
                 stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
@@ -331,11 +335,11 @@ def spawn(  # noqa: PLR0913 - as many as subprocess.Popen has, named
         journal.forget(entry)
         raise TestbedError(f"cannot start {name}: {error.strerror}: {error.filename}") from error
     if nice is not None:
-        prefer(popen.pid, nice)
+        set_session_priority(popen.pid, nice)
     return ManagedProcess(popen, name, log, journal, entry)
 
 
-def prefer(pid: int, nice: int) -> bool:
+def set_session_priority(pid: int, nice: int) -> bool:
     """Give the session of a process another priority; False if the kernel or our rights do not allow it.
 
     If sessions are scheduled as groups (sched(7), "The autogroup feature"), a thread's nice value counts only

@@ -36,12 +36,12 @@ from pytest_nfvperf.adapters.report.studies import (
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.adapters.report.test_page import TestPage, test_page
-from pytest_nfvperf.adapters.report.texts import deployed_title, drawn
+from pytest_nfvperf.adapters.report.texts import deployed_title, topology_drawing
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.display import format_seconds, how_many
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, subject_badge
 from pytest_nfvperf.model.evidence.records import Cause, TopologyData
-from pytest_nfvperf.model.evidence.rig_condition import machine_did
+from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import latency_origin
@@ -204,7 +204,7 @@ def _context(
         "closest": closest(pages),
         "page_of": page_of,
         "testbeds": run.testbeds(),
-        "machine": machine_did(run.trials.values()),
+        "machine": rig_condition_of(run.trials.values()),
         "trials": (len(run.trials), sum(not trial.result.valid for trial in run.trials.values())),
         "suites": suites,
         "rows": _result_rows(pages),
@@ -317,7 +317,7 @@ def _topology_pages(tests: Sequence[TestPage], charts: ChartFolder) -> list[Topo
                 number = len(pages) + 1
                 name = f"topology {number} {deployed.topology.name}"
                 image = charts.draw(partial(topology_chart, deployed), name, f"Topology {title}")
-                page = TopologyPage(f"topology-{number}", deployed, title, drawn(deployed), image)
+                page = TopologyPage(f"topology-{number}", deployed, title, topology_drawing(deployed), image)
                 pages.append(page)
             page.tests.append(test)
     return pages

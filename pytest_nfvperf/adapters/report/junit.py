@@ -91,7 +91,7 @@ def _bounded(name: str, seen: Observation | None) -> list[tuple[str, object]]:
     return pairs
 
 
-def tell_junit(path: Path, conclusion: RunConclusion) -> None:
+def write_junit(path: Path, conclusion: RunConclusion) -> None:
     """Rewrite a JUnit file, whole or not at all. It can be rewritten again for another conclusion.
 
     Each test that ended has its result as property ``nfvperf.result``. If there is no file, nothing is done. OSError

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.run_facts import versions_text
-from pytest_nfvperf.adapters.report.texts import figures_text, test_name
+from pytest_nfvperf.adapters.report.texts import figures_text, short_node_id
 from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, RunFate, TestConclusion
-from pytest_nfvperf.model.evidence.rig_condition import Grade, machine_did
+from pytest_nfvperf.model.evidence.rig_condition import Grade, rig_condition_of
 
 MOST_BYTES = 1_000_000
 """GitHub shows no summary of a step that is longer than 1 MiB."""
@@ -58,7 +58,7 @@ def _facts(run: RunEvidence) -> list[str]:
     dut = [("DUT", f"{versions_text(data.dut)}, {data.dut.kind} datapath")] if data.dut is not None else []
     cpu = data.fingerprint.get("cpu_model")
     machine = [("machine", f"{cpu}, kernel {data.fingerprint.get('kernel', 'unknown')}")] if cpu else []
-    did = machine_did(run.trials.values())
+    did = rig_condition_of(run.trials.values())
     rig = [f"- {escaped(str(did))}"] if did is not None else []
     listed = [("profile", data.profile), ("testbed", data.testbed.name), *dut, *machine]
     return [*(f"- {escaped(name)}: {escaped(value)}" for name, value in listed), *rig]
@@ -69,7 +69,7 @@ def _row(run: RunEvidence, test: TestConclusion) -> str:
     figures = figures_text(list(evidence.outcomes.values())) if evidence is not None else ""
     reason = test.full_reason or test.reason
     became = f"**{escaped(test.badge)}**" + (f": {escaped(reason)}" if reason else "")
-    return f"| {_MARKS.get(test.fate, '▫️')} | {escaped(test_name(test.node_id))} | {escaped(figures)} | {became} |"
+    return f"| {_MARKS.get(test.fate, '▫️')} | {escaped(short_node_id(test.node_id))} | {escaped(figures)} | {became} |"
 
 
 def _fitting(rows: Sequence[str], room: int) -> Iterable[str]:

@@ -25,7 +25,7 @@ from pytest_nfvperf.model.display import MISSING
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TrialData
 from pytest_nfvperf.model.measure.cpu_account import CpuAccount
-from pytest_nfvperf.model.measure.ledger import Ledger, weakness
+from pytest_nfvperf.model.measure.ledger import Ledger, loss_sort_key
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome
 from pytest_nfvperf.model.sla.verdict import Verdict
 
@@ -173,7 +173,7 @@ def _outcome_page(
     }
     # Where frames go first: the valid trial with the lowest load that lost any and has a ledger.
     lossy = [(k, t, t.ledger) for k, t in own if t.result.valid and t.judged.lost > 0 and t.ledger is not None]
-    lightest = min(lossy, key=lambda item: weakness(item[1].result.spec), default=None)
+    lightest = min(lossy, key=lambda item: loss_sort_key(item[1].result.spec), default=None)
     path = None
     if lightest is not None and charts.pictures:
         _, trial, ledger = lightest

@@ -64,7 +64,7 @@ class Findings(NamedTuple):
     reason: str = ""
 
 
-def test_name(node_id: str) -> str:
+def short_node_id(node_id: str) -> str:
     """``throughput/test_ndr_pdr[64]`` of ``suites/throughput/test_frame_sizes.py::test_ndr_pdr[64]``.
 
     Without the group that xdist appends after an ``@``.
@@ -74,7 +74,7 @@ def test_name(node_id: str) -> str:
     return f"{folder}/{test}" if folder else test
 
 
-test_name.__test__ = False  # type: ignore[attr-defined]
+short_node_id.__test__ = False  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class ResultText:
         ``width``: columns of the terminal; None for a file or a pipe: nothing is cut or folded. ``widest``: length of
         the longest name that will be shown, to align columns; 0: not known.
         """
-        name = test_name(self.node_id)
+        name = short_node_id(self.node_id)
         column = min(widest or _NAME, _NAME)
         lines = [self._line(f"{name:<{column}}{_GAP}{self.found.figures:<{_FIGURES}}")]
         length, around = (sum(len(text) for text, _ in line) for line in (lines[0], self._line("")))
@@ -143,7 +143,7 @@ def test_lines(tests: Sequence[TestConclusion]) -> list[str]:
     return [f"{test.badge:<{width}}  {test.node_id}{f': {test.reason}' if test.reason else ''}" for test in tests]
 
 
-def worth_telling(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
+def listed_in_summary(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
     """Those that a run's summary lists. Skips are counted by their reasons, and passes are in the table."""
     return [test for test in tests if test.fate not in _QUIET]
 
@@ -151,7 +151,7 @@ def worth_telling(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
 test_lines.__test__ = False  # type: ignore[attr-defined]
 
 
-def drawn(deployed: TopologyData) -> str:
+def topology_drawing(deployed: TopologyData) -> str:
     return topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
 
 

@@ -31,7 +31,7 @@ from pytest_nfvperf.model.testbed.topology_text import (
     route_words,
 )
 from pytest_nfvperf.model.topology.links import BridgePort, LinkEnd
-from pytest_nfvperf.model.topology.ports import Behind, Namespace, Nic, Port, PortRole
+from pytest_nfvperf.model.topology.ports import HostNic, Namespace, Nic, Port, PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 
 LETTER = 0.078
@@ -139,7 +139,7 @@ def _namespaces(topology: Topology) -> list[DrawnNode]:
     return nodes
 
 
-def _details(namespace: Namespace, nics: Sequence[Nic | Behind]) -> list[str]:
+def _details(namespace: Namespace, nics: Sequence[Nic | HostNic]) -> list[str]:
     said = []
     for nic in nics:
         said += [f"{nic.name} {address}" for address in nic.addresses] or [nic.name]

@@ -34,7 +34,14 @@ from pytest_nfvperf.adapters.report.figures import (
 from pytest_nfvperf.adapters.report.picture import picture, to_png
 from pytest_nfvperf.adapters.report.studies import find_comparisons, subject_name
 from pytest_nfvperf.adapters.report.templating import trials_html
-from pytest_nfvperf.adapters.report.texts import deployed_title, drawn, samples_csv, stream_line, trial_line, trials_csv
+from pytest_nfvperf.adapters.report.texts import (
+    deployed_title,
+    samples_csv,
+    stream_line,
+    topology_drawing,
+    trial_line,
+    trials_csv,
+)
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.features.allure import results
 from pytest_nfvperf.model.display import format_against, format_margin
@@ -58,7 +65,7 @@ from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
 from pytest_nfvperf.model.traffic.trial import InvalidReason
-from pytest_nfvperf.plugin.output import ResultExporter, ShownSink, failing_in_isolation, parts_of
+from pytest_nfvperf.plugin.output import IsolatedSink, ResultExporter, failing_in_isolation, parts_of
 from pytest_nfvperf.ports.evidence import Sink
 
 # allure-python-commons says py.typed, but half of its API has no annotations.
@@ -153,7 +160,7 @@ class AllureSink:
             self._drawn = (deployed, to_png(topology_chart(deployed)))
         title = deployed_title(deployed)
         _attach(self._drawn[1], f"topology {title}", allure.attachment_type.PNG)
-        _attach(drawn(deployed), f"topology {title}, as text", allure.attachment_type.TEXT)
+        _attach(topology_drawing(deployed), f"topology {title}, as text", allure.attachment_type.TEXT)
 
     def close(self) -> None:
         """Nothing to finish: allure-pytest writes each result at its test's end."""
@@ -235,7 +242,7 @@ class AllureResults:
 
     def sink(self, run_dir: Path) -> Sink:
         _isolate_allure(self._config)
-        return ShownSink(AllureSink(self._directory, run_dir), self._parts, "steps for Allure are missing")
+        return IsolatedSink(AllureSink(self._directory, run_dir), self._parts, "steps for Allure are missing")
 
     def interrupted(self, became: TestConclusion) -> None:
         """Allure judges an unfinished test by its set-up, and would call it passed."""

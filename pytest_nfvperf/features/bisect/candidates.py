@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.lock import Lease
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.features.versions.adding import GIT, add
+from pytest_nfvperf.features.versions.adding import GIT, add_version
 from pytest_nfvperf.features.versions.git_build import Revision, find_revision
 from pytest_nfvperf.features.versions.registry import Registry, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
@@ -149,7 +149,7 @@ class Installer:
         name = f"{_OURS}{commit.commit[:12]}"
         what = f"{GIT}{commit.commit}"
         try:
-            return add(what, self._registry, name, source=commit.tree, dpdk=self._dpdk).version.name
+            return add_version(what, self._registry, name, source=commit.tree, dpdk=self._dpdk).version.name
         except TestbedError as error:
             if _DISK_FULL in str(error):
                 raise

@@ -301,7 +301,7 @@ def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
     if arguments.source is None:
         yield None
         return
-    from pytest_nfvperf.features.versions.adding import add  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.adding import add_version  # noqa: PLC0415
     from pytest_nfvperf.features.versions.git_build import find_revision  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
@@ -309,7 +309,7 @@ def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
     name = f"judge-{find_revision(arguments.source, 'HEAD').commit[:12]}"
     dpdk = not arguments.without_dpdk
     try:
-        yield add("git:HEAD", registry, name, source=arguments.source, dpdk=dpdk).version.name
+        yield add_version("git:HEAD", registry, name, source=arguments.source, dpdk=dpdk).version.name
     finally:
         if registry.has(name):
             registry.remove(name)

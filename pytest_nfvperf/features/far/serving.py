@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 
-from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, planned
+from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, complete_testbed
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.net.borrowed import check_free
@@ -92,7 +92,7 @@ class FarNode:
         Raises:
             TestbedError: another run measures on these CPUs, or OVS did not start.
         """
-        plan = planned(replace(testbed, cpus=CpuPlan((), testbed.cpus.pmd, ())))
+        plan = complete_testbed(replace(testbed, cpus=CpuPlan((), testbed.cpus.pmd, ())))
         here = replace(plan, cpus=replace(plan.cpus, generator=(), vnf=()))
         journal = open_journal()
         try:

@@ -35,7 +35,7 @@ from pytest_nfvperf.model.evidence.conclusion import RunFate
 from pytest_nfvperf.model.evidence.records import RunData
 from pytest_nfvperf.model.measure.compare import HIGHER, LOWER
 from pytest_nfvperf.model.sla.verdict import Baseline
-from pytest_nfvperf.session.slas import figures_of, when_of
+from pytest_nfvperf.session.slas import observations_by_subject, start_text
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -55,7 +55,7 @@ _SMALLEST = "3%"
 def entry_of(run: RunEvidence) -> HistoryEntry:
     """ConfigError: no figures, versions in turns, machines that differ, or a clock that was not set."""
     data = _machine(run)
-    found = measured(figures_of(run))
+    found = measured(observations_by_subject(run))
     if data is None or not found:
         raise ConfigError(
             f"nothing was measured in this run, so a history has no use for it. {conclude(run).headline}",
@@ -64,7 +64,7 @@ def entry_of(run: RunEvidence) -> HistoryEntry:
     _check_clock(run)
     return HistoryEntry(
         run=run.run_id,
-        when=when_of(run),
+        when=start_text(run),
         started_ns=run.started_ns,
         result=str(conclude(run).fate),
         testbed=data.testbed.name,
@@ -89,7 +89,7 @@ def _check_clock(run: RunEvidence) -> None:
         return
     when = "before there was an nfvperf" if began < _FIRST_RELEASE else "in the future"
     raise ConfigError(
-        f"this run began {when_of(run)} by the clock of its machine, {when}: the clock was not set. A history is in "
+        f"this run began {start_text(run)} by the clock of its machine, {when}: the clock was not set. A history is in "
         "the order of time and cannot take it. Set the clock (timedatectl), and measure again",
         file=str(run.path),
     )

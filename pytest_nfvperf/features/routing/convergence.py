@@ -80,7 +80,7 @@ class ConvergenceReading:
         seen = self.arrivals(tx)
         return self._since(event, seen.gap_after_ns if seen is not None else None)
 
-    def went_on_after_s(self, event: str, tx: str) -> float | None:
+    def resumed_after_s(self, event: str, tx: str) -> float | None:
         """Seconds from an event to the first frame after the longest gap; None without a gap."""
         seen = self.arrivals(tx)
         return self._since(event, seen.gap_before_ns if seen is not None else None)

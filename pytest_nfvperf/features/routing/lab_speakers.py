@@ -107,7 +107,7 @@ class LabProcess:
             raise
 
 
-def take_back(entry: Entry) -> bool:
+def withdraw_announcement(entry: Entry) -> bool:
     """Withdraw a prefix by its journal entry, also after kill -9; False if the daemon is gone.
 
     A daemon that has restarted since then no longer has the prefix.
@@ -330,7 +330,7 @@ class LabBgpSpeaker:
         for prefix in prefixes:
             entries = self._entries.get(prefix, [])
             while entries:  # the last step first
-                take_back(entries[-1])
+                withdraw_announcement(entries[-1])
                 self._journal.forget(entries.pop())
             self._entries.pop(prefix, None)
         self.config = self.config.announcing(tuple(self._entries))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest_nfvperf
 from pytest_nfvperf.adapters.generators.engine import Engine, EngineLink, EngineRefusedError, StartEngine
 from pytest_nfvperf.adapters.process.journal import ProcessId, boot_id, pid_namespace
-from pytest_nfvperf.adapters.process.process import held
+from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.features.trex.server import TrexServer
 from pytest_nfvperf.model.arguments import expanded
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
@@ -210,7 +210,7 @@ def _start_child(log: Path, options: ChildOptions) -> EngineLink:
     inside = ["nsenter", f"--net=/run/netns/{options.netns}"] if options.netns else []
     package = Path(pytest_nfvperf.__file__).parents[1]
     path = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
-    with held():
+    with deferred_signals():
         link = options.start(
             [*inside, sys.executable, "-u", "-m", MODULE],
             log,

@@ -18,7 +18,7 @@ from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
 from pytest_nfvperf.adapters.net.borrowed import note_settings, restore_settings
-from pytest_nfvperf.adapters.net.ends import OURS
+from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, ManagedProcess, describe_exit, spawn, wait_until
@@ -53,7 +53,7 @@ def binary_of(start: TrexStart) -> Path:
 
 
 def _namespace_of(start: TrexStart) -> Path:
-    return OURS if start.netns is None else NETNS_DIRECTORY / start.netns
+    return OWN_NAMESPACE if start.netns is None else NETNS_DIRECTORY / start.netns
 
 
 def kernel_interfaces(start: TrexStart) -> tuple[str, ...]:

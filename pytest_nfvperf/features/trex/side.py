@@ -29,7 +29,7 @@ from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.generator import Ceilings, Generator
-from pytest_nfvperf.ports.machine import Kept
+from pytest_nfvperf.ports.machine import StoredValue
 
 _CONNECT_S = 2.0
 _SERVER, _CLIENT = "TRex server", "TRex client"
@@ -126,7 +126,7 @@ class TrexSide:
     def polling_cpus(self) -> tuple[int, ...]:
         return ()
 
-    def round_trips(self, machine: ReservedMachine) -> Kept | None:  # noqa: ARG002 - see polling_cpus
+    def round_trips(self, machine: ReservedMachine) -> StoredValue | None:  # noqa: ARG002 - see polling_cpus
         return None
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:

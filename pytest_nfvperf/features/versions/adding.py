@@ -49,7 +49,7 @@ class Added:
     new: bool
 
 
-def add(
+def add_version(
     what: str,
     registry: Registry,
     name: str | None = None,

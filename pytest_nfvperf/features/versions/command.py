@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
-from pytest_nfvperf.features.versions.adding import GIT, add, remove_orphaned_workshops
+from pytest_nfvperf.features.versions.adding import GIT, add_version, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
 from pytest_nfvperf.measure.rig import Rig
 from pytest_nfvperf.measure.trials import Context, Recorder
@@ -143,7 +143,7 @@ def _add_parser(commands: Commands) -> None:
     text = "versions of Open vSwitch to test: Debian releases, prefixes, builds"
     ovs = commands.add_parser("ovs", help=text, description=text)
     own = ovs.add_subparsers(required=True, metavar="COMMAND")
-    adding = own.add_parser("add", help="keep a version; the second time it changes nothing")
+    adding = own.add_parser("add_version", help="keep a version; the second time it changes nothing")
     adding.add_argument("what", metavar="WHAT", help="debian:RELEASE, git:REVISION, or the path of a prefix or root")
     adding.add_argument("--name", help="what it is called (default: as WHAT; of a path its last part)")
     adding.add_argument("--mirror", metavar="URI", help="Debian's archive (default: that of this machine's apt)")
@@ -164,7 +164,7 @@ OVS = Command(_add_parser)
 
 def _add(arguments: argparse.Namespace) -> int:
     registry = Registry()
-    added = add(
+    added = add_version(
         arguments.what,
         registry,
         arguments.name,

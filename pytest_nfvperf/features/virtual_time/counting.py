@@ -27,7 +27,7 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialSpec,
 )
 from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, GeneratorPort
-from pytest_nfvperf.ports.machine import Kept
+from pytest_nfvperf.ports.machine import StoredValue
 
 BURST_FRAMES = 32
 """What a PMD reads at once (NETDEV_MAX_BURST)."""
@@ -253,7 +253,7 @@ class PacketSocketSide:
     def polling_cpus(self) -> tuple[int, ...]:
         return ()
 
-    def round_trips(self, machine: ReservedMachine) -> Kept | None:  # noqa: ARG002 - as GeneratorSide has it
+    def round_trips(self, machine: ReservedMachine) -> StoredValue | None:  # noqa: ARG002 - as GeneratorSide has it
         return None  # there is one CPU
 
     def ceilings(self, machine: ReservedMachine) -> Ceilings:  # noqa: ARG002

@@ -322,7 +322,7 @@ class _Follower:
 # this machine. Its output appears at once, and its exit status becomes that of this process.
 
 
-def run_inside(config: pytest.Config) -> int | None:
+def run_pytest_in_guest(config: pytest.Config) -> int | None:
     """Run pytest in a guest. None: pytest continues here, because this is the guest, or nothing is measured.
 
     Raises:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_nfvperf.model.evidence.records import SCHEMA_VERSION, plain
-from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings, How, SideState, Word
+from pytest_nfvperf.model.measure.compare import ComparisonData, ComparisonSettings, ReadingMethod, SideState, Word
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo
 
@@ -118,7 +118,7 @@ class ComparedRun:
 
     @property
     def paired(self) -> bool:
-        return all(test.data.how is not How.RUNS for test in self.tests)
+        return all(test.data.how is not ReadingMethod.RUNS for test in self.tests)
 
 
 def words(comparisons: Iterable[ComparisonData]) -> list[str]:

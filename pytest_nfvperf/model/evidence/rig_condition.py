@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_count, format_ns
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands, Placed, observed_bands
+from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance, ObservedBands, observed_bands
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.windows import State, disturbances
+from pytest_nfvperf.model.traffic.windows import WindowState, disturbances
 
 QUIET_SHARE = 0.9
 """On a quiet rig at least this share of trials ran on near CPUs, and of windows was undisturbed."""
@@ -29,7 +29,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MachineDid:
+class RigCondition:
     """What the machine did to the trials of a run.
 
     Attributes:
@@ -43,7 +43,7 @@ class MachineDid:
     bands: ObservedBands | None
     windows: int
     of: int
-    mostly: tuple[State, ...]
+    mostly: tuple[WindowState, ...]
 
     @property
     def grade(self) -> Grade:
@@ -83,14 +83,14 @@ class MachineDid:
         return f"{self.headline}: {self.details}"
 
 
-class MachineLog:
+class RigLog:
     """Collects what the machine did, trial by trial. It keeps no trial, so the caller may drop each after adding it."""
 
     def __init__(self) -> None:
-        self._placed: list[Placed] = []
+        self._placed: list[CpuDistance] = []
         self._windows = self._of = 0
         self._looked = False
-        self._times: defaultdict[State, float] = defaultdict(float)
+        self._times: defaultdict[WindowState, float] = defaultdict(float)
 
     def add(self, trial: TrialData) -> None:
         result = trial.result
@@ -104,21 +104,21 @@ class MachineLog:
         if not listed and result.windows is not None:
             listed = disturbances(result.windows, result.due_s, result.lost)
         for each in listed:
-            if each.state is not State.CHANGED:
+            if each.state is not WindowState.CHANGED:
                 self._times[each.state] += each.length_s
 
     @property
-    def did(self) -> MachineDid | None:
+    def did(self) -> RigCondition | None:
         """The sum of all trials; None where nobody looked at the machine, as in a lab's or a simulated run."""
         bands = observed_bands(self._placed)
         if bands is None and not self._looked:
             return None
         mostly = tuple(sorted(self._times, key=lambda state: -self._times[state])[:MOST_NAMED])
-        return MachineDid(bands, self._windows, self._of, mostly)
+        return RigCondition(bands, self._windows, self._of, mostly)
 
 
-def machine_did(trials: Iterable[TrialData]) -> MachineDid | None:
-    log = MachineLog()
+def rig_condition_of(trials: Iterable[TrialData]) -> RigCondition | None:
+    log = RigLog()
     for trial in trials:
         log.add(trial)
     return log.did

@@ -163,7 +163,7 @@ class SideState(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class How(StrEnum):
+class ReadingMethod(StrEnum):
     """How sides were read: in turns side by side, in rounds on fresh builds, or in two runs of their own."""
 
     ALTERNATING = "alternating"
@@ -253,7 +253,7 @@ class ComparisonData:
 
     labels: tuple[tuple[str, str], ...]
     algorithm: str
-    how: How
+    how: ReadingMethod
     baseline: str
     sides: tuple[SideFigures, ...]
     elapsed_s: float = 0.0
@@ -268,7 +268,7 @@ class ComparisonData:
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class NoiseFloor:
     """The noise floor: how much equal sides differ here.
 
     Attributes:
@@ -307,8 +307,8 @@ def decide(low: float, high: float, ratio: float, better: str, floor: float | No
     return Word.CANNOT_TELL
 
 
-def compared(
-    samples: Samples, relative: Relative | None, floor: Floor, margin: float, *, decides: bool
+def compare_metric(
+    samples: Samples, relative: Relative | None, floor: NoiseFloor, margin: float, *, decides: bool
 ) -> MetricComparison:
     """Decide on one metric of a side. ``relative``: its ratio to the baseline, None without one."""
     better, value = BETTER[samples.metric], samples.median if samples.values else None
@@ -346,13 +346,13 @@ def compared(
     )
 
 
-def unread(metric: str, unit: str) -> MetricComparison:
+def unread_metric(metric: str, unit: str) -> MetricComparison:
     """The deciding metric where the machine disturbed all readings of a side."""
     reason = "no reading of this side has this figure: the rig disturbed them all"
     return MetricComparison(metric, unit, BETTER[metric], Word.CANNOT_TELL, reason, decides=True)
 
 
-def _reason(word: Word, relative: Relative, floor: Floor, margin: float) -> str:
+def _reason(word: Word, relative: Relative, floor: NoiseFloor, margin: float) -> str:
     """``ratio 0.865 (0.851 .. 0.899) lies beyond the noise floor of 1.2 %``."""
     ends = f"{relative.low:.3f} .. {'open' if relative.high is None else f'{relative.high:.3f}'}"
     found = f"ratio {relative.ratio:.3f} ({ends})"

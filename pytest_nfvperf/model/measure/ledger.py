@@ -287,7 +287,7 @@ def ledger_text(ledger: Ledger) -> str:
     return "\n\n".join(blocks)
 
 
-def weakness(spec: TrialSpec) -> tuple[int, bool]:
+def loss_sort_key(spec: TrialSpec) -> tuple[int, bool]:
     """Sort key for trials that lost frames: the lowest load first, warm-ups last."""
     return spec.load_fps, spec.purpose == "warm-up"
 
@@ -397,7 +397,7 @@ def as_one(snapshots: Sequence[CounterSnapshot], kinds: Collection[str]) -> Coun
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PathStage:
     """A hop as its counters show it. ``left``: frames that came out of it; None if nobody counts them."""
 
     name: str
@@ -407,14 +407,14 @@ class Stage:
     node: str = ""
 
 
-def frame_path(direction: str, offered: int, stages: Sequence[Stage]) -> FramePath:
+def frame_path(direction: str, offered: int, stages: Sequence[PathStage]) -> FramePath:
     """Chain the stages. A stage whose output nobody counts becomes one hop with the next.
 
     Raises:
         ValueError: no stages, or nobody counts what leaves the last.
     """
     hops: list[Hop] = []
-    open_stages: list[Stage] = []
+    open_stages: list[PathStage] = []
     entered = offered
     for stage in stages:
         open_stages.append(stage)
@@ -427,7 +427,7 @@ def frame_path(direction: str, offered: int, stages: Sequence[Stage]) -> FramePa
     return FramePath(direction, tuple(hops))
 
 
-def _one_hop(stages: Sequence[Stage], entered: int, left: int) -> Hop:
+def _one_hop(stages: Sequence[PathStage], entered: int, left: int) -> Hop:
     kinds = {stage.kind for stage in stages}
     # The datapath's reasons apply to any hop that it is part of.
     kind = HopKind.DATAPATH if HopKind.DATAPATH in kinds else stages[-1].kind

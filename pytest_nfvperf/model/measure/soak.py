@@ -50,7 +50,7 @@ class DisturbedInterval:
 
 
 @dataclass(frozen=True, slots=True)
-class Lossy:
+class LossyInterval:
     start_s: float
     end_s: float
     lost: int
@@ -113,7 +113,7 @@ class Soak:
     skipped: int
     disturbed: tuple[DisturbedInterval, ...] = ()
     disturbed_count: int = 0
-    lossy: tuple[Lossy, ...] = ()
+    lossy: tuple[LossyInterval, ...] = ()
     lossy_count: int = 0
     gaps: tuple[Gap, ...] = ()
     gap_count: int = 0

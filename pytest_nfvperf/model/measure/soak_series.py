@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_nfvperf.model.measure.cpu_account import LEAST_WAIT_NS, WAIT_SLACK
-from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Flap, Gap, Lossy, Soak
+from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Flap, Gap, LossyInterval, Soak
 from pytest_nfvperf.model.statistics import slope_estimate, trend_p_value
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import TrialResult
-from pytest_nfvperf.model.traffic.windows import State, lost_by_window, reaching
+from pytest_nfvperf.model.traffic.windows import WindowState, lost_by_window, reaching
 
 TIME = "t"
 """The column of each row's end, s since the first frame was due."""
@@ -178,20 +178,20 @@ def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, Att
     return found
 
 
-def _attributed(states: Sequence[State], losses: Sequence[int]) -> AttributedInterval:
-    alone = [state is State.ALONE for state in states]
+def _attributed(states: Sequence[WindowState], losses: Sequence[int]) -> AttributedInterval:
+    alone = [state is WindowState.ALONE for state in states]
     own = sum(lost for lost, undisturbed in zip(losses, alone, strict=True) if undisturbed)
     elsewhere = sum(losses) - own
     if not sum(losses) or sum(alone) >= POLICY.undisturbed_to_judge * len(states):
         return AttributedInterval(own, elsewhere)
-    (usual, _), *_ = Counter(state for state in states if state is not State.ALONE).most_common(1)
+    (usual, _), *_ = Counter(state for state in states if state is not WindowState.ALONE).most_common(1)
     share = sum(alone) / len(states)
     why = f"{share:.0%} of it was undisturbed ({usual}), too little to tell whose loss it was"
     return AttributedInterval(own, elsewhere, why)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SoakPlan:
     """Parameters of a soak. ``most_skipped``: share of an interval's frames that the generator may skip."""
 
     load_fps: int
@@ -203,7 +203,7 @@ class Plan:
 
 def summarise(
     table: SoakTable,
-    plan: Plan,
+    plan: SoakPlan,
     gaps: Sequence[Gap] = (),
     interrupted: str = "",
     rig_faults: Sequence[str] = (),
@@ -241,7 +241,7 @@ def summarise(
             for row, reason in list(disturbed.items())[:MOST_NAMED]
         ),
         disturbed_count=len(disturbed),
-        lossy=tuple(Lossy(*_times(table, row), own[row]) for row in lossy[:MOST_NAMED]),
+        lossy=tuple(LossyInterval(*_times(table, row), own[row]) for row in lossy[:MOST_NAMED]),
         lossy_count=len(lossy),
         gaps=tuple(all_gaps[:MOST_NAMED]),
         gap_count=len(all_gaps),
@@ -270,7 +270,7 @@ def _lost(table: SoakTable, row: int) -> int:
     return round(table.total(".lost", [row]))
 
 
-def _disturbed(table: SoakTable, row: int, plan: Plan, attributed: AttributedInterval | None) -> str:
+def _disturbed(table: SoakTable, row: int, plan: SoakPlan, attributed: AttributedInterval | None) -> str:
     if attributed is not None and attributed.disturbed:
         return attributed.disturbed
     for skipped in table.matching(".skipped"):
@@ -284,7 +284,7 @@ def _disturbed(table: SoakTable, row: int, plan: Plan, attributed: AttributedInt
     return "" if attributed is not None else _waited_for_cpu(table, row, plan)
 
 
-def _waited_for_cpu(table: SoakTable, row: int, plan: Plan) -> str:
+def _waited_for_cpu(table: SoakTable, row: int, plan: SoakPlan) -> str:
     """Describe a loss that fits into the time that PMDs waited for their CPU.
 
     That time is read a moment after the frames are counted, so a stall may appear in a neighbour. Both neighbours count
@@ -301,7 +301,7 @@ def _waited_for_cpu(table: SoakTable, row: int, plan: Plan) -> str:
     return f"the host kept PMD threads off their CPU for {waited_ns / 1e6:.2f} ms, which explains {lost} lost frames"
 
 
-def _late_intervals(table: SoakTable, plan: Plan) -> Iterator[Gap]:
+def _late_intervals(table: SoakTable, plan: SoakPlan) -> Iterator[Gap]:
     for row in range(len(table)):
         span_s = table.span_s(row)
         if span_s <= _LATE * plan.interval_s:
@@ -334,7 +334,7 @@ def _flaps(table: SoakTable) -> Iterator[Flap]:
 
 
 def _drifts(
-    table: SoakTable, valid: Sequence[int], plan: Plan, attributed: Mapping[int, AttributedInterval]
+    table: SoakTable, valid: Sequence[int], plan: SoakPlan, attributed: Mapping[int, AttributedInterval]
 ) -> Iterator[Drift]:
     """Trends after the start. Disturbed intervals count for memory, and for the rate if their loss is attributed."""
     times = table.column(TIME)
@@ -359,7 +359,7 @@ def _drifts(
             yield drift
 
 
-def _own_rate(table: SoakTable, row: int, plan: Plan, attributed: AttributedInterval | None) -> float:
+def _own_rate(table: SoakTable, row: int, plan: SoakPlan, attributed: AttributedInterval | None) -> float:
     """What the DUT forwards of the load, frames/s, all directions; NaN if nothing was offered.
 
     Frames that the generator skipped, and losses while the machine disturbed it, are not the DUT's.

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.topology.bridges import Mirror, MirrorMethod
 from pytest_nfvperf.model.topology.links import BridgePort, Patch, Tunnel, Underlay, VethLink
 from pytest_nfvperf.model.topology.ports import (
     DEFAULT_MTU,
-    Behind,
+    HostNic,
     Namespace,
     Nic,
     Port,
@@ -172,14 +172,14 @@ def kind_of(port: Port, kinds: Kinds) -> str:
     return kinds.get(port.name, "port" if port.kind is PortKind.TESTBED else str(port.kind))
 
 
-def extras(part: Port | Nic | Patch | VethLink | Underlay | Behind) -> list[str]:
+def extras(part: Port | Nic | Patch | VethLink | Underlay | HostNic) -> list[str]:
     """What is not as usual: MTU, VLANs, queues, offloads; of a patch nothing."""
     if isinstance(part, Patch):
         return []
     said = [] if part.mtu == DEFAULT_MTU else [f"MTU {part.mtu}"]
     if isinstance(part, Underlay):
         return said + ([] if part.line_rate_bps is None else [f"{part.line_rate_bps / 1e9:g} Gbps"])
-    if isinstance(part, Behind):
+    if isinstance(part, HostNic):
         return said if part.vlan is None else [*said, f"VLAN {part.vlan}"]
     said += _vlan(part.vlan)
     if not isinstance(part, VethLink) and part.queues > 1:
@@ -211,7 +211,7 @@ def role_words(port: Port) -> str:
     return ", ".join([*said, f"sends to {port.eth_peer}"] if port.eth_peer and learnt else said)
 
 
-def nic_words(nic: Nic | Behind) -> str:
+def nic_words(nic: Nic | HostNic) -> str:
     """``eth0 198.18.0.1/24``, with what is not as usual."""
     return ", ".join([" ".join([nic.name, *nic.addresses]), *extras(nic)])
 

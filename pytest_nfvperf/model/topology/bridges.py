@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from pytest_nfvperf.model.arguments import INTEGER, TEXT, checked, optional
-from pytest_nfvperf.model.display import Choice, how_many
+from pytest_nfvperf.model.display import CpuChoice, how_many
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 
 MOST_ACL_RULES = 1 << 22
@@ -18,7 +18,7 @@ _SNAPLENS = range(14, 65536)  # an Ethernet header at least, ovs-vswitchd.conf.d
 _ZONES = 1 << 16
 
 
-class MirrorMethod(Choice):
+class MirrorMethod(CpuChoice):
     """Who copies: a row of OVS's Mirror table, or an output action more in every OpenFlow flow."""
 
     OVSDB = "ovsdb"

@@ -33,7 +33,7 @@ from pytest_nfvperf.model.topology.parts import MAC_TO_FILL, Path, endpoint, nic
 from pytest_nfvperf.model.topology.ports import (
     AS_IT_IS,
     OFFLOADS,
-    Behind,
+    HostNic,
     Namespace,
     Nic,
     Offloads,
@@ -177,7 +177,7 @@ def _joint(link: str, number: int, mtu: int, offloads: Offloads) -> Patch | Veth
 # compose("two-bridges", endpoint("p0", "brA"), patch("brA", "brB"), endpoint("p1", "brB"), path("p0", "p1"))
 
 Part: TypeAlias = (
-    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | Behind | Crossing | Direction | Path | Mirror"
+    "str | Port | Patch | VethLink | Tunnel | Namespace | Nic | HostNic | Crossing | Direction | Path | Mirror"
     " | Underlay | BridgeRules | NodeParts | tuple[Part, ...]"
 )
 """A bridge's name, a stop of frames, a link, a flow, rules, a mirror, a node with its parts, or several of them."""
@@ -246,7 +246,7 @@ def compose(name: str, *parts: Part) -> Topology:
         tunnels=tunnels,
         namespaces=_only(given, Namespace),
         nics=nics,
-        behind=_only(given, Behind),
+        behind=_only(given, HostNic),
         mirrors=_only(given, Mirror),
         nodes=nodes,
         underlays=underlays,
@@ -279,7 +279,7 @@ class Composition:
 
 
 _LINKS = (Patch, VethLink, Underlay)
-_KINDS = (*_LINKS, str, Port, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, Behind, BridgeRules)
+_KINDS = (*_LINKS, str, Port, Tunnel, Namespace, Nic, Crossing, Direction, Path, Mirror, HostNic, BridgeRules)
 
 
 def _flat(name: str, parts: Iterable[Any]) -> Iterator[Any]:

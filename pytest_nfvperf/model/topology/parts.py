@@ -36,7 +36,7 @@ from pytest_nfvperf.model.topology.ports import (
     NIC,
     PART,
     ROUTES,
-    Behind,
+    HostNic,
     Namespace,
     Nic,
     NicKind,
@@ -364,7 +364,7 @@ def behind(
     mac: str | None = None,
     gateway: str | None = None,
     routes: tuple[tuple[str, str], ...] = (),
-) -> tuple[Namespace, Behind]:
+) -> tuple[Namespace, HostNic]:
     """A namespace whose eth0 shares a generator's port, and so the DUT's queue, with the generator's frames.
 
     Args:
@@ -376,7 +376,7 @@ def behind(
         gateway: of its default route; None for none.
         routes: further (destination, gateway) pairs.
     """
-    interface = Behind(name, "eth0", port, vlan, addresses, mac)
+    interface = HostNic(name, "eth0", port, vlan, addresses, mac)
     return Namespace(name, routes=(*_default_route(gateway), *routes)), interface
 
 

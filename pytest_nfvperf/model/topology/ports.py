@@ -23,7 +23,7 @@ from pytest_nfvperf.model.arguments import (
     several,
     whole,
 )
-from pytest_nfvperf.model.display import Choice
+from pytest_nfvperf.model.display import CpuChoice
 
 LONGEST_KERNEL_NAME = 15
 """IFNAMSIZ less its final zero, linux/if.h."""
@@ -35,7 +35,7 @@ GENERATOR = "generator"
 """Owner of the generator's own ports."""
 
 
-class VnfMode(Choice):
+class VnfMode(CpuChoice):
     """What a VNF does with a frame, in the words of testpmd's forwarding modes."""
 
     IO = "io"
@@ -43,7 +43,7 @@ class VnfMode(Choice):
     MACSWAP = "macswap"
 
 
-class VnfKind(Choice):
+class VnfKind(CpuChoice):
     """What runs a VNF.
 
     TESTBED is what the testbed says, or what suits the number of cores. LOOP is the generator's own polling
@@ -70,7 +70,7 @@ class PortRole(StrEnum):
     UPLINK = "uplink"
 
 
-class PortKind(Choice):
+class PortKind(CpuChoice):
     """What a port is on the DUT.
 
     TESTBED is what the testbed has for the generator: a cabled NIC of a lab, vhost-user with DPDK, a
@@ -84,7 +84,7 @@ class PortKind(Choice):
     TAP = "tap"
 
 
-class NicKind(Choice):
+class NicKind(CpuChoice):
     """How a namespace is joined to a bridge.
 
     By a veth pair; by a bridge's internal port, or a tap, moved in; by a veth pair that OVS reads by AF_XDP; by a
@@ -263,7 +263,7 @@ class Nic:
     mtu=MTU,
 )
 @dataclass(frozen=True, slots=True)
-class Behind:
+class HostNic:
     """An interface of a namespace at the far end of a generator's port.
 
     What it sends queues on the DUT's port, and so on its receive queue, with the generator's own frames: a routing

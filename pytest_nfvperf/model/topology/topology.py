@@ -30,7 +30,7 @@ from pytest_nfvperf.model.topology.links import (
 )
 from pytest_nfvperf.model.topology.ports import (
     LONGEST_KERNEL_NAME,
-    Behind,
+    HostNic,
     Namespace,
     Nic,
     NicKind,
@@ -67,7 +67,7 @@ def _each(kind: type) -> Allowed:
     namespaces=_each(Namespace),
     nics=_each(Nic),
     mirrors=_each(Mirror),
-    behind=_each(Behind),
+    behind=_each(HostNic),
     nodes=_each(Node),
     underlays=_each(Underlay),
     rules=_each(BridgeRules),
@@ -96,7 +96,7 @@ class Topology:
     namespaces: tuple[Namespace, ...] = ()
     nics: tuple[Nic, ...] = ()
     mirrors: tuple[Mirror, ...] = ()
-    behind: tuple[Behind, ...] = ()
+    behind: tuple[HostNic, ...] = ()
     nodes: tuple[Node, ...] = ()
     underlays: tuple[Underlay, ...] = ()
     rules: tuple[BridgeRules, ...] = ()
@@ -117,7 +117,7 @@ class Topology:
         return (*self.patches, *self.veths, *self.underlays)
 
     @property
-    def interfaces(self) -> tuple[Nic | Behind, ...]:
+    def interfaces(self) -> tuple[Nic | HostNic, ...]:
         """Interfaces of namespaces, on bridges and behind generators' ports."""
         return (*self.nics, *self.behind)
 

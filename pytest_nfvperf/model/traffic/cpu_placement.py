@@ -50,7 +50,7 @@ class Distance:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class CpuDistance:
     """How far apart the CPUs of generator and DUT were around a trial.
 
     Attributes:
@@ -128,7 +128,7 @@ class ObservedBands:
         return self.near_trials + self.far_trials + self.moved_trials
 
 
-def observed_bands(distances: Iterable[Placed]) -> ObservedBands | None:
+def observed_bands(distances: Iterable[CpuDistance]) -> ObservedBands | None:
     """The bands of a run's trials; None if no distance was measured. On a machine of one band all trials are near."""
     known = [one for one in distances if one.trips_ns]
     if not known:

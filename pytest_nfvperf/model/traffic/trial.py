@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_nfvperf.model.traffic.cpu_placement import Placed
+from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -297,7 +297,7 @@ class TrialResult:
     monitors: tuple[MonitorCounts, ...] = ()
     started_ns: int | None = None
     given_up: bool = False
-    placement: Placed | None = None
+    placement: CpuDistance | None = None
     windows: Windows | None = None
 
     @property

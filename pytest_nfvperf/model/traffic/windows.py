@@ -66,7 +66,7 @@ Seen on shared hosts: 1.00 .. 1.01 alone, 1.1 .. 1.9 beside a busy hardware thre
 whose clocks vary, 0.97 .. 1.05 and 1.09 .. 1.8, and little between."""
 
 
-class State(StrEnum):
+class WindowState(StrEnum):
     """What the machine did in a window; the first state that applies."""
 
     ABSENT = "generator absent"
@@ -79,13 +79,13 @@ class State(StrEnum):
     ALONE = "undisturbed"
 
 
-STEADY = (State.ALONE, State.GENERATOR_SHARED, State.DUT_SHARED, State.BOTH_SHARED)
+STEADY = (WindowState.ALONE, WindowState.GENERATOR_SHARED, WindowState.DUT_SHARED, WindowState.BOTH_SHARED)
 """States in which both CPUs ran, and each core had the same users at either end of the window."""
 
-_NOT_THERE = (State.ABSENT, State.PAUSED, State.FAR)
+_NOT_THERE = (WindowState.ABSENT, WindowState.PAUSED, WindowState.FAR)
 """States that leave frames in rings, which arrive in the next window."""
 
-TAKEN_AWAY = frozenset({State.ABSENT, State.PAUSED})
+TAKEN_AWAY = frozenset({WindowState.ABSENT, WindowState.PAUSED})
 """States in which a CPU of generator or DUT did not run. In the others it ran, perhaps slower."""
 
 
@@ -204,22 +204,22 @@ class Windows:
             for at in range(self.within(duration_s))
         )
 
-    def states(self, duration_s: float) -> tuple[State, ...]:
+    def states(self, duration_s: float) -> tuple[WindowState, ...]:
         """What the machine did in each window.
 
         Speed is probed between windows, so a window is steady if it has the same state at either end. The first is not,
         because only its end is known. Nor is one after an absence: frames that waited in rings arrive in it.
         """
         found = self._at_ends[: self.within(duration_s)]
-        before = (State.CHANGED, *found)[: len(found)]
+        before = (WindowState.CHANGED, *found)[: len(found)]
         return tuple(
-            late if late in _NOT_THERE or early is late else State.CHANGED
+            late if late in _NOT_THERE or early is late else WindowState.CHANGED
             for early, late in zip(before, found, strict=True)
         )
 
     def undisturbed_fps(self, duration_s: float) -> tuple[float, ...]:
         seen = zip(self.received_fps(duration_s), self.states(duration_s), strict=True)
-        return tuple(rate for rate, state in seen if state is State.ALONE)
+        return tuple(rate for rate, state in seen if state is WindowState.ALONE)
 
     def paced(self, duration_s: float) -> tuple[Paced, ...]:
         """Rates received in windows at both ends of which both CPUs ran and were near, frames/s over all threads.
@@ -263,29 +263,33 @@ class Windows:
         return min(seen, default=0)
 
     @cached_property
-    def _at_ends(self) -> tuple[State, ...]:
+    def _at_ends(self) -> tuple[WindowState, ...]:
         # Cached: each figure of a trial needs it, and a soak has thousands of windows.
         return tuple(self._state_at_end(at) for at in range(self._count))
 
-    def _state_at_end(self, at: int) -> State:
+    def _state_at_end(self, at: int) -> WindowState:
         if any(thread.absent_ns[at] > MOST_ABSENT * self.length_ns for thread in self.threads):
-            return State.ABSENT
+            return WindowState.ABSENT
         if any(_waited(witness, at) for witness in self.witnesses):
-            return State.PAUSED
+            return WindowState.PAUSED
         slow = FULL_SPEED * self.full_speed if self.full_speed else math.inf
         generator = any(thread.speed[at] > slow for thread in self.threads)
         # A witness looks at the window's end, and within the window on request.
         looks = [speed for witness in self.witnesses for speed in (witness.speed, witness.asked_speed) if speed]
         dut = any(speed[at] > slow for speed in looks)
         if generator:
-            return State.BOTH_SHARED if dut else State.GENERATOR_SHARED
+            return WindowState.BOTH_SHARED if dut else WindowState.GENERATOR_SHARED
         if dut:
-            return State.DUT_SHARED
-        return State.FAR if self.near_cost_ns and self.cost_ns(at) > FAR_COST * self.near_cost_ns else State.ALONE
+            return WindowState.DUT_SHARED
+        return (
+            WindowState.FAR
+            if self.near_cost_ns and self.cost_ns(at) > FAR_COST * self.near_cost_ns
+            else WindowState.ALONE
+        )
 
     def costs(self, duration_s: float) -> tuple[float, ...]:
         states = replace(self, near_cost_ns=0.0).states(duration_s)
-        found = (self.cost_ns(at) for at, state in enumerate(states) if state is State.ALONE)
+        found = (self.cost_ns(at) for at, state in enumerate(states) if state is WindowState.ALONE)
         return tuple(cost for cost in found if cost > 0)
 
     def cost_ns(self, at: int) -> float:
@@ -443,7 +447,7 @@ class Disturbance:
         received_fps: rate meanwhile, over all directions.
     """
 
-    state: State
+    state: WindowState
     start_s: float
     length_s: float
     lost: int
@@ -459,10 +463,10 @@ def select_windows(windows: Windows, duration_s: float, lost: int, *, slowed: bo
         lost: frames lost over the whole trial, all directions.
         slowed: select by CPUs alone: no CPU was taken away in the window, nor in those before and after it.
     """
-    states: Sequence[State] = windows.states(duration_s)
+    states: Sequence[WindowState] = windows.states(duration_s)
     if slowed:
-        states = [State.ABSENT if state in TAKEN_AWAY else State.ALONE for state in states]
-    selected = [at for at, state in enumerate(reaching(states)) if state is State.ALONE]
+        states = [WindowState.ABSENT if state in TAKEN_AWAY else WindowState.ALONE for state in states]
+    selected = [at for at, state in enumerate(reaching(states)) if state is WindowState.ALONE]
     losses = lost_by_window(windows, duration_s, lost)
     offered = sum(thread.sent[at] + thread.refused[at] for thread in windows.threads for at in selected)
     skipped = sum(thread.skipped[at] for thread in windows.threads for at in selected)
@@ -478,18 +482,21 @@ def disturbances(windows: Windows, duration_s: float, lost: int, most: int = MOS
     found = []
     for state, group in groupby(range(len(states)), key=lambda at: states[at]):
         at = list(group)
-        if state is not State.ALONE:
+        if state is not WindowState.ALONE:
             rate = sum(rates[each] for each in at) / len(at)
             found.append(Disturbance(state, at[0] * length_s, len(at) * length_s, sum(losses[i] for i in at), rate))
     longest = sorted(found, key=lambda each: each.length_s, reverse=True)[:most]
     return tuple(sorted(longest, key=lambda each: each.start_s))
 
 
-def reaching(states: Sequence[State]) -> tuple[State, ...]:
+def reaching(states: Sequence[WindowState]) -> tuple[WindowState, ...]:
     """Extend each disturbance to the window before it and the one after it."""
-    sides = zip([State.ALONE, *states[:-1]], states, [*states[1:], State.ALONE], strict=True) if states else ()
+    sides = (
+        zip([WindowState.ALONE, *states[:-1]], states, [*states[1:], WindowState.ALONE], strict=True) if states else ()
+    )
     return tuple(
-        next((each for each in (own, before, after) if each is not State.ALONE), own) for before, own, after in sides
+        next((each for each in (own, before, after) if each is not WindowState.ALONE), own)
+        for before, own, after in sides
     )
 
 

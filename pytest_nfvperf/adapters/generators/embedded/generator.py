@@ -29,7 +29,7 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
 )
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.frames import streams, trial_request
-from pytest_nfvperf.adapters.process.process import held
+from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
@@ -38,7 +38,7 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import NearCosts
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.machine import Kept
+from pytest_nfvperf.ports.machine import StoredValue
 
 PROTOCOL = 1
 _START_DEADLINE_S = 20.0
@@ -105,7 +105,7 @@ class EngineOptions:
     env: Mapping[str, str] = field(default_factory=dict)
     witness_cpus: tuple[int, ...] = ()
     start: StartEngine = Engine
-    kept_speed: Kept | None = None
+    kept_speed: StoredValue | None = None
 
 
 class EmbeddedGenerator:
@@ -148,7 +148,7 @@ class EmbeddedGenerator:
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
         # DPDK makes its runtime directory there (since 21.11), otherwise under /var/run/dpdk, where it would stay.
         env = {"RUNTIME_DIRECTORY": str(run_dir), **self._options.env}
-        with held():
+        with deferred_signals():
             self._engine = self._options.start(argv, run_dir / f"{file_prefix}.log", env)
             if on_spawn is not None:
                 on_spawn(self._engine.pid)

@@ -42,7 +42,7 @@ from pytest_nfvperf.model.traffic.windows import (
     full_speed,
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
-from pytest_nfvperf.ports.machine import Kept
+from pytest_nfvperf.ports.machine import StoredValue
 
 FEWEST_LOOKS = 200
 """Fewest looks of a run whose speed is stored: among so many, some see a core alone if it ever is."""
@@ -63,7 +63,7 @@ class CoreSpeed:
     ``kept``: the speed that earlier runs observed on this machine since its start; None: nothing is stored.
     """
 
-    def __init__(self, kept: Kept | None = None) -> None:
+    def __init__(self, kept: StoredValue | None = None) -> None:
         self._looks: Counter[int] = Counter()
         self._kept = kept
         known = None if kept is None else kept.read()
