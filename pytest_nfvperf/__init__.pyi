@@ -36,15 +36,15 @@ from .plugin.labels import compares as compares
 # Measuring and judging
 from .session.run import NfvSession as NfvSession
 from .model.measure.profile import Profile as Profile
-from .session.deploying import Deployer as Deployer
+from .session.deployment import Deployer as Deployer
 from .measure.search import Search as Search
 from .measure.study import Study as Study
 from .measure.figures import Subject as Subject
 from .measure.forwarding import LoadCost as LoadCost
 from .measure.soak import Soaker as Soaker
 from .measure.streams import StreamRunner as StreamRunner
-from .measure.mirroring import CopyTrials as CopyTrials
-from .measure.mirroring import MirrorLoad as MirrorLoad
+from .measure.mirror_cost import CopyTrials as CopyTrials
+from .measure.mirror_cost import MirrorLoad as MirrorLoad
 from .adapters.generators.frames import check_frames as check_frames
 from .session.sla_check import SlaCheck as SlaCheck
 

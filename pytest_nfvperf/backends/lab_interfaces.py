@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.host.nic import nic_labels
-from pytest_nfvperf.adapters.net.borrowed import BorrowedInterfaces, check_free
+from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.model.errors import ConfigError

@@ -63,7 +63,7 @@ COMPARE = Command(_add_parser, usage_status=RunFate.USAGE.exit_status, takes_tes
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    from pytest_nfvperf.config.comparing import read_comparison_settings  # noqa: PLC0415 - each command imports its own
+    from pytest_nfvperf.config.comparison import read_comparison_settings  # noqa: PLC0415 - each command imports its own
 
     given: list[str] = arguments.behind
     paths = [Path(side) for side in arguments.sides]
@@ -84,7 +84,7 @@ def _compare_runs(paths: Sequence[Path], margin: str | None) -> int:
     from pytest_nfvperf.adapters.evidence.comparison import compared_runs, write_comparison  # noqa: PLC0415
     from pytest_nfvperf.adapters.evidence.reader import read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.comparison import comparison_text, differences_text  # noqa: PLC0415
-    from pytest_nfvperf.config.comparing import read_margin  # noqa: PLC0415
+    from pytest_nfvperf.config.comparison import read_margin  # noqa: PLC0415
 
     if len(paths) != 2:
         raise ConfigError(

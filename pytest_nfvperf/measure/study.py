@@ -13,13 +13,13 @@ from typing import TypeGuard, Unpack
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
 from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, TRAFFIC, check_sendable
-from pytest_nfvperf.measure.compared import comparison_fields, merge_fields, rig_is_the_limit
+from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.figures import Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.load_series import share_after
-from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad
+from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.reconnection import ReconnectTime
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
@@ -29,7 +29,7 @@ from pytest_nfvperf.measure.streams import Ends, StreamRunner, StreamSettings, T
 from pytest_nfvperf.measure.trials import Context
 from pytest_nfvperf.model.arguments import FLAG, INTEGER, NAME, TEXT, Allowed, checked, one, optional, several
 from pytest_nfvperf.model.errors import ArgumentError
-from pytest_nfvperf.model.measure.offloading import OffloadShare, worst_share
+from pytest_nfvperf.model.measure.hw_offload import OffloadShare, worst_share
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
 from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec

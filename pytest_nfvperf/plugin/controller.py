@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pytest_nfvperf.plugin import stopping
+from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.controller_channel import ControllerChannel
 from pytest_nfvperf.plugin.far_files import CopiedFiles
 from pytest_nfvperf.plugin.output import say
@@ -51,7 +51,7 @@ class XdistHooks:
         # The directory exists once a test measures. Then signals to the controller are passed on to the workers.
         run_dir = self._config.stash.get(RUN_DIR_KEY, None)
         if self._nodes and run_dir is not None and run_dir.is_dir():
-            stopping.watch_workers(self._config, self._local_pids)
+            run_end.watch_workers(self._config, self._local_pids)
 
     @pytest.hookimpl
     def pytest_testnodedown(self, node: Any) -> None:
@@ -96,7 +96,7 @@ class XdistHooks:
         node.workerinput[RUN_DIR] = str(run_dir)
         node.workerinput[FAR] = bool(not spec.popen or spec.chdir)
         if options.resume is not None:
-            from pytest_nfvperf.plugin.resuming import send_earlier_run  # noqa: PLC0415 - only for resumed runs
+            from pytest_nfvperf.plugin.resume import send_earlier_run  # noqa: PLC0415 - only for resumed runs
 
             send_earlier_run(node.config, node.workerinput, far=node.workerinput[FAR])
         if self._channel is not None:

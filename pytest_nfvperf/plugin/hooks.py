@@ -16,7 +16,7 @@ import pytest
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import folded
 from pytest_nfvperf.model.errors import UnavailableError
-from pytest_nfvperf.plugin import stopping
+from pytest_nfvperf.plugin import run_end
 from pytest_nfvperf.plugin.labels import BASE_FIXTURE, MARKERS, TESTBED_PARAMETER, is_measuring
 from pytest_nfvperf.plugin.options import SUITE_ORDER, add_options, read_options
 from pytest_nfvperf.plugin.output import EndParts, ResultLines, attach, make_junit_writable, parts_of, terminal_of
@@ -129,12 +129,12 @@ def _prepare(config: pytest.Config, items: list[pytest.Item], measuring: list[py
     selection.check_before_run(config, measuring, selected, session_of(config))
     worker.report_places(config, items, session_of(config))
     if config.stash[OPTIONS_KEY].resume is not None:
-        from pytest_nfvperf.plugin import resuming  # noqa: PLC0415 - only for resumed runs
+        from pytest_nfvperf.plugin import resume  # noqa: PLC0415 - only for resumed runs
 
-        resuming.adopt_tests(config, items, session_of(config))
+        resume.adopt_tests(config, items, session_of(config))
     config.stash[STATE_KEY].measures = True
     if selection.starts(config, config.stash[OPTIONS_KEY]):
-        stopping.watch(config, session_of(config))
+        run_end.watch(config, session_of(config))
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
@@ -264,7 +264,7 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
 
         session = config.stash.get(SESSION_KEY, None)
         leftovers = session.backend.leftovers() if session is not None else []
-        ending = stopping.ending(config)
+        ending = run_end.ending(config)
         leftovers += ending.problems
         options, state = config.stash[OPTIONS_KEY], config.stash[STATE_KEY]
         if state.evidence is not None and state.conclusion is not None:
@@ -278,7 +278,7 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """Take the testbed down after the fixtures, finish the evidence, and conclude the run."""
-    with stopping.ending(session.config).finishing(session):
+    with run_end.ending(session.config).finishing(session):
         with parts_of(session.config).isolated("the JUnit file may be missing"):
             make_junit_writable(session.config)
         try:
@@ -298,7 +298,7 @@ class LastLine:
         result = yield
         parts = parts_of(session.config)
         with parts.isolated("the end of the run cannot be shown"):
-            signal_name = stopping.ending(session.config).signal_name
+            signal_name = run_end.ending(session.config).signal_name
             if signal_name and self._state.conclusion is not None:
                 from pytest_nfvperf.plugin.run_result import conclude_stopped  # noqa: PLC0415 - only after measuring
 
@@ -344,7 +344,7 @@ def _take_down_and_conclude(session: pytest.Session) -> None:
     if RUN_DIR_KEY in config.stash and not is_worker(config):
         from pytest_nfvperf.plugin.run_result import conclude_session  # noqa: PLC0415
 
-        with stopping.ending(config).undisturbed(), parts.isolated("the run cannot be concluded"):
+        with run_end.ending(config).undisturbed(), parts.isolated("the run cannot be concluded"):
             conclude_session(session, int(session.exitstatus), config.stash[STATE_KEY])
 
 
@@ -357,7 +357,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             config.stash[SESSION_KEY].close(int(pytest.ExitCode.INTERRUPTED))
         with parts.isolated("the testbed was not given back"):
             release_testbed(config)
-    stopping.unwatch(config)
+    run_end.unwatch(config)
     for line in parts.unshown():
         print(f"nfvperf: {line}", file=sys.stderr)
 

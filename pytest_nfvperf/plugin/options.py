@@ -247,7 +247,7 @@ def _comparing(config: pytest.Config) -> ComparisonSettings | None:
         if settings:
             raise pytest.UsageError("--nfv-compare-set is a setting of a side: name the sides by --nfv-compare")
         return None
-    from pytest_nfvperf.config.comparing import read_comparison_settings  # noqa: PLC0415 - only for who compares
+    from pytest_nfvperf.config.comparison import read_comparison_settings  # noqa: PLC0415 - only for who compares
     from pytest_nfvperf.model.errors import ConfigError  # noqa: PLC0415
 
     try:
@@ -276,7 +276,7 @@ def _resumed(config: pytest.Config, profile: str) -> Path | None:
     given = config.getoption("--nfv-resume")
     if not given:
         return None
-    from pytest_nfvperf.plugin.resuming import read_earlier  # noqa: PLC0415 - only for who resumes
+    from pytest_nfvperf.plugin.resume import read_earlier  # noqa: PLC0415 - only for who resumes
 
     run_dir = path_from(config.invocation_params.dir, given).resolve()
     read_earlier(config, run_dir, profile)

@@ -38,8 +38,8 @@ from pytest_nfvperf.plugin.failure_causes import (
 )
 from pytest_nfvperf.plugin.labels import is_measuring, item_labels
 from pytest_nfvperf.plugin.output import attach, other_results, parts_of
-from pytest_nfvperf.plugin.resuming import sla_name
-from pytest_nfvperf.session.comparing import SidesBrokenError
+from pytest_nfvperf.plugin.resume import sla_name
+from pytest_nfvperf.session.comparison import SidesBrokenError
 from pytest_nfvperf.session.run import NfvSession
 from pytest_nfvperf.session.running_test import conclude_interrupted, sections
 from pytest_nfvperf.session.sla_check import InconclusiveWarning, SlaFailure

@@ -40,7 +40,7 @@ from pytest_nfvperf.model.evidence.rig_condition import Grade
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.plugin.output import EndParts, Terminal, other_results, parts_of
 from pytest_nfvperf.plugin.report_later import is_left_to_host, leave_to_host
-from pytest_nfvperf.plugin.resuming import resumed_name
+from pytest_nfvperf.plugin.resume import resumed_name
 from pytest_nfvperf.plugin.run_state import (
     MISTAKE,
     NOT_LATEST,

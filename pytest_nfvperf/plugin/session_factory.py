@@ -30,13 +30,13 @@ from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import Testbed
 from pytest_nfvperf.plugin.far_files import SendFiles
 from pytest_nfvperf.plugin.output import other_results, say, terminal_of
-from pytest_nfvperf.plugin.resuming import resumed_name
+from pytest_nfvperf.plugin.resume import resumed_name
 from pytest_nfvperf.plugin.run_state import FAR, run_directory
 from pytest_nfvperf.plugin.selection import starts
 from pytest_nfvperf.plugin.worker_channel import OBSERVED, ROOM, TESTBED, channel_of
 from pytest_nfvperf.ports.evidence import Sink
-from pytest_nfvperf.session.comparing import Comparison
-from pytest_nfvperf.session.deploying import FreshDeployer
+from pytest_nfvperf.session.comparison import Comparison
+from pytest_nfvperf.session.deployment import FreshDeployer
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
 

@@ -58,7 +58,7 @@ from pytest_nfvperf.model.evidence.records import (
     TopologyData,
 )
 from pytest_nfvperf.model.measure.cpu_profile import profile_text
-from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE
+from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import PROFILES, Profile
 from pytest_nfvperf.model.measure.soak import SoakLoad
@@ -72,7 +72,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.machine import RunEnd
-from pytest_nfvperf.session.comparing import Comparison
+from pytest_nfvperf.session.comparison import Comparison
 from pytest_nfvperf.session.options import Options
 from pytest_nfvperf.session.running_test import (
     bounding_text,

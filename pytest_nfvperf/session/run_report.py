@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.page_charts import NoteFault, raise_fault
-from pytest_nfvperf.adapters.report.published import PublishedRelation, PublishedSeries
+from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome

@@ -18,8 +18,8 @@ from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import label_words
 from pytest_nfvperf.model.errors import ConfigError, InconclusiveError
 from pytest_nfvperf.model.measure.cpu_profile import TIME, WALL, why_not_in
+from pytest_nfvperf.model.measure.hw_offload import fallback_text
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.measure.offloading import fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.judge import judge

@@ -16,7 +16,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator
 from pytest_nfvperf.adapters.host.cpus import discover_testbed
-from pytest_nfvperf.adapters.net.borrowed import remove_link
+from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf import bridge_chain
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.features.virtual_time.counting import BURST_FRAMES, CountedBursts
+from pytest_nfvperf.features.virtual_time.counting_generators import BURST_FRAMES, CountedBursts
 from pytest_nfvperf.measure.rig import generator_ports, learning_directions
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec

@@ -205,7 +205,7 @@ def test_a_host_that_refuses_is_named_with_what_ssh_said(hosts: TwoHosts) -> Non
         ("import pytest_nfvperf\npytest_nfvperf.__version__ = '0.0.7'", "", "pytest-nfvperf is 0.0.7 on dut2, and"),
         ("", "/usr/bin/python3 -I", "has no pytest-nfvperf: ModuleNotFoundError: No module named 'pytest_nfvperf'"),
         (
-            "import sys\nsys.modules['pytest_nfvperf.features.far.serving'] = None",
+            "import sys\nsys.modules['pytest_nfvperf.features.far.server'] = None",
             "",
             "the far end on dut2 failed: Mod",
         ),

@@ -13,7 +13,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
-from pytest_nfvperf.adapters.net.borrowed import note_settings, restore_settings
+from pytest_nfvperf.adapters.net.borrowed_interfaces import note_settings, restore_settings
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Kind, read_entries
@@ -29,7 +29,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from pytest_nfvperf.adapters.machine.reaper import open_journal
-from pytest_nfvperf.adapters.net.borrowed import note_settings
+from pytest_nfvperf.adapters.net.borrowed_interfaces import note_settings
 from tests.functional.test_kept_settings import change
 journal = open_journal(Path(sys.argv[1]))
 note_settings(journal, [sys.argv[3]], Path(sys.argv[2]))

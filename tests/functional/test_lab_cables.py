@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.borrowed import BorrowedInterfaces, read_interface_use
+from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, read_interface_use
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut

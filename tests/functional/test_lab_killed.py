@@ -12,7 +12,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.machine.reaper import reap
-from pytest_nfvperf.adapters.net.borrowed import InterfaceUse, read_interface_use, remove_link
+from pytest_nfvperf.adapters.net.borrowed_interfaces import InterfaceUse, read_interface_use, remove_link
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.compose import phy2phy

@@ -15,7 +15,7 @@ import pytest
 from pyroute2 import IPRoute, netns
 
 from pytest_nfvperf.adapters.machine.reaper import reap
-from pytest_nfvperf.adapters.net.borrowed import remove_link
+from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link
 from pytest_nfvperf.adapters.net.cabling import Cabling
 from pytest_nfvperf.adapters.net.ends import End, Ethtool, VethPair, configure
 from pytest_nfvperf.adapters.net.namespaces import LiveNamespace, NamespacePlan

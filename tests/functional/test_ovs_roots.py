@@ -11,8 +11,8 @@ from user_project import CONFTEST, records
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.features.versions.adding import add_version
 from pytest_nfvperf.features.versions.command import verify
+from pytest_nfvperf.features.versions.origins import add_version
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
 from tests.functional.ovs_support import needs_hugepages, needs_root

@@ -11,7 +11,7 @@ from pyroute2 import IPRoute
 from pytest_nfvperf import bridge_chain
 from pytest_nfvperf.adapters.generators.packet_socket import MOST_FLOWS, PacketSocketGenerator, burst_of
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
-from pytest_nfvperf.features.virtual_time.counting import VIRTUAL_TESTBED
+from pytest_nfvperf.features.virtual_time.counting_generators import VIRTUAL_TESTBED
 from pytest_nfvperf.measure.rig import generator_ports, learning_directions
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import read_run
 from pytest_nfvperf.adapters.vnf.guest_kernel import QEMU, Kernel, kernel_of, need
-from pytest_nfvperf.features.versions.adding import add_version
+from pytest_nfvperf.features.versions.origins import add_version
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.features.virtual_time.guest_run import SHARED, GuestMachine, run_in_guest
 from pytest_nfvperf.model.errors import ConfigError

@@ -12,7 +12,7 @@ import pytest
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunFate
 from tests.other_plugins import Beside, installed, trials_by_test
-from tests.plugin.test_stopping import HEADER, ONE_TRIAL, STUBBORN, Start, start
+from tests.plugin.test_run_end import HEADER, ONE_TRIAL, STUBBORN, Start, start
 
 __all__ = ["start"]  # a fixture
 

@@ -110,7 +110,7 @@ MIRROR = """
 from pytest_nfvperf.model.topology.parts import mirror, monitor
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.topology.workloads import vm_chain
-from pytest_nfvperf.measure.mirroring import MirrorLoad
+from pytest_nfvperf.measure.mirror_cost import MirrorLoad
 from pytest_nfvperf.measure.figures import Subject
 from pytest_nfvperf.plugin.labels import compares
 

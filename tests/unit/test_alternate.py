@@ -20,9 +20,9 @@ from pytest_nfvperf.measure.alternation import (
     Turn,
     read_blocks,
 )
-from pytest_nfvperf.measure.compared import comparison_fields
+from pytest_nfvperf.measure.comparison_fields import comparison_fields
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad
+from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import QUICK

@@ -11,7 +11,7 @@ from toy_ovs import buildable, commit, prefix
 
 from pytest_nfvperf.features.bisect.candidates import Installer, NotUsableError, commit_candidates, listed_candidates
 from pytest_nfvperf.features.versions import git_build
-from pytest_nfvperf.features.versions.adding import add_version
+from pytest_nfvperf.features.versions.origins import add_version
 from pytest_nfvperf.features.versions.registry import Registry
 from pytest_nfvperf.model.errors import ConfigError
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import pytest_nfvperf as nfv
 from pytest_nfvperf import parts
-from pytest_nfvperf.measure.mirroring import CopyTrials
+from pytest_nfvperf.measure.mirror_cost import CopyTrials
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker
 from pytest_nfvperf.measure.streams import StreamRunner

@@ -35,7 +35,7 @@ FOR_PEOPLE = {
     "plugin/run_state.py": "names of directories",
     "measure/clocks.py": "when a record was written",
     "features/history/command.py": "a run of a clock that was not set is refused",
-    "features/versions/adding.py": "when a version was added",
+    "features/versions/origins.py": "when a version was added",
     "features/routing/route_agent.py": "the kernel stamps packets by it; a step is seen",
     "adapters/generators/streams/iperf2.py": "iperf times by it; a step is seen",
 }

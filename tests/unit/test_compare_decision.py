@@ -22,7 +22,7 @@ from pytest_nfvperf.model.measure.compare import (
 )
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.statistics import Pairing, Relative, Samples
-from pytest_nfvperf.session.comparing import side_verdict
+from pytest_nfvperf.session.comparison import side_verdict
 
 ratios = st.floats(0.1, 10)
 spreads = st.floats(0, 0.5)

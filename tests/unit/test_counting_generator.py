@@ -8,7 +8,12 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.adapters.ovs.counters import OvsCollector
-from pytest_nfvperf.features.virtual_time.counting import BURST_FRAMES, MOST_FLOWS, CountedBursts, CountingGenerator
+from pytest_nfvperf.features.virtual_time.counting_generators import (
+    BURST_FRAMES,
+    MOST_FLOWS,
+    CountedBursts,
+    CountingGenerator,
+)
 from pytest_nfvperf.measure.instructions import per_packet
 from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.traffic.traffic import Traffic

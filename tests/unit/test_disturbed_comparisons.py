@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings
-from pytest_nfvperf.measure.compared import FEWEST_UNDISTURBED, comparison_fields
+from pytest_nfvperf.measure.comparison_fields import FEWEST_UNDISTURBED, comparison_fields
 from pytest_nfvperf.model.measure.outcome import Reading
 
 UNITS = {"forwarding_rate": "pps", "cycles_per_packet": "cycles"}

@@ -148,7 +148,7 @@ def test_every_payload_comes_back_as_it_was(kind: type) -> None:
 @settings(max_examples=30, deadline=None)
 @given(any_of(TrialResult))
 def test_a_trial_result_comes_back_as_it_was(result: TrialResult) -> None:
-    result = replace(result, windows=None)  # not kept as they are: tests/unit/test_dated_searches.py
+    result = replace(result, windows=None)  # not kept as they are: tests/unit/test_searches_by_windows.py
     exact = {str(c.direction): c.latency for c in result.counts}
     data = written_and_read(trial_data(result, wall_s=1.0, encode=hdr.encode))
     assert data.result.lost == result.lost

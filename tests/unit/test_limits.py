@@ -15,8 +15,8 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 from tests.unit.test_search_algorithms import measurer_on
+from tests.unit.test_searches_by_windows import CAPACITY, OnASharedHost
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
-from pytest_nfvperf.measure import mirroring
+from pytest_nfvperf.measure import mirror_cost
 from pytest_nfvperf.measure.limits import Limits
-from pytest_nfvperf.measure.mirroring import MirrorCost, MirrorLoad, _lost_by_rig
+from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad, _lost_by_rig
 from pytest_nfvperf.model.measure.ledger import CounterDelta
 from pytest_nfvperf.model.measure.observe import observations
 from pytest_nfvperf.model.measure.outcome import Outcome, Reading
@@ -199,8 +199,8 @@ def test_copies_at_the_set_load_are_counted_once_a_build_and_never_without_mirro
         id="trial-1", result=SimpleNamespace(received_fps=4e6, counts=[SimpleNamespace(elapsed_ns=10**9)])
     )
     counted: list[object] = []
-    monkeypatch.setattr(mirroring, "counted_trial", lambda live, *_: (counted.append(live), sent)[1])
-    monkeypatch.setattr(mirroring, "copies_of", lambda *_: CopyCounts(100, 100, 100, 0, 0, {}))
+    monkeypatch.setattr(mirror_cost, "counted_trial", lambda live, *_: (counted.append(live), sent)[1])
+    monkeypatch.setattr(mirror_cost, "copies_of", lambda *_: CopyCounts(100, 100, 100, 0, 0, {}))
     cost = MirrorCost(Traffic(), QUICK, lambda *_: Limits(None, None), MirrorLoad(share=0.1), lambda *_: 0.0)
     read = (sent, Reading({"forwarding_rate": 4e6}, "trial-1"))
     cost._forwarding = SimpleNamespace(turn_trial=lambda *_: read, load_fps=4e6)  # type: ignore[assignment]

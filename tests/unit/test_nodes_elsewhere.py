@@ -13,7 +13,7 @@ import pytest
 
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NodesSched
 from pytest_nfvperf.backends.lab_interfaces import lacks_cabled
-from pytest_nfvperf.features.far import serving
+from pytest_nfvperf.features.far import server
 from pytest_nfvperf.features.far.line import Answer
 from pytest_nfvperf.features.far.node import FarCounters, FarNodes, refuse_different_versions
 from pytest_nfvperf.measure.cable_check import cabling_topology, linked_ends
@@ -142,7 +142,7 @@ class _Channel:
         self.sent.append(item)
 
     def receive(self, timeout: float | None = None) -> Any:
-        assert timeout == serving.LEASE_S
+        assert timeout == server.LEASE_S
         if not self._asked:
             raise self._ends
         return self._asked.pop(0)
@@ -170,11 +170,11 @@ closed: list[object] = []
 
 @pytest.mark.parametrize("ends", [EOFError, TimeoutError])
 def test_the_far_end_answers_until_nobody_is_heard_and_then_closes(monkeypatch, ends):
-    monkeypatch.setattr(serving, "FarNode", _Node)
-    monkeypatch.setattr(serving.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(server, "FarNode", _Node)
+    monkeypatch.setattr(server.signal, "signal", lambda *_: None)
     asked = [pickle.dumps(one) for one in ((1, "now", ()), (2, "fails", ("broke",)), (3, "is_wrong", ()))]
-    channel = _Channel(ends, serving.ALIVE, *asked)
-    serving.serve(channel)
+    channel = _Channel(ends, server.ALIVE, *asked)
+    server.serve(channel)
     assert closed == []
     (one, ok, seven, _), two, (three, _, kind, said, evidence, _) = channel.sent
     assert (one, ok, seven) == (1, "ok", 7)

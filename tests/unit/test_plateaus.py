@@ -16,8 +16,8 @@ from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, Sear
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
 from tests.unit.test_search_algorithms import PDR, measurer_on
+from tests.unit.test_searches_by_windows import CAPACITY, OnASharedHost
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.4])

@@ -32,8 +32,8 @@ MAKERS_OF_FIXTURES = {
     "pytest_nfvperf.plugin.hooks.session_of",
     "pytest_nfvperf.plugin.labels.item_labels",
     "pytest_nfvperf.features.routing.paths.open_speakers",
-    "pytest_nfvperf.session.deploying.Captures",
-    "pytest_nfvperf.session.deploying.FreshDeployer",
+    "pytest_nfvperf.session.deployment.Captures",
+    "pytest_nfvperf.session.deployment.FreshDeployer",
     "pytest_nfvperf.features.ovn.path.OvnAgentDeployer",
     "pytest_nfvperf.features.ovn.path.OvnDeployer",
 }

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, read_run
 from pytest_nfvperf.adapters.report.html import render_report
-from pytest_nfvperf.adapters.report.published import NOT_MEASURED, PublishedRelation, subjects_of
+from pytest_nfvperf.adapters.report.published_figures import NOT_MEASURED, PublishedRelation, subjects_of
 from pytest_nfvperf.config.sla_file import load_sla
 from pytest_nfvperf.model.evidence.records import TestData
 from pytest_nfvperf.model.measure.outcome import Outcome

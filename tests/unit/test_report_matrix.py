@@ -8,7 +8,7 @@ import pytest
 
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence
 from pytest_nfvperf.adapters.report.matrix import matrix_of, render_matrix
-from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.model.evidence.records import Cause, RunEndData, TestEndData
 from pytest_nfvperf.model.measure.outcome import Goal, GoalOutcome, Outcome, SearchStatus

@@ -21,7 +21,7 @@ from pytest_nfvperf.measure.alternation import (
     Turn,
     read_blocks,
 )
-from pytest_nfvperf.measure.compared import comparison_fields
+from pytest_nfvperf.measure.comparison_fields import comparison_fields
 from pytest_nfvperf.measure.same_speed import paired_ratio, speed_estimate
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.measure.outcome import Reading

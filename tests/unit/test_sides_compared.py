@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_nfvperf.config.comparing import read_comparison_settings
+from pytest_nfvperf.config.comparison import read_comparison_settings
 from pytest_nfvperf.features.versions.registry import with_sides
 from pytest_nfvperf.measure.compare_sides import SideComparison
 from pytest_nfvperf.model.errors import ConfigError

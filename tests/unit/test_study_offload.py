@@ -6,7 +6,7 @@ import pytest
 
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.study import Study
-from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, worst_share
+from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE, OffloadShare, worst_share
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure

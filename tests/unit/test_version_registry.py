@@ -17,8 +17,8 @@ from pytest_nfvperf.adapters.ovs.installation import is_root, locate
 from pytest_nfvperf.cli.main import main
 from pytest_nfvperf.config.testbed_file import parse_testbed, yaml_of_testbed
 from pytest_nfvperf.features.versions import git_build
-from pytest_nfvperf.features.versions.adding import add_version, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.git_build import find_revision
+from pytest_nfvperf.features.versions.origins import add_version, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.registry import (
     VERSION_FILE,
     Registry,

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from tests.unit.test_dated_searches import CAPACITY, OnASharedHost
+from tests.unit.test_searches_by_windows import CAPACITY, OnASharedHost
 
 
 @pytest.mark.parametrize(("topology", "windowed"), [(bridge_chain(2), True), (bridge_chain(2, link="veth"), False)])

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.measure.clocks import VirtualClock
-from pytest_nfvperf.measure.compared import block_ratios
+from pytest_nfvperf.measure.comparison_fields import block_ratios
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.trials import Trial

@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
 from pytest_nfvperf.adapters.machine.check import Check, CheckState, Finding
 from pytest_nfvperf.adapters.machine.fingerprint import running_facts
-from pytest_nfvperf.adapters.net.borrowed import check_free
+from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
 from pytest_nfvperf.adapters.ovs.installation import lacks_kernel_module, locate
 from pytest_nfvperf.adapters.ovs.nodes_datapath import NODE_HOSTS
 from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl

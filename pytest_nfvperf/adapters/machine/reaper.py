@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from pytest_nfvperf.adapters.net.borrowed import remove_link, restore_borrowed, restore_settings
+from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link, restore_borrowed, restore_settings
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.namespaces import remove_name
 from pytest_nfvperf.adapters.net.threads import inside

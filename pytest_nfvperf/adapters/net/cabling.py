@@ -13,7 +13,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.nftables.main import NFTables
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
-from pytest_nfvperf.adapters.net.borrowed import remove_link
+from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link
 from pytest_nfvperf.adapters.net.ends import (
     OWN_NAMESPACE,
     End,

@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.report.chart import (
     Scale,
 )
 from pytest_nfvperf.adapters.report.figures import goal_figures, goal_note, goal_seen
-from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
 from pytest_nfvperf.adapters.report.studies import (
     StudyOutcomes,
     interval_text,

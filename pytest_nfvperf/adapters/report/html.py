@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.report.charts import MOST_CURVES, find_sweeps, stud
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_page
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder, NoteFault, raise_fault
 from pytest_nfvperf.adapters.report.picture import picture
-from pytest_nfvperf.adapters.report.published import PublishedRelation, PublishedSeries, subjects_of
+from pytest_nfvperf.adapters.report.published_figures import PublishedRelation, PublishedSeries, subjects_of
 from pytest_nfvperf.adapters.report.run_facts import facts, flattened
 from pytest_nfvperf.adapters.report.studies import (
     StudyOutcomes,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, conclude
 from pytest_nfvperf.adapters.process.outputs import write_whole
 from pytest_nfvperf.adapters.report.figures import bounded_text, format_line_share, goal_seen
-from pytest_nfvperf.adapters.report.published import PublishedSeries
+from pytest_nfvperf.adapters.report.published_figures import PublishedSeries
 from pytest_nfvperf.adapters.report.templating import environment, style
 from pytest_nfvperf.model.display import format_fps, format_ratio, label_words
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion, subject_badge

@@ -13,8 +13,8 @@ from pathlib import Path
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.process.lock import Lease
 from pytest_nfvperf.adapters.process.process import run
-from pytest_nfvperf.features.versions.adding import GIT, add_version
 from pytest_nfvperf.features.versions.git_build import Revision, find_revision
+from pytest_nfvperf.features.versions.origins import GIT, add_version
 from pytest_nfvperf.features.versions.registry import Registry, resolve_version
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs

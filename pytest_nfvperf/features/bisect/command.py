@@ -301,8 +301,8 @@ def _built(arguments: argparse.Namespace) -> Iterator[str | None]:
     if arguments.source is None:
         yield None
         return
-    from pytest_nfvperf.features.versions.adding import add_version  # noqa: PLC0415
     from pytest_nfvperf.features.versions.git_build import find_revision  # noqa: PLC0415
+    from pytest_nfvperf.features.versions.origins import add_version  # noqa: PLC0415
     from pytest_nfvperf.features.versions.registry import Registry  # noqa: PLC0415
 
     registry = Registry()

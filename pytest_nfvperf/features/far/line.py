@@ -22,7 +22,7 @@ from typing import Any
 from pytest_nfvperf import __version__
 from pytest_nfvperf.adapters.process.process import tail
 from pytest_nfvperf.adapters.process.programs import not_installed
-from pytest_nfvperf.features.far.serving import ALIVE, LEASE_S
+from pytest_nfvperf.features.far.server import ALIVE, LEASE_S
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.lab_cables import node_testbed
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, FarHost, NodeSpec, Testbed, dut_of_node
@@ -35,7 +35,7 @@ _END_S = 20.0
 _OPTIONS = ("-oBatchMode=yes", "-oConnectTimeout=10", "-oServerAliveInterval=5", "-oServerAliveCountMax=3")
 """Ask for no password; notice within 15 s that the other end is gone."""
 
-_SERVE = "from pytest_nfvperf.features.far.serving import serve\nserve(channel)\n"
+_SERVE = "from pytest_nfvperf.features.far.server import serve\nserve(channel)\n"
 _PROBE = "from pytest_nfvperf import __version__; print(__version__)"
 _NO_WORDS = "without a word of ssh's: the far end's Python was ended (by the kernel, out of memory?), or ssh was"
 _SSH_FAILED = 255

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.embedded.build import default_cache_dir
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
-from pytest_nfvperf.adapters.net.borrowed import remove_link
+from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
 from pytest_nfvperf.adapters.process import private_mounts

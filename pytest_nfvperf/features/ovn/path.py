@@ -24,7 +24,7 @@ from pytest_nfvperf.model.errors import DeadlineError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, OvsSpec
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.ports.datapath import BuiltTopology
-from pytest_nfvperf.session.deploying import Deployer
+from pytest_nfvperf.session.deployment import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
 _ESTABLISHED_WITHIN_S = 10.0

@@ -21,7 +21,7 @@ from pytest_nfvperf.features.profile.callgrind import Callgrind
 from pytest_nfvperf.features.profile.costs import FunctionProfile, below, difference_lines, profile_lines
 from pytest_nfvperf.features.profile.flame_graph import differential_flame_graph, flame_graph, function_flame_graph
 from pytest_nfvperf.features.versions.registry import Registry, resolve_version
-from pytest_nfvperf.features.virtual_time.counting import PacketSocketSide
+from pytest_nfvperf.features.virtual_time.counting_generators import PacketSocketSide
 from pytest_nfvperf.measure.rig import LiveTopology, Rig, RigParts
 from pytest_nfvperf.measure.streams import Profiling
 from pytest_nfvperf.measure.trials import Context, Recorder

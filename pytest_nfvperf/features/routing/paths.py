@@ -20,7 +20,7 @@ from pytest_nfvperf.model.evidence.records import AttachmentData
 from pytest_nfvperf.model.measure.outcome import ObservedSessions
 from pytest_nfvperf.model.testbed.testbed import OvsSpec
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
-from pytest_nfvperf.session.deploying import Deployer
+from pytest_nfvperf.session.deployment import Deployer
 from pytest_nfvperf.session.run import NfvSession
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
-from pytest_nfvperf.adapters.net.borrowed import note_settings, restore_settings
+from pytest_nfvperf.adapters.net.borrowed_interfaces import note_settings, restore_settings
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal

@@ -16,7 +16,7 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress
 from pytest_nfvperf.backends.embedded_side import EmbeddedSide
 from pytest_nfvperf.backends.local import LocalBackend
 from pytest_nfvperf.cli.command import Command, path_like
-from pytest_nfvperf.features.versions.adding import GIT, add_version, remove_orphaned_workshops
+from pytest_nfvperf.features.versions.origins import GIT, add_version, remove_orphaned_workshops
 from pytest_nfvperf.features.versions.registry import Registry, checksum, files_of
 from pytest_nfvperf.measure.rig import Rig
 from pytest_nfvperf.measure.trials import Context, Recorder

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, how_many
 from pytest_nfvperf.model.measure.cpu_account import as_bound, shares_cpus
-from pytest_nfvperf.model.measure.offloading import OFFLOADED_FLOWS
+from pytest_nfvperf.model.measure.hw_offload import OFFLOADED_FLOWS
 from pytest_nfvperf.model.measure.outcome import (
     NOT_CONFIRMED,
     Confirmation,

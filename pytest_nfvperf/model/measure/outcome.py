@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.display import format_ratio, format_value
-from pytest_nfvperf.model.measure.offloading import OffloadShare
+from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.statistics import Relative, Samples, Slope, rule_of_three, two_bands
 from pytest_nfvperf.model.traffic.windows import Paced

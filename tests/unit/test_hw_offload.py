@@ -9,8 +9,8 @@ import pytest
 from pytest_nfvperf.adapters.ovs.rows import offload_share
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.trials import Recorder
+from pytest_nfvperf.model.measure.hw_offload import OFFLOAD_RULE, OffloadShare, fallback_text
 from pytest_nfvperf.model.measure.observe import observations, unmeasured
-from pytest_nfvperf.model.measure.offloading import OFFLOAD_RULE, OffloadShare, fallback_text
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure

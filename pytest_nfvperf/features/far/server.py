@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, complete_testbed
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
-from pytest_nfvperf.adapters.net.borrowed import check_free
+from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
 from pytest_nfvperf.adapters.ovs.installation import locate
 from pytest_nfvperf.adapters.ovs.nics import Uplinks
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
