@@ -46,7 +46,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("profiles", "--nfv-profile-cpu"): "pytest_nfvperf.features.profile.command:profiles",
     ("remover", "announced"): "pytest_nfvperf.features.routing.lab_speakers:withdraw_announcement",
     ("results", "--alluredir"): "pytest_nfvperf.features.allure.sink:ALLURE",
-    ("runner", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.guest_run:run_inside",
+    ("runner", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.guest_run:run_pytest_in_guest",
     ("testbed", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.counting_generators:VIRTUAL_TESTBED",
     ("versions", "--nfv-ovs"): "pytest_nfvperf.features.versions.registry:resolve_versions",
 }

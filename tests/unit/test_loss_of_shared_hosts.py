@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_dated_searches import CAPACITY, OnASharedHost
 from test_search_algorithms import measurer_on
+from test_searches_by_windows import CAPACITY, OnASharedHost
 
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.measure.load_series import loss_point

@@ -88,7 +88,7 @@ def calls_of_rounds(subjects: int) -> Iterator[Call]:
 
 
 def calls_of_turns(subjects: int) -> Iterator[Call]:
-    shuffle = random.Random(IN_TURNS.seed)
+    shuffle = random.Random(1)
     for number in range(FEWEST_BLOCKS * LOOKS[-1]):
         turns = TURNS if number < FEWEST_BLOCKS else LATER_TURNS * TURNS
         left = (FEWEST_BLOCKS * (number // FEWEST_BLOCKS + 1) - number) * turns * subjects

@@ -160,32 +160,39 @@ class NodeCollector:
     """A source of one node, renamed to "node1.ovs". ``ports``: returns the names of the ports of all nodes."""
 
     def __init__(self, node: str, source: Collector, ports: Callable[[], Collection[str]]) -> None:
-        self._node = node
+        self.node = node
         self._source = source
         self._ports = ports
 
     def snapshot(self) -> CounterSnapshot:
-        with of_node(self._node):
-            return on_node(self._source.snapshot(), self._node, self._ports())
+        with of_node(self.node):
+            return self.rename(self._source.snapshot())
+
+    def rename(self, snapshot: CounterSnapshot) -> CounterSnapshot:
+        return on_node(snapshot, self.node, self._ports())
 
     def forwarding_ns(self) -> int | None:
-        with of_node(self._node):
+        with of_node(self.node):
             return self._source.forwarding_ns() if isinstance(self._source, KnowsForwardingThread) else None
 
 
-class SettlingNodeCollector(NodeCollector):
-    """A NodeCollector whose source has counters that settle late."""
+class SettlingNodeCollector:
+    """A NodeCollector of a source that has counters which settle late."""
+
+    def __init__(self, collector: NodeCollector, source: Settling) -> None:
+        self._collector = collector
+        self._source = source
+        self.snapshot, self.forwarding_ns = collector.snapshot, collector.forwarding_ns
 
     def settled(self, before: CounterSnapshot, missing: int) -> CounterSnapshot:
-        assert isinstance(self._source, Settling)
-        with of_node(self._node):
-            snapshot = self._source.settled(off_node(before, self._node), missing)
-            return on_node(snapshot, self._node, self._ports())
+        node = self._collector.node
+        with of_node(node):
+            return self._collector.rename(self._source.settled(off_node(before, node), missing))
 
 
 def node_collector(node: str, source: Collector, ports: Callable[[], Collection[str]]) -> Collector:
-    kind = SettlingNodeCollector if isinstance(source, Settling) else NodeCollector
-    return kind(node, source, ports)
+    collector = NodeCollector(node, source, ports)
+    return SettlingNodeCollector(collector, source) if isinstance(source, Settling) else collector
 
 
 @runtime_checkable

@@ -135,12 +135,16 @@ class JsonRpc:
             self._socket = None
 
 
-class Unixctl(JsonRpc):
+class Unixctl:
     """The control socket of one daemon: ovs-appctl(8)'s commands without ovs-appctl."""
 
+    def __init__(self, path: Path, daemon: str) -> None:
+        self._rpc = JsonRpc(path, daemon)
+        self.close = self._rpc.close
+
     def call(self, command: str, *args: str, deadline_s: float = 5.0) -> str:
-        """Run a command and return its output; errors as of ``request``."""
-        return str(self.request(command, args, deadline_s))
+        """Run a command and return its output; errors as of ``JsonRpc.request``."""
+        return str(self._rpc.request(command, args, deadline_s))
 
     def usage(self, command: str) -> str | None:
         """Return a command's arguments in the daemon's words, ``[-pmd core] [dp]``; None if it has no such command."""
