@@ -18,8 +18,8 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 68_200, 324, 40
-"""What was reached. Lower the lines with each change that leaves less: 66,000 are wanted."""
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 66_000, 330, 40
+"""What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
 
 @dataclass(frozen=True)

@@ -164,9 +164,9 @@ def _show(arguments: argparse.Namespace) -> int:
     """Returns the run's own exit status, or that of a usage error if there is no run."""
     from pytest_nfvperf.adapters.evidence.reader import conclude, read_run  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.markdown import markdown  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.run_facts import testbed_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.run_facts import describe_testbed  # noqa: PLC0415
     from pytest_nfvperf.adapters.report.summary_table import run_table  # noqa: PLC0415
-    from pytest_nfvperf.adapters.report.texts import test_lines  # noqa: PLC0415
+    from pytest_nfvperf.adapters.report.texts import lines_of_test  # noqa: PLC0415
     from pytest_nfvperf.model.display import how_many  # noqa: PLC0415
     from pytest_nfvperf.model.evidence.rig_condition import rig_condition_of  # noqa: PLC0415
 
@@ -182,9 +182,9 @@ def _show(arguments: argparse.Namespace) -> int:
     print(run_table(run, conclusion, width=width, color=terminal) or f"{arguments.run}: {nothing}")
     did = rig_condition_of(run.trials.values())
     lines = [
-        *test_lines(conclusion.tests),
+        *lines_of_test(conclusion.tests),
         *(f"{record_id}: {data.error}: {data.message}" for record_id, data in run.errors.items()),
-        *testbed_lines(run),
+        *describe_testbed(run),
         *([f"{did}."] if did is not None else []),
         *run.problems,
         conclusion.last_line,

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, test_facts
+from pytest_nfvperf.adapters.evidence.reader import RunEvidence, TestEvidence, facts_by_test
 from pytest_nfvperf.adapters.report.texts import Findings, figures_text
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.evidence.conclusion import Fate, conclude_test
@@ -274,7 +274,7 @@ class AdoptedReports:
 
     def _reports(self, item: pytest.Item, test: TestEvidence) -> Iterator[pytest.TestReport]:
         """Reports of the three phases. The last carries the line for the terminal."""
-        conclusion = conclude_test(test_facts(test, self._run))
+        conclusion = conclude_test(facts_by_test(test, self._run))
         reason = conclusion.reason or "taken over"
         findings = Findings(figures_text(list(test.outcomes.values())), conclusion.badge, reason)
         for when in ("setup", "call", "teardown"):

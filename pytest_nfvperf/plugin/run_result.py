@@ -18,9 +18,9 @@ from pytest_nfvperf.adapters.evidence.comparison import COMPARISON_FILE, compare
 from pytest_nfvperf.adapters.evidence.reader import CONTROLLER, REFUSED, STOPPED, RunEvidence, conclude, read_run
 from pytest_nfvperf.adapters.evidence.writer import EvidenceWriter, evidence_file
 from pytest_nfvperf.adapters.report.junit import REASON, RESULT, write_junit
-from pytest_nfvperf.adapters.report.run_facts import testbed_lines
+from pytest_nfvperf.adapters.report.run_facts import describe_testbed
 from pytest_nfvperf.adapters.report.summary_table import run_table
-from pytest_nfvperf.adapters.report.texts import listed_in_summary, test_lines
+from pytest_nfvperf.adapters.report.texts import lines_of_test, listed_in_summary
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.trials import Recorder
 from pytest_nfvperf.model.display import folded, storable
@@ -289,9 +289,9 @@ def summary(
     with parts.isolated("the table cannot be shown", f"then: nfvperf show {run_dir}"):
         if table := run_table(run, conclusion, width=terminal.width, color=terminal.hasmarkup):
             terminal.write_line(table)
-    _write(terminal, test_lines(listed_in_summary(conclusion.tests)))
+    _write(terminal, lines_of_test(listed_in_summary(conclusion.tests)))
     # The user must see what was not measured.
-    notes = (*testbed_lines(run), *skipped_lines(run), *run.problems, *leftovers)
+    notes = (*describe_testbed(run), *skipped_lines(run), *run.problems, *leftovers)
     _write(terminal, [f"nfvperf: {line}" for line in notes], yellow=True)
     with parts.isolated("what the machine did cannot be shown"):
         did = run.machine.did

@@ -179,7 +179,7 @@ OTHERS = {
         f"the table cannot be shown: {BROKEN}; then: nfvperf show *",
     ),
     "the lines": (
-        "breaks('plugin.run_result', 'test_lines')",
+        "breaks('plugin.run_result', 'lines_of_test')",
         f"the summary cannot be shown: {BROKEN}; then: nfvperf show *",
     ),
     "latest is a directory": (

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_nfvperf.model.evidence.conclusion import (
-    EXIT_STATUS,
     LONGEST_REASON,
     Fate,
     RunFacts,
@@ -204,7 +203,7 @@ NEVER = TestFacts("never", began=False)
 def test_what_became_of_a_run(tests: tuple[TestFacts, ...], pytests: int | None, fate: RunFate, headline: str) -> None:
     conclusion = conclude_run(RunFacts(tests, pytests))
     assert (conclusion.fate, conclusion.headline) == (fate, headline)
-    assert conclusion.exit_status == EXIT_STATUS[fate]
+    assert conclusion.exit_status == fate.exit_status
 
 
 def test_a_run_that_is_not_over_is_running() -> None:

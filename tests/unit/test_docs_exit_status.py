@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pytest_nfvperf.model.evidence.conclusion import EXIT_STATUS, Fate
+from pytest_nfvperf.model.evidence.conclusion import Fate, RunFate
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/exit-status.md").read_text()
@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs/reference/exit-status.md").read_text()
 
 def test_every_exit_status_is_in_the_table() -> None:
     rows = re.findall(r"^\| (\d+) \| ([a-z ]+) \|", PAGE, re.MULTILINE)
-    assert sorted((int(status), run) for status, run in rows) == sorted((s, str(run)) for run, s in EXIT_STATUS.items())
+    assert sorted((int(status), run) for status, run in rows) == sorted((run.exit_status, str(run)) for run in RunFate)
 
 
 def test_every_word_for_a_test_is_in_the_table() -> None:

@@ -189,7 +189,7 @@ def test_a_key_of_a_later_version_is_left_alone() -> None:
 
 def test_the_published_schema_is_current() -> None:
     assert PUBLISHED.read_text() == schema_text(), (
-        "write it anew: python -m pytest_nfvperf.adapters.evidence.schema > reports/schema/evidence.schema.json"
+        "write it again: nfvperf schema evidence > reports/schema/evidence.schema.json"
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_nfvperf.adapters.vnf.guest import devices, has_kvm, qemu_command, testpmd_command
+from pytest_nfvperf.adapters.vnf.guest import command_of_testpmd, devices, has_kvm, qemu_command
 from pytest_nfvperf.adapters.vnf.guest_kernel import Kernel
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.topology.ports import VnfMode
@@ -36,7 +36,7 @@ def test_every_port_is_an_interface_whose_socket_qemu_listens_on() -> None:
 
 
 def test_testpmd_in_the_guest_takes_just_these_interfaces() -> None:
-    given = testpmd_command(SPEC)
+    given = command_of_testpmd(SPEC)
     assert given[given.index("-a") :][:4] == ["-a", "0000:00:10.0", "-a", "0000:00:11.0"]
     assert given[-2:] == ["--eth-peer=0,02:00:00:00:00:0a", "--eth-peer=1,02:00:00:00:00:0b"]
 

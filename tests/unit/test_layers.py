@@ -38,7 +38,7 @@ FOLDERS = {
 STDLIB_ONLY = ("model", "ports")
 """What a machine without any package installed must be able to run."""
 
-FEATURES_PORTS = ("pytest_nfvperf.features.routing.ports", "pytest_nfvperf.features.ovn.ports")
+FEATURES_PORTS = ("pytest_nfvperf.features.routing.ports",)
 
 MAY_IMPORT_PYTEST = (
     *("pytest_nfvperf.plugin", "pytest_nfvperf.fixtures", "pytest_nfvperf.cli.pytest_runs", "suites"),

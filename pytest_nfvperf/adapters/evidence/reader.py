@@ -393,7 +393,7 @@ def conclude(run: RunEvidence) -> RunConclusion:
     Old evidence does not list the selected tests, and lacks those that never began.
     """
     ended, data, rig = _ended(run), run.run, run.machine.did
-    tests = [test_facts(test, run) for test in run.tests.values() if test.node_id]
+    tests = [facts_by_test(test, run) for test in run.tests.values() if test.node_id]
     selected = dict.fromkeys(node_id for one in run.runs.values() for node_id in one.selected or ())
     running = ended is None and bool(run.being_written)
     why = "its turn has not come yet" if running else ""
@@ -426,7 +426,7 @@ def _ended(run: RunEvidence) -> RunEndData | None:
     return max(ends.values(), key=lambda end: end.exit_status)
 
 
-def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
+def facts_by_test(test: TestEvidence, run: RunEvidence) -> TestFacts:
     end = test.end
     if end is None and _lost_a_worker(run):
         who = "the workers that ran it" if test.lost_in else "the worker that ran it"
@@ -450,9 +450,6 @@ def test_facts(test: TestEvidence, run: RunEvidence) -> TestFacts:
         invalid=next((str(reasons[0]) for reasons in (*trials, *streams) if reasons), ""),
         measured=bool(test.outcomes),
     )
-
-
-test_facts.__test__ = False  # type: ignore[attr-defined]
 
 
 def _lost_a_worker(run: RunEvidence) -> bool:

@@ -74,7 +74,3 @@ def evidence_schema() -> dict[str, Any]:
         "description": f"Schema version {SCHEMA_VERSION}. Files are JSON lines; see docs/reference/evidence.md.",
     }
     return head | _LINE.json_schema(by_alias=True)
-
-
-if __name__ == "__main__":
-    print(schema_text(), end="")

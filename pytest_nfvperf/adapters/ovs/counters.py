@@ -176,18 +176,6 @@ DATAPATH_REASONS = (
 )
 """Reasons that the userspace datapath counts as a whole, in coverage/show."""
 
-KERNEL_REASONS = (
-    DropReason("qdisc_drops", "the interface's transmit queue was full (tc -s qdisc)"),
-    DropReason("socket_drops", "the buffer of OVS's packet socket was full: it did not read in time (ss -0 -m)"),
-    DropReason(
-        "ring_drops", "the ring by which the generator reads the far end was full (packet(7), PACKET_STATISTICS)"
-    ),
-    DropReason("xdp_drops", "the AF_XDP socket at the far end had no room (rx_dropped of the veth's end)"),
-    DropReason("tx_dropped", "the driver did not take it; on veth: the receiver's backlog was full (softnet)"),
-    DropReason("send_refused", "the rest of a batch that OVS gave up, because the kernel had refused a frame of it"),
-)
-"""Reasons that kernel interfaces count, in every version."""
-
 TX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_tx"))
 """OVS's reasons for frames that it could not put on a port; their sum is the port's tx_dropped."""
 

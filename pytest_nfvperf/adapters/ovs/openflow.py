@@ -269,25 +269,20 @@ class NextHop:
     source: str
 
 
-class RouteFlows:
-    """Flows for routes on one bridge: frames to a prefix get new MAC addresses and one TTL less, and leave by a port.
+def change_route_flows(management_socket: Path, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
+    """Add or replace flows for routes on one bridge, and remove others. They are active on return.
 
-    Each change has a new connection, because vswitchd closes one that is long silent.
+    Frames to a prefix get new MAC addresses and one TTL less, and leave by a port. Each change has a new connection,
+    because vswitchd closes one that is long silent. Errors as of ``add_crossings``.
     """
-
-    def __init__(self, management_socket: Path) -> None:
-        self._socket = management_socket
-
-    def change(self, added: Iterable[tuple[str, NextHop]], removed: Iterable[str]) -> None:
-        """Add or replace flows, and remove others. The changes are active on return; errors as of ``add_crossings``."""
-        bodies = [_route_flow(prefix, _DELETE_STRICT, b"") for prefix in removed]
-        for prefix, hop in added:
-            actions = _set_field(_OXM_ETH_SRC, hop.source) + _set_field(_OXM_ETH_DST, hop.destination)
-            instructions = _apply_actions(actions + _DEC_TTL + _output(hop.ofport))
-            bodies.append(_route_flow(prefix, _ADD, instructions))
-        with connected(self._socket, "answers about routes' flows", _DEADLINE_S) as bridge:
-            for start in range(0, len(bodies), _MOST_AT_ONCE):
-                _modify_flows(bridge, bodies[start : start + _MOST_AT_ONCE], "a route's flow")
+    bodies = [_route_flow(prefix, _DELETE_STRICT, b"") for prefix in removed]
+    for prefix, hop in added:
+        actions = _set_field(_OXM_ETH_SRC, hop.source) + _set_field(_OXM_ETH_DST, hop.destination)
+        instructions = _apply_actions(actions + _DEC_TTL + _output(hop.ofport))
+        bodies.append(_route_flow(prefix, _ADD, instructions))
+    with connected(management_socket, "answers about routes' flows", _DEADLINE_S) as bridge:
+        for start in range(0, len(bodies), _MOST_AT_ONCE):
+            _modify_flows(bridge, bodies[start : start + _MOST_AT_ONCE], "a route's flow")
 
 
 def _route_flow(prefix: str, command: int, instructions: bytes) -> bytes:

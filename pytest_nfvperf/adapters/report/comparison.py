@@ -26,7 +26,7 @@ from pytest_nfvperf.adapters.report.chart import (
     Panel,
 )
 from pytest_nfvperf.adapters.report.studies import metric_name
-from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal_table import rendered
 from pytest_nfvperf.model.display import MISSING, format_value
 from pytest_nfvperf.model.evidence.comparison import ComparedRun
@@ -94,7 +94,7 @@ def _named(compared: ComparedRun) -> list[tuple[ComparisonData, str]]:
 def subject(label: dict[str, str], different: Collection[str]) -> str:
     """``throughput/ndr_pdr phy2phy 64``: suite and test, what it measured, and what sets it apart."""
     known = [label[name] for name in ("topology", "frame_size") if name in label]
-    return " ".join([f"{label.get('suite', MISSING)}/{test_name(label)}", *known, *distinctions(label, different)])
+    return " ".join([f"{label.get('suite', MISSING)}/{name_of_test(label)}", *known, *distinctions(label, different)])
 
 
 def _row(metric: MetricComparison, side: str, test: str) -> ComparisonRow:

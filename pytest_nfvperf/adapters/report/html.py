@@ -33,9 +33,9 @@ from pytest_nfvperf.adapters.report.studies import (
     slope_line,
     subject_notes,
 )
-from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.templating import environment, style
-from pytest_nfvperf.adapters.report.test_page import TestPage, test_page
+from pytest_nfvperf.adapters.report.test_page import TestPage, page_of_test
 from pytest_nfvperf.adapters.report.texts import deployed_title, topology_drawing
 from pytest_nfvperf.adapters.report.topology_chart import topology_chart
 from pytest_nfvperf.model.display import format_seconds, how_many
@@ -146,7 +146,7 @@ def _suite_pages(run: RunEvidence, conclusion: RunConclusion, charts: ChartFolde
     for number, test in enumerate(run.tests.values(), 1):
         if test.node_id or test.outcomes or test.errors:
             name = dict(test.data.labels).get("suite", "other")
-            page = test_page(test, conclusion.test(test.node_id), run, f"test-{number}", charts, listed)
+            page = page_of_test(test, conclusion.test(test.node_id), run, f"test-{number}", charts, listed)
             suites.setdefault(name, SuitePage(name)).tests.append(page)
     return list(suites.values())
 
@@ -217,7 +217,7 @@ def _context(
         "figures": figures,
         "studies": studies,
         "browser": page_charts,
-        "test_name": test_name,
+        "name_of_test": name_of_test,
         "per_direction": figures.PER_DIRECTION,
         "latency_origin": latency_origin,
         "latency_of_all": latency_origin(one.label.get("engine") for one in outcomes),

@@ -53,7 +53,7 @@ def measured_on(run: RunEvidence) -> dict[str, list[str]]:
     return found
 
 
-def testbed_lines(run: RunEvidence) -> list[str]:
+def describe_testbed(run: RunEvidence) -> list[str]:
     """``testbed r650-a measured 12 tests (gw0, gw2)``, a line each; none in a run without workers."""
     lines = []
     for name, files in measured_on(run).items():
@@ -62,9 +62,6 @@ def testbed_lines(run: RunEvidence) -> list[str]:
         if workers:
             lines.append(f"testbed {name} measured {how_many(count, 'test')} ({workers})")
     return lines
-
-
-testbed_lines.__test__ = False  # type: ignore[attr-defined]
 
 
 def facts(run: RunEvidence, data: RunData) -> list[tuple[str, str]]:

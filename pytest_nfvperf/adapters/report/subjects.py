@@ -22,12 +22,9 @@ def title(labels: Mapping[str, str]) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def test_name(labels: Mapping[str, str]) -> str:
+def name_of_test(labels: Mapping[str, str]) -> str:
     """The test's name without ``test_``; the suite's where there is none."""
     return labels["test"].removeprefix("test_") if "test" in labels else labels.get("suite", "-")
-
-
-test_name.__test__ = False  # type: ignore[attr-defined]
 
 
 def differing(subjects: Sequence[Mapping[str, str]]) -> frozenset[str]:

@@ -37,7 +37,7 @@ from pytest_nfvperf.adapters.report.studies import (
     slope_line,
     subject_notes,
 )
-from pytest_nfvperf.adapters.report.subjects import differing, distinctions, test_name
+from pytest_nfvperf.adapters.report.subjects import differing, distinctions, name_of_test
 from pytest_nfvperf.adapters.report.terminal_table import fitted, no_room, rendered
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
@@ -220,7 +220,7 @@ def _table(*titles: str) -> Table:
 
 def _subject(row: SummaryRow, different: Collection[str]) -> tuple[str, str, str]:
     label = row.outcome.label
-    name = f"{label.get('suite', MISSING)}/{test_name(label)}" if "suite" in different else test_name(label)
+    name = f"{label.get('suite', MISSING)}/{name_of_test(label)}" if "suite" in different else name_of_test(label)
     return (
         " ".join([name, *distinctions(label, different)]),
         label.get("topology", MISSING),

@@ -105,7 +105,7 @@ class TestPage:
         return end.text if end is not None and end.cause in _TEXT_SAYS_MORE else ""
 
 
-def test_page(
+def page_of_test(
     test: TestEvidence, became: TestConclusion, run: RunEvidence, anchor: str, charts: ChartFolder, listed: set[str]
 ) -> TestPage:
     """``listed`` collects the trials that have a row on the page."""
@@ -138,9 +138,6 @@ def test_page(
         picture=picture,
         soaks=tuple(soaks),
     )
-
-
-test_page.__test__ = False  # type: ignore[attr-defined]
 
 
 def _headline(pages: Sequence[OutcomePage]) -> str:

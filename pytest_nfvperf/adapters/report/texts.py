@@ -74,9 +74,6 @@ def short_node_id(node_id: str) -> str:
     return f"{folder}/{test}" if folder else test
 
 
-short_node_id.__test__ = False  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True, slots=True)
 class ResultText:
     """The line of a test. ``count``: how many tests have ended, and of how many (0: not known)."""
@@ -137,7 +134,7 @@ def figures_text(outcomes: Sequence[Outcome]) -> str:
     return BETWEEN.join(dict.fromkeys(parts))
 
 
-def test_lines(tests: Sequence[TestConclusion]) -> list[str]:
+def lines_of_test(tests: Sequence[TestConclusion]) -> list[str]:
     """``FAIL          suites/x.py::test_y: ndr >= 5 Mpps: 4.00 Mpps``, in the order given."""
     width = max((len(test.badge) for test in tests), default=0)
     return [f"{test.badge:<{width}}  {test.node_id}{f': {test.reason}' if test.reason else ''}" for test in tests]
@@ -146,9 +143,6 @@ def test_lines(tests: Sequence[TestConclusion]) -> list[str]:
 def listed_in_summary(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
     """Those that a run's summary lists. Skips are counted by their reasons, and passes are in the table."""
     return [test for test in tests if test.fate not in _QUIET]
-
-
-test_lines.__test__ = False  # type: ignore[attr-defined]
 
 
 def topology_drawing(deployed: TopologyData) -> str:

@@ -93,13 +93,10 @@ def devices(spec: VnfSpec) -> list[str]:
     return [f"0000:00:{_slot(number)}" for number in range(len(spec.ports))]
 
 
-def testpmd_command(spec: VnfSpec) -> list[str]:
+def command_of_testpmd(spec: VnfSpec) -> list[str]:
     allowed = [word for device in devices(spec) for word in ("-a", device)]
     eal = ["--lcores", "0@0,1@1", "--in-memory", "--no-telemetry", "-v", *allowed]
     return [PROGRAM, *eal, "--", *forwarding_options(spec)]
-
-
-testpmd_command.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it for its name
 
 
 class HungGuestError(TestbedError):
@@ -224,7 +221,7 @@ class GuestVnf:
         self._shared = self._directory / "shared"
         self._shared.mkdir(parents=True)
         (self._shared / "devices").write_text("".join(f"{device}\n" for device in devices(spec)), encoding="ascii")
-        command = b"".join(part.encode() + b"\0" for part in testpmd_command(spec))
+        command = b"".join(part.encode() + b"\0" for part in command_of_testpmd(spec))
         (self._shared / "command").write_bytes(command)
         self._cpus = cpus
         self._monitor = self._directory / "monitor"

@@ -184,17 +184,9 @@ def _add_own(
     parser.add_argument(
         "--history", type=path_like, default=Path("history"), metavar="DIR", help="its directory (default: %(default)s)"
     )
-    parser.set_defaults(command=lambda arguments: _with_status(command, arguments))
+    # 1 means that a figure got worse, so a mistake has another status.
+    parser.set_defaults(command=command, mistake_status=_USAGE)
     return parser
-
-
-def _with_status(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """End a mistake with the status of a usage error: 1 means that a figure got worse."""
-    try:
-        return command(arguments)
-    except ConfigError as error:
-        print(f"nfvperf: {error}", file=sys.stderr)
-        return _USAGE
 
 
 def _add(arguments: argparse.Namespace) -> int:

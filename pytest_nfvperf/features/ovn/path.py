@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.adapters.net.ends import End, configure
 from pytest_nfvperf.adapters.ovs.installation import locate
@@ -14,7 +14,6 @@ from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.backends.base import Daemons, StartsDaemons
 from pytest_nfvperf.features.ovn.bgp_agent import OvnBgpAgent, lacks_agent
 from pytest_nfvperf.features.ovn.model import BIRD, PROVIDER, UPLINK, VM_PORT, LogicalSwitch, OvnPathPlan
-from pytest_nfvperf.features.ovn.ports import AgentPath, LogicalNetwork, OvnDaemons, RunsOvn
 from pytest_nfvperf.features.ovn.private_ovn import PrivateOvn, lacks_ovn
 from pytest_nfvperf.features.routing.bird import BirdSpeaker
 from pytest_nfvperf.features.routing.frr import FrrSpeaker
@@ -32,9 +31,31 @@ _POLL_S = 0.02
 _NO_AGENT = "there is no simulation of ovn-bgp-agent for plans"
 
 
+class LogicalNetwork(Protocol):
+    """OVN's northbound database, as a test uses it."""
+
+    def add(self, switch: LogicalSwitch) -> None:
+        """Create a logical switch, bind its ports, and wait until br-int has flows for them.
+
+        Raises:
+            ConfigError: br-int does not have the port that a logical port is bound to.
+            DeadlineError: names the ports that are not up, and shows OVN's logs.
+        """
+
+    def remove_port(self, name: str) -> None: ...
+
+    def flows(self) -> str:
+        """The flows of br-int as text."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class OvnPath:
-    """Fulfils ports.AgentPath."""
+    """OVN, speakers and ovn-bgp-agent. The VM's logical port exists from ``connect_vm`` to ``disconnect_vm``.
+
+    FRR announces what the agent exposes.
+    """
 
     plan: OvnPathPlan
     ovn: PrivateOvn
@@ -43,12 +64,18 @@ class OvnPath:
     agent: OvnBgpAgent
 
     def connect_vm(self) -> None:
+        """Create the VM's logical port; returns when it is up. The agent then sees it."""
         self.ovn.add(self.plan.switch(self.ovn.chassis))
 
     def disconnect_vm(self) -> None:
         self.ovn.remove_port(VM_PORT)
 
     def await_announced(self, prefix: str, deadline_s: float, *, gone: bool = False) -> None:
+        """Wait until FRR announces a prefix to BIRD, or does so no longer.
+
+        Raises:
+            DeadlineError: what it announces instead, with the logs of FRR and the agent.
+        """
         announced: list[str] = []
 
         def is_as_awaited() -> bool:
@@ -69,13 +96,47 @@ class OvnPath:
             raise
 
     def close(self) -> None:
+        """End everything. Can be called twice."""
         with ExitStack() as stack:
             for part in (self.ovn, self.frr, self.bird, self.agent):
                 stack.callback(part.close)
 
 
+class OvnDaemons(Protocol):
+    """Starts OVN on a testbed."""
+
+    def lacks(self) -> str | None:
+        """What this testbed lacks for OVN, as text for a person, and what to do; None if it has all."""
+
+    def start(self, built: BuiltTopology, switches: Sequence[LogicalSwitch]) -> LogicalNetwork:
+        """Start OVN over a live topology that has br-int, with these switches.
+
+        Raises:
+            ConfigError: there is no br-int, or a logical port names none of its ports.
+            TestbedError: OVN did not start.
+        """
+
+    def lacks_agent(self) -> str | None:
+        """The same for ovn-bgp-agent."""
+
+    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> OvnPath:
+        """Start OVN, speakers and agent over a live topology of the plan; the VM's port does not exist yet.
+
+        Raises:
+            ConfigError: a daemon refused its configuration.
+            TestbedError: something is not installed or did not start, or the kernel lacks what the agent needs.
+        """
+
+
+@runtime_checkable
+class RunsOvn(Protocol):
+    """A backend that starts OVN: for the fixtures ``private_ovn`` and ``ovn_bgp_agent``."""
+
+    def ovn(self) -> OvnDaemons: ...
+
+
 class LocalOvn:
-    """Fulfils ports.OvnDaemons: OVN of this machine, over a private OVS."""
+    """Fulfils OvnDaemons: OVN of this machine, over a private OVS."""
 
     def __init__(self, journal: Callable[[], Journal], ovs: OvsSpec) -> None:
         self._journal = journal
@@ -125,7 +186,7 @@ class LocalOvn:
 
 
 class SimulatedNetwork:
-    """Fulfils ports.LogicalNetwork for plans: nothing is started."""
+    """Fulfils LogicalNetwork for plans: nothing is started."""
 
     def add(self, switch: LogicalSwitch) -> None: ...
 
@@ -138,7 +199,7 @@ class SimulatedNetwork:
 
 
 class SimulatedOvn:
-    """Fulfils ports.OvnDaemons for plans, except for the agent."""
+    """Fulfils OvnDaemons for plans, except for the agent."""
 
     def lacks(self) -> str | None:
         return None
@@ -149,7 +210,7 @@ class SimulatedOvn:
     def lacks_agent(self) -> str | None:
         return _NO_AGENT
 
-    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> AgentPath:  # noqa: ARG002
+    def start_agent(self, built: BuiltTopology, plan: OvnPathPlan) -> OvnPath:  # noqa: ARG002
         raise UnavailableError(_NO_AGENT)
 
 
@@ -183,9 +244,9 @@ class LiveOvnPath:
     def __init__(self, daemons: OvnDaemons, live: LiveTopology, plan: OvnPathPlan) -> None:
         self.live = live
         self.plan = plan
-        self.path: AgentPath
+        self.path: OvnPath
 
-        def start(live: LiveTopology) -> AgentPath:
+        def start(live: LiveTopology) -> OvnPath:
             self.path = daemons.start_agent(live.deployment.built, plan)
             return self.path
 

@@ -189,10 +189,7 @@ class FrrSpeaker:
 
     It runs as root: a daemon that changes its user loses the parent-death signal (prctl(2)), and would outlive us.
 
-    Args:
-        journal: of this run.
-        namespace: under /run/netns, with the addresses that it speaks from.
-        role: names its directory.
+    ``namespace``: under /run/netns, with the addresses that it speaks from. ``role`` names its directory.
     """
 
     await_session = wait_for_session

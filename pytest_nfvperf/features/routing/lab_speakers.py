@@ -55,16 +55,7 @@ def _listens(path: Path) -> bool:
 
 
 class LabProcess:
-    """A daemon of the lab: it is watched, never ended.
-
-    Args:
-        name: of the daemon.
-        path: its socket.
-        advice: added to the error if nobody listens there.
-
-    Raises:
-        TestbedError: nobody listens there.
-    """
+    """A lab daemon, watched and never ended. TestbedError, with ``advice``, if nobody listens on ``path``."""
 
     def __init__(self, name: str, path: Path, advice: str) -> None:
         self.name = name

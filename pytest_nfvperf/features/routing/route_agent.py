@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest_nfvperf
 from pytest_nfvperf.adapters.net.threads import inside
-from pytest_nfvperf.adapters.ovs.openflow import NextHop, RouteFlows
+from pytest_nfvperf.adapters.ovs.openflow import NextHop, change_route_flows
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import NETNS_DIRECTORY, spawn, wait_until
 from pytest_nfvperf.features.routing.daemons import NICE
@@ -430,7 +431,7 @@ class Follower:
 
 
 def main(namespace: str, management_socket: str, hops: str) -> None:
-    change_flows = RouteFlows(Path(management_socket)).change
+    change_flows = partial(change_route_flows, Path(management_socket))
     for batch in Follower(Fib(Path(namespace)), change_flows, KnownHops.from_json(hops)).follow():
         print(json.dumps(asdict(batch)), flush=True)
 

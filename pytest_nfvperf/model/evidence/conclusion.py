@@ -283,8 +283,6 @@ class RunFate(StrEnum):
     ACCEPTED = "accepted"
 
 
-EXIT_STATUS = {fate: fate.exit_status for fate in RunFate}
-
 _RUNS = {fate: RunFate(fate.value) for fate in GRAVITY}
 """The result of the run if this is the gravest of its tests."""
 

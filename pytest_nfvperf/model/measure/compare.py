@@ -95,27 +95,20 @@ def parse_sides(texts: Sequence[str], settings: Sequence[str] = ()) -> tuple[Sid
     """
     sides: dict[str, Side] = {}
     for text in texts:
-        side = _parse_side(text)
-        if side.name in sides:
-            raise ConfigError(
-                f"{side.name!r} is given twice: each side needs a name of its own, such as again={side.where}"
-            )
-        sides[side.name] = side
+        name, equals, where = text.partition("=")
+        if not equals or "/" in name:
+            name, where = text.rstrip("/").rpartition("/")[2], text
+        if not where or not name:
+            raise ConfigError(f"{text!r} names no side: write NAME, or NAME=WHERE such as new=/opt/ovs-3.3.4")
+        if name in sides:
+            raise ConfigError(f"{name!r} is given twice: each side needs a name of its own, such as again={where}")
+        sides[name] = Side(name if name == INSTALLED else checked_name(name), where)
     if len(sides) < 2:
         only = f"{next(iter(sides))!r} alone" if sides else "nothing"
         raise ConfigError(f"a comparison needs two sides or more, not {only}: write `nfvperf compare A B -- suites/`")
     for text in settings:
         _apply_setting(sides, text)
     return tuple(sides.values())
-
-
-def _parse_side(text: str) -> Side:
-    name, equals, where = text.partition("=")
-    if not equals or "/" in name:
-        name, where = text.rstrip("/").rpartition("/")[2], text
-    if not where or not name:
-        raise ConfigError(f"{text!r} names no side: write NAME, or NAME=WHERE such as new=/opt/ovs-3.3.4")
-    return Side(name if name == INSTALLED else checked_name(name), where)
 
 
 def _apply_setting(sides: dict[str, Side], text: str) -> None:

@@ -375,15 +375,9 @@ class NearCosts:
         self._known: dict[tuple[Hashable, int], float] = {}
 
     def learn(self, traffic: Hashable, load_fps: float, costs: Sequence[float]) -> float:
-        """The near cost at this load, by the windows of a trial and all before it.
+        """The near cost at this load, ns a frame, by the windows of a trial and all before it; 0 if too few were seen.
 
-        Args:
-            traffic: what was sent.
-            load_fps: frames/s per direction.
-            costs: of each window in which frames were sent and both cores were at full speed, ns a frame.
-
-        Returns:
-            ns a frame; 0 if too little was seen.
+        ``costs``: ns a frame of each window in which frames were sent and both cores were at full speed.
         """
         step = math.floor(math.log2(load_fps) * _STEPS_A_DOUBLING)
         if len(costs) >= POLICY.windows_for_near_cost:
