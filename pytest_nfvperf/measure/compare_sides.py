@@ -277,7 +277,7 @@ class ComparedSearch(Search):
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
         if key not in self._known:
-            rate = ForwardingRate(traffic, self.profile, self.limits_of, larger=LARGER)
+            rate = ForwardingRate(traffic, self.profile, self._limits_of, larger=LARGER)
             figure = CountedInstructions(traffic) if self.virtual else rate
             self._known[key] = self.sides.of(live.topology, live.dut, figure, {})
         return self._known[key]
@@ -293,9 +293,9 @@ class ComparedStudy(Study):
 
     def compare(self, per: str, subjects: Sequence[Subject], figure: Figure) -> tuple[Outcome, ...]:
         """Returns the baseline's outcome of each subject. In virtual time instructions a packet replace a rate."""
-        if self.context.virtual and isinstance(figure, ForwardingRate):
+        if self._context.virtual and isinstance(figure, ForwardingRate):
             figure = CountedInstructions(figure.traffic)
-        check_time(next(iter(figure.units)), virtual=self.context.virtual)
+        check_time(next(iter(figure.units)), virtual=self._context.virtual)
         return tuple(
             self.sides.of(each.topology, each.dut, _with_larger_frames(figure_of(each, figure)), {per: each.value})
             for each in subjects

@@ -217,18 +217,18 @@ class Search:
 
     Attributes:
         labels: identify the test in SLAs and reports (suite, test, parameters, datapath).
-        limits_of: the rig's ceiling and the line rate for a traffic.
-        estimate_of: expected duration of an NDR/PDR search, s.
-        remeasured_limits: limits with a ceiling that is measured now; None: those of ``limits_of``.
-        repeats: of searches, see ``over_repeats``.
+        _limits_of: the rig's ceiling and the line rate for a traffic.
+        _estimate_of: expected duration of an NDR/PDR search, s.
+        _remeasured_limits: limits with a ceiling that is measured now; None: those of ``_limits_of``.
+        _repeats: of searches, see ``over_repeats``.
     """
 
     profile: Profile
     labels: Mapping[str, str]
-    limits_of: LimitsOf
-    estimate_of: EstimateOf
-    remeasured_limits: LimitsOf | None = None
-    repeats: int = 1
+    _limits_of: LimitsOf
+    _estimate_of: EstimateOf
+    _remeasured_limits: LimitsOf | None = None
+    _repeats: int = 1
 
     @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG)
     def ndr_pdr(
@@ -254,7 +254,7 @@ class Search:
         ``live`` is taken down and rebuilt if the limit has to be measured. ``anew``: measure it now, even if one is
         cached.
         """
-        limits_of = (self.remeasured_limits if anew else None) or self.limits_of
+        limits_of = (self._remeasured_limits if anew else None) or self._limits_of
         return limits_of(live, traffic).ceiling_fps
 
     @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT)
@@ -340,7 +340,7 @@ class Search:
         latency: bool = False,
         sessions: Sessions | None = None,
     ) -> Outcome:
-        found = [self._search_once(live, traffic, algorithm, find, latency, sessions) for _ in range(self.repeats)]
+        found = [self._search_once(live, traffic, algorithm, find, latency, sessions) for _ in range(self._repeats)]
         return self._finish(live, over_repeats(found))
 
     def _search_once(
@@ -384,18 +384,18 @@ class Search:
 
     def _start(self, live: LiveTopology, traffic: Traffic) -> LoadRange:
         check_live("search", live, traffic)
-        limits = self.limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
+        limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
         measurer = LoadMeasurer(
             live.runner,
             traffic,
             directions_of(live.topology, traffic),
             residual_s=self.profile.search_residual_s,
-            estimate_s=self.estimate_of(self.profile),
+            estimate_s=self._estimate_of(self.profile),
             patience_s=live.runner.patience.allowed_s,
             windowed=not judges_whole_trials(live),
         )
-        remeasured = self.remeasured_limits or self.limits_of
+        remeasured = self._remeasured_limits or self._limits_of
         return LoadRange(live, traffic, measurer, limits, remeasured, self.profile.warmup_s)
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:

@@ -99,18 +99,18 @@ class Study:
 
     Attributes:
         labels: identify the test in SLAs and reports.
-        limits_of: the rig's ceiling and the line rate for a traffic.
-        streams: makes the runner of streams.
-        decided: whether more readings cannot change the SLA's verdict.
+        _limits_of: the rig's ceiling and the line rate for a traffic.
+        _streams: makes the runner of streams.
+        _decided: whether more readings cannot change the SLA's verdict.
     """
 
     profile: Profile
     labels: Mapping[str, str]
-    deploy: SubjectDeployer
-    limits_of: LimitsOf
-    streams: Callable[[], StreamRunner]
-    decided: Decided
-    context: Context
+    _deploy: SubjectDeployer
+    _limits_of: LimitsOf
+    _streams: Callable[[], StreamRunner]
+    _decided: Decided
+    _context: Context
 
     @checked("study.forwarding_rate", **_SUBJECTS, traffic=TRAFFIC, larger=several(FRAME_BYTES))
     def forwarding_rate(
@@ -123,7 +123,7 @@ class Study:
         """
         if larger and any(subject.traffic is not None for subject in subjects):
             raise ArgumentError("larger frames are for subjects that are all sent the same: give each its own traffic")
-        return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self.limits_of, larger=larger))
+        return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of, larger=larger))
 
     @checked(
         "study.mirror_cost", **_SUBJECTS, traffic=TRAFFIC, load=one(MirrorLoad, "a MirrorLoad, such as MirrorLoad(0.5)")
@@ -135,10 +135,10 @@ class Study:
 
         The baseline has no mirror. ``load``: at which completeness is read, in addition to maximum offered load.
         """
-        return self.compare(per, subjects, MirrorCost(traffic, self.profile, self.limits_of, load, self._find_ndr))
+        return self.compare(per, subjects, MirrorCost(traffic, self.profile, self._limits_of, load, self._find_ndr))
 
     def _find_ndr(self, live: LiveTopology, traffic: Traffic) -> float:
-        search = Search(self.profile, self.labels, self.limits_of, lambda of: estimate_search_s(of, of.goals))
+        search = Search(self.profile, self.labels, self._limits_of, lambda of: estimate_search_s(of, of.goals))
         return ndr_to_share(live, traffic, search, "give a rate, or a share of the forwarding rate")
 
     @checked(
@@ -169,7 +169,7 @@ class Study:
             ends: the namespaces, the client's first, as ``("pod1", "pod2")``; None: the first one and the last.
             settings: of the streams: ``direction``, ``buffer_bytes``, ``window_bytes``, ``mss_bytes``, ``congestion``.
         """
-        runner = self.streams()
+        runner = self._streams()
         # Omitted: slow start, and the bridges' learning.
         duration_s, omit_s = self.profile.comparison_stream_s, self.profile.comparison_omit_s
         spec = StreamSpec(streams=streams, duration_s=duration_s, omit_s=omit_s, **settings)
@@ -191,7 +191,7 @@ class Study:
         the last one was answered. UnavailableError, with what to install, where nothing sends requests.
         """
         spec = RequestSpec(message_bytes, max(1, round(self.profile.comparison_stream_s)), load_per_s)
-        return self.compare(per, subjects, self.streams().response_time(spec, ends))
+        return self.compare(per, subjects, self._streams().response_time(spec, ends))
 
     @checked("study.connect_rate", **_SUBJECTS, connects=INTEGER)
     def connect_rate(
@@ -203,7 +203,7 @@ class Study:
         install, where nothing connects.
         """
         spec = ConnectSpec(connects, max(1, round(self.profile.comparison_stream_s)))
-        return self.compare(per, subjects, self.streams().connect_rate(spec, ends))
+        return self.compare(per, subjects, self._streams().connect_rate(spec, ends))
 
     @checked("study.reconnect_time", **_SUBJECTS, killed=FLAG)
     def reconnect_time(
@@ -214,7 +214,7 @@ class Study:
         ``killed``: by SIGKILL, as in a crash; else by an orderly exit. DutFailure where the namespaces do not
         reach each other again, UnavailableError where we may not restart the DUT.
         """
-        return self.compare(per, subjects, ReconnectTime(self.context, ends, killed))
+        return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
 
     @checked("study.instructions_per_packet", **_SUBJECTS, traffic=TRAFFIC)
     def instructions_per_packet(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
@@ -236,21 +236,21 @@ class Study:
             UnavailableError: a figure of the clock in virtual time, or the other way round; says what to do.
             ValueError: a subject has a traffic of its own, which this figure cannot have.
         """
-        check_time(next(iter(figure.units)), virtual=self.context.virtual)
+        check_time(next(iter(figure.units)), virtual=self._context.virtual)
         _check_frames(subjects, figure)
         for subject in subjects:
-            self.deploy.check(subject.topology, subject.dut)
-        clock, measured = self.context.clock, [MeasuredSubject(each, figure_of(each, figure)) for each in subjects]
+            self._deploy.check(subject.topology, subject.dut)
+        clock, measured = self._context.clock, [MeasuredSubject(each, figure_of(each, figure)) for each in subjects]
         work = RunningStudy(per, measured, clock, clock.monotonic())
         short = [each.figure for each in measured if isinstance(each.figure, ShortFigure)]
-        side_by_side = self.deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
+        side_by_side = self._deploy.side_by_side(_copies(subjects)) if len(short) == len(subjects) else None
         if side_by_side is not None:
             with side_by_side as rigs:
                 outcomes = self._alternating(work, short, rigs)
         else:
             outcomes = self._in_rounds(work)
         for outcome in outcomes:
-            self.context.recorder.emit(outcome)
+            self._context.recorder.emit(outcome)
         if isinstance(figure, TcpThroughput):
             figure.compare_profiles(per, outcomes)
         return outcomes
@@ -262,7 +262,7 @@ class Study:
             measured = work.subjects[number]
             subject, figure = measured.subject, measured.figure
             with self._noting(measured):
-                live = self.deploy(subject.topology, subject.dut, quiet=block > 0)
+                live = self._deploy(subject.topology, subject.dut, quiet=block > 0)
                 measured.describe(live)
                 reading = figure.read(live, left * (figure.reading_s + _TOPOLOGY_CHANGE_S))
                 self._note_share(live, measured)
@@ -347,7 +347,7 @@ class Study:
         return figure.outpaced
 
     def _all_decided(self, work: RunningStudy, found: BlockReadings) -> bool:
-        return all(self.decided(outcome) for outcome in self._outcomes(work, found))
+        return all(self._decided(outcome) for outcome in self._outcomes(work, found))
 
     def _outcomes(self, work: RunningStudy, found: BlockReadings) -> tuple[Outcome, ...]:
         values = [each.subject.value for each in work.subjects]
@@ -380,7 +380,7 @@ class Study:
 
     def _runs(self) -> dict[str, None]:
         """Ids of all trials and runs of streams, requests and connects so far, in order."""
-        return dict.fromkeys([*self.context.trials, *self.context.streams, *self.context.others])
+        return dict.fromkeys([*self._context.trials, *self._context.streams, *self._context.others])
 
     def _labels(self, measured: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Measured labels replace a test's own, except for the name of its topology."""

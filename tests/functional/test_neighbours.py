@@ -38,6 +38,6 @@ def test_the_kernel_knows_the_other_end(journal: Journal, own: str, far: str) ->
 def test_a_bridge_that_is_not_there_is_named(journal: Journal) -> None:
     with (
         closing(LiveNamespace(journal, "home")) as home,
-        pytest.raises(TestbedError, match="tell br-phy of a tunnel's"),
+        pytest.raises(TestbedError, match="the MAC address of a tunnel's far end on br-phy"),
     ):
         set_neighbour(kernels_ovs(home), "br-phy", "172.31.0.2", MAC)

@@ -121,9 +121,9 @@ def test_frames_cross_dpdk_ports_and_every_counter_agrees(dpdk: OvsDatapath, jou
     with testpmd(journal, built, "txonly") as sender:
         built.wait_ready(15)
         assert until(lambda: counters(dpdk)["pmd.packets_received"] > 10_000)
-        assert sender.stdin is not None
-        sender.stdin.write(b"stop\n")
-        sender.stdin.flush()
+        assert sender.popen.stdin is not None
+        sender.popen.stdin.write(b"stop\n")
+        sender.popen.stdin.flush()
         assert until(lambda: is_still(dpdk))
         seen = counters(dpdk)
     # Nobody sends any more: what came in by one port went out by the other, or was refused by its ring.
