@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any
 
 from pytest_nfvperf.measure.alternation import BlockReadings
+from pytest_nfvperf.measure.call_arguments import LIVE, TRAFFIC
 from pytest_nfvperf.measure.figures import Figure, Subject
 from pytest_nfvperf.measure.forwarding import LARGER, ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.study import Decided, MeasuredSubject, RunningStudy, Study, figure_of
+from pytest_nfvperf.model.arguments import checked
 from pytest_nfvperf.model.display import format_value
 from pytest_nfvperf.model.errors import DutFailure, NfvperfError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.compare import (
@@ -58,9 +61,7 @@ class SideLostError(NfvperfError):
 class GuardedStudy(Study):
     """A study that names the subject of an error, and reads the baseline twice where it works in rounds.
 
-    Attributes:
-        floors: by metric, the difference of these two readings.
-        reads_again: False where no noise floor is needed.
+    ``floors``: by metric, the difference of these two. ``reads_again``: False where no noise floor is needed.
     """
 
     floors: dict[str, NoiseFloor] = field(default_factory=dict)
@@ -120,11 +121,7 @@ class SideComparison:
     def of(self, topology: Topology, dut: Dut, figure: Figure, labels: Mapping[str, str]) -> Outcome:
         """Measure the figure on every side; returns the baseline's outcome.
 
-        Args:
-            topology: of all sides.
-            dut: its version is replaced by each side's.
-            figure: what to measure.
-            labels: distinguish this topology from others of the same test.
+        Each side's version replaces that of ``dut``. ``labels`` distinguish the topology from others of the same test.
 
         Raises:
             UnavailableError: no Open vSwitch, or what it needs.
@@ -263,6 +260,17 @@ def unique_side_notes(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
 # sides in a tenth of a second, where a search takes ten.
 
 
+def _compare_instead(method: Any) -> Any:
+    """A measurement of Search that compares, and refuses what that refuses. Its load does not matter to a rate."""
+
+    @checked(f"search.{method.__name__}", live=LIVE, traffic=TRAFFIC)
+    @wraps(method)
+    def compared(self: ComparedSearch, live: LiveTopology, traffic: Traffic, *_: Any, **__: Any) -> Outcome:
+        return self._compared(live, traffic)
+
+    return compared
+
+
 @dataclass(eq=False, repr=False)
 class ComparedSearch(Search):
     """Measurements of one test: the forwarding rate of every side, or in virtual time its instructions a packet."""
@@ -271,8 +279,8 @@ class ComparedSearch(Search):
     virtual: bool = field(kw_only=True)
     _known: dict[tuple[Topology, Dut, Traffic], Outcome] = field(default_factory=dict, init=False)
 
-    def _compared(self, live: LiveTopology, traffic: Traffic, *_: Any, **__: Any) -> Outcome:
-        """The baseline's outcome. Other arguments of a measurement, such as its load, do not matter to a rate."""
+    def _compared(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+        """The baseline's outcome."""
         if live.service_starters:
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")
         key = (live.topology, live.dut, traffic)
@@ -282,7 +290,9 @@ class ComparedSearch(Search):
             self._known[key] = self.sides.of(live.topology, live.dut, figure, {})
         return self._known[key]
 
-    ndr_pdr = throughput = loss_curve = back_to_back = loss_at = _compared
+    ndr_pdr, throughput, loss_curve, back_to_back, loss_at = map(
+        _compare_instead, (Search.ndr_pdr, Search.throughput, Search.loss_curve, Search.back_to_back, Search.loss_at)
+    )
 
 
 @dataclass(eq=False, repr=False)

@@ -99,8 +99,6 @@ class Study:
 
     Attributes:
         labels: identify the test in SLAs and reports.
-        _limits_of: the rig's ceiling and the line rate for a traffic.
-        _streams: makes the runner of streams.
         _decided: whether more readings cannot change the SLA's verdict.
     """
 

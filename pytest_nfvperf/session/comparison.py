@@ -136,8 +136,7 @@ class Comparison:
         streams: Callable[[], StreamRunner],
         context: Context,
     ) -> SideComparison:
-        profile = self._profile
-        profile = replace(profile, comparison_budget_s=profile.comparison_budget_s * BUDGETS)
+        profile = replace(self._profile, comparison_budget_s=self._profile.comparison_budget_s * BUDGETS)
         rounds = self._options.compare_rounds
         if rounds is not None:
             profile = replace(profile, comparison_repeats=rounds, comparison_budget_s=0.0)

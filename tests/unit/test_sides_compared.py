@@ -9,9 +9,10 @@ import pytest
 
 from pytest_nfvperf.config.comparison import read_comparison_settings
 from pytest_nfvperf.features.versions.registry import with_sides
-from pytest_nfvperf.measure.compare_sides import SideComparison
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.measure.compare_sides import ComparedSearch, SideComparison
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.measure.compare import Side, Word, parse_sides
+from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.testbed.ovs_settings import NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut, OvsSpec, ovs_for_dut
 
@@ -82,3 +83,21 @@ def test_a_side_whose_readings_were_all_disturbed_decides_nothing_and_says_so():
     disturbed: Any = SimpleNamespace(samples=())
     (found,) = SideComparison._metrics(cast("Any", comparison), cast("Any", None), cast("Any", figure), disturbed)
     assert (found.metric, found.word, found.decides) == ("forwarding_rate", Word.CANNOT_TELL, True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda search: search.ndr_pdr("live", "traffic", latencies=True),
+            r"search\.ndr_pdr\(\) has no argument 'latencies'",
+        ),
+        (lambda search: search.loss_at("live", "traffic", 1e6), r"search\.loss_at\(\): .*duration_s"),
+        (lambda search: search.throughput("live", "traffic"), r"search\.throughput\(\): live is 'live'"),
+    ],
+)
+def test_a_search_that_compares_refuses_the_calls_that_a_search_refuses(call, message):
+    search = ComparedSearch(QUICK, {}, lambda *_: None, lambda _: 0.0, sides=None, virtual=False)
+
+    with pytest.raises(ArgumentError, match=message):
+        call(search)
