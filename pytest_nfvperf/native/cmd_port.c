@@ -122,6 +122,7 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	struct attach_request want = {.role = "endpoint", .peer = "", .mode = "io", .eth_peer = "", .queues = 1,
 				      .tx_descriptors = 512, .rx_descriptors = 1024, .mtu = 1500, .timeout_ms = 5000};
 	struct port_config config;
+	const struct port *port;
 	json_error_t error;
 	char text[512];
 	const char *wrong;
@@ -138,7 +139,11 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	wrong = port_attach(&engine->ports, &config, engine->worker_count, text, sizeof(text));
 	if (wrong != NULL)
 		return answer_error(answer, "attach_failed", "%s", wrong);
-	json_object_set_new(answer, "back_pressure", json_boolean(port_find(&engine->ports, config.name)->back_pressure));
+	port = port_find(&engine->ports, config.name);
+	json_object_set_new(answer, "back_pressure", json_boolean(port->back_pressure));
+	json_object_set_new(answer, "own_ring", json_boolean(port->kind == PORT_RING));
+	if (port->why_dpdk != NULL)
+		json_object_set_new(answer, "why_dpdk", json_string(port->why_dpdk));
 	return true;
 }
 
@@ -181,6 +186,8 @@ static json_t *stats_of(const struct port *port)
 	struct rte_eth_stats stats;
 	json_t *counts = json_object();
 
+	if (port->kind != PORT_DPDK)
+		return counts;
 	if (rte_eth_stats_get(port->id, &stats) == 0) {
 		answer_int(counts, "rx_packets", stats.ipackets);
 		answer_int(counts, "tx_packets", stats.opackets);

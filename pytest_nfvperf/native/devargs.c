@@ -5,7 +5,7 @@
 
 #include "devargs.h"
 
-static bool has_driver(const char *devargs, const char *driver)
+bool devargs_is(const char *devargs, const char *driver)
 {
 	size_t length = strlen(driver);
 
@@ -36,7 +36,7 @@ bool devargs_back_pressure(const char *devargs)
 	static const char *const drivers[] = {"net_virtio_user", "net_vhost", "net_memif", "net_ring"};
 
 	for (size_t at = 0; at < sizeof(drivers) / sizeof(drivers[0]); at++)
-		if (has_driver(devargs, drivers[at]))
+		if (devargs_is(devargs, drivers[at]))
 			return true;
 	return false;
 }
@@ -47,12 +47,12 @@ unsigned int devargs_kept_frames(const char *devargs)
 	 * ETH_AF_XDP_DFLT_NUM_DESCS, whatever the number of descriptors asked for; and what it has sent, from the
 	 * receive queue's buffers, which it takes back once half as many have come together.
 	 */
-	return has_driver(devargs, "net_af_xdp") ? 2048 + 1024 : 0;
+	return devargs_is(devargs, "net_af_xdp") ? 2048 + 1024 : 0;
 }
 
 bool devargs_own_buffers(const char *devargs)
 {
-	return !has_driver(devargs, "net_ring");
+	return !devargs_is(devargs, "net_ring");
 }
 
 static bool append(char *devargs, size_t size, const char *key, const char *value)
@@ -101,9 +101,9 @@ bool devargs_expand(const struct port_config *config, unsigned int serial, char 
 		return false;
 	if ((size_t)snprintf(devargs, size, "%s%s", name, rest) >= size)
 		return false;
-	if (has_driver(devargs, "net_virtio_user"))
+	if (devargs_is(devargs, "net_virtio_user"))
 		return complete_virtio_user(config, devargs, size);
-	if (has_driver(devargs, "net_vhost"))
+	if (devargs_is(devargs, "net_vhost"))
 		return append_number(devargs, size, "queues", config->queues);
 	return true;
 }

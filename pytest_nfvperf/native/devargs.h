@@ -15,6 +15,9 @@
  */
 bool devargs_expand(const struct port_config *config, unsigned int serial, char *devargs, char *name, size_t size);
 
+/* Whether it is a device of this driver, numbered or not. */
+bool devargs_is(const char *devargs, const char *driver);
+
 /* Whether a driver makes the device (net_*, eth_*), so that no bus finds it. */
 bool devargs_virtual(const char *devargs);
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include <rte_cycles.h>
 #include <rte_ethdev.h>
 #include <rte_prefetch.h>
 
@@ -19,62 +22,91 @@ static void rewrite(const struct port *port, struct rte_ether_addr *addresses)
 	}
 }
 
-static void rewrite_burst(const struct port *port, struct rte_mbuf **mbufs, uint16_t count)
+static void rewrite_burst(const struct port *port, const struct burst *burst, uint16_t count)
 {
 	for (uint16_t at = 0; at < count; at++)
-		rte_prefetch0(rte_pktmbuf_mtod(mbufs[at], void *));
+		rte_prefetch0(burst->bytes[at]);
 	for (uint16_t at = 0; at < count; at++)
-		rewrite(port, rte_pktmbuf_mtod(mbufs[at], struct rte_ether_addr *));
+		rewrite(port, (struct rte_ether_addr *)burst->bytes[at]);
 }
 
-/* Drops every drop_every-th frame of the port; returns how many remain, moved to the front. */
-static uint16_t drop_asked(struct port *port, struct rte_mbuf **mbufs, uint16_t count)
+/* Does the port drop the frame that is received next? Every drop_every-th is. */
+static bool is_dropped(const struct port *port, uint64_t number)
 {
-	uint64_t first = port->forwarded.rx - count + 1;
-	uint16_t kept = 0;
+	return port->config.drop_every != 0 && number % port->config.drop_every == 0;
+}
 
-	for (uint16_t at = 0; at < count; at++) {
-		if ((first + at) % port->config.drop_every == 0) {
-			rte_pktmbuf_free(mbufs[at]);
-			port->forwarded.asked++;
-		} else {
-			mbufs[kept++] = mbufs[at];
+/* Takes the frames out of the burst that are to be dropped, behind those that remain; returns how many remain. */
+static uint16_t drop_asked(struct port *port, struct burst *burst)
+{
+	uint64_t first = port->forwarded.rx - burst->count + 1;
+	struct rte_mbuf *dropped[BURST_FRAMES];
+	uint16_t kept = 0, gone = 0;
+
+	for (uint16_t at = 0; at < burst->count; at++) {
+		if (is_dropped(port, first + at)) {
+			dropped[gone++] = burst->mbufs[at];
+			continue;
 		}
+		burst->bytes[kept] = burst->bytes[at];
+		burst->length[kept] = burst->length[at];
+		burst->mbufs[kept++] = burst->mbufs[at];
 	}
+	memcpy(burst->mbufs + kept, dropped, gone * sizeof(dropped[0]));
+	port->forwarded.asked += gone;
 	return kept;
 }
 
-static void forward_burst(struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+/* Copies frames into buffers of the peer's; returns how many it took. */
+static uint16_t copy_to_peer(struct port *peer, uint16_t queue, const struct burst *burst, uint16_t count)
 {
+	struct burst out;
+	uint16_t room = port_room(peer, queue, &out, count);
+
+	for (uint16_t at = 0; at < room; at++) {
+		out.length[at] = burst->length[at];
+		memcpy(out.bytes[at], burst->bytes[at], burst->length[at]);
+	}
+	return port_send(peer, queue, &out, room);
+}
+
+static void forward_burst(struct port *port, uint16_t queue, struct burst *burst)
+{
+	bool mbufs = port->kind == PORT_DPDK && port->peer != NULL && port->peer->kind == PORT_DPDK;
+	uint16_t count = burst->count;
 	uint16_t sent = 0;
 
 	port->forwarded.rx += count;
 	if (port->config.drop_every != 0)
-		count = drop_asked(port, mbufs, count);
+		count = drop_asked(port, burst);
 	if (port->peer != NULL) {
+		uint16_t to = queue % port->peer->config.queues;
+
 		if (port->config.mode != VNF_IO)
-			rewrite_burst(port, mbufs, count);
-		sent = port_send(port->peer, queue % port->peer->config.queues, mbufs, count);
+			rewrite_burst(port, burst, count);
+		sent = mbufs ? port_send_mbufs(port->peer, to, burst->mbufs, count) : copy_to_peer(port->peer, to, burst, count);
 	}
 	port->forwarded.tx += sent;
 	port->forwarded.full += count - sent;
-	rte_pktmbuf_free_bulk(mbufs + sent, count - sent);
+	if (mbufs) /* those that were sent are the peer's */
+		rte_pktmbuf_free_bulk(burst->mbufs + sent, burst->count - sent);
+	else
+		port_give_back(port, queue, burst);
 }
 
 uint32_t forward_turn(struct port *port)
 {
-	struct rte_mbuf *mbufs[BURST_FRAMES];
 	uint32_t received = 0;
 
 	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
 		for (int round = 0; round < FORWARD_ROUNDS; round++) {
-			uint16_t count = rte_eth_rx_burst(port->id, queue, mbufs, BURST_FRAMES);
+			struct burst burst;
 
-			if (count == 0)
+			if (port_take(port, queue, &burst, rte_rdtsc()) == 0)
 				break;
-			forward_burst(port, queue, mbufs, count);
-			received += count;
-			if (count < BURST_FRAMES)
+			forward_burst(port, queue, &burst);
+			received += burst.count;
+			if (burst.count < BURST_FRAMES)
 				break;
 		}
 	}

@@ -8,38 +8,33 @@
 
 enum { VID_MASK = 0xfff, ADDRESS_BYTES = 2 * RTE_ETHER_ADDR_LEN };
 
-static bool of_vlan(const struct rte_mbuf *mbuf, uint16_t vlan)
+static bool of_vlan(const uint8_t *bytes, uint16_t length, uint16_t vlan)
 {
-	const struct rte_ether_hdr *ether = rte_pktmbuf_mtod(mbuf, const struct rte_ether_hdr *);
+	const struct rte_ether_hdr *ether = (const void *)bytes;
 	const struct rte_vlan_hdr *tag = (const void *)(ether + 1);
-	bool tagged = ether->ether_type == RTE_BE16(RTE_ETHER_TYPE_VLAN) && mbuf->data_len >= sizeof(*ether) + sizeof(*tag);
+	bool tagged = ether->ether_type == RTE_BE16(RTE_ETHER_TYPE_VLAN) && length >= sizeof(*ether) + sizeof(*tag);
 
 	if (vlan == 0)
 		return !tagged;
 	return tagged && (rte_be_to_cpu_16(tag->vlan_tci) & VID_MASK) == vlan;
 }
 
-bool host_take(struct port *host, const struct rte_mbuf *mbuf)
+bool host_take(struct port *host, const uint8_t *bytes, uint16_t length, uint16_t whole)
 {
 	uint16_t tag = host->config.vlan != 0 ? sizeof(struct rte_vlan_hdr) : 0;
-	uint16_t length = (uint16_t)(mbuf->data_len - tag);
-	const uint8_t *from = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-	struct rte_mbuf *copy;
-	char *to;
+	struct burst burst;
 
-	if (mbuf->nb_segs != 1 || !of_vlan(mbuf, host->config.vlan))
+	if (length != whole || !of_vlan(bytes, length, host->config.vlan))
 		return false;
-	copy = rte_pktmbuf_alloc(host->tx_pool);
-	to = copy != NULL ? rte_pktmbuf_append(copy, length) : NULL;
-	if (to != NULL) {
-		memcpy(to, from, ADDRESS_BYTES);
-		memcpy(to + ADDRESS_BYTES, from + ADDRESS_BYTES + tag, (size_t)(length - ADDRESS_BYTES));
+	if (port_room(host, 0, &burst, 1) == 1) {
+		memcpy(burst.bytes[0], bytes, ADDRESS_BYTES);
+		memcpy(burst.bytes[0] + ADDRESS_BYTES, bytes + ADDRESS_BYTES + tag, (size_t)(length - ADDRESS_BYTES - tag));
+		burst.length[0] = (uint16_t)(length - tag);
+		if (port_send(host, 0, &burst, 1) == 1) {
+			host->hosted.to_host++;
+			return true;
+		}
 	}
-	if (to != NULL && port_send(host, 0, &copy, 1) == 1) {
-		host->hosted.to_host++;
-		return true;
-	}
-	rte_pktmbuf_free(copy);
 	host->hosted.dropped++;
 	return true;
 }
@@ -79,8 +74,17 @@ static void queue_frame(struct port *host, struct rte_mbuf *mbuf)
 
 static void send_held(struct port *host)
 {
-	uint16_t sent = port_send(host->peer, 0, host->held, host->held_count);
+	struct burst burst;
+	uint16_t wanted = RTE_MIN(host->held_count, (uint16_t)BURST_FRAMES);
+	uint16_t room = port_room(host->peer, 0, &burst, wanted);
+	uint16_t sent;
 
+	for (uint16_t at = 0; at < room; at++) {
+		burst.length[at] = host->held[at]->data_len;
+		memcpy(burst.bytes[at], rte_pktmbuf_mtod(host->held[at], void *), burst.length[at]);
+	}
+	sent = port_send(host->peer, 0, &burst, room);
+	rte_pktmbuf_free_bulk(host->held, sent);
 	host->hosted.from_host += sent;
 	host->held_count -= sent;
 	memmove(host->held, host->held + sent, host->held_count * sizeof(host->held[0]));

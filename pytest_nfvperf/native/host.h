@@ -12,7 +12,7 @@
 #include "port.h"
 
 /* Copies a frame to the host if it is meant for it: of its VLAN, whose tag it loses. */
-bool host_take(struct port *host, const struct rte_mbuf *mbuf);
+bool host_take(struct port *host, const uint8_t *bytes, uint16_t length, uint16_t whole);
 
 /*
  * Sends what the host has. `due` and `refused`: of the generator's frames on the endpoint since the trial began,

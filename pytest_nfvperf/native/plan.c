@@ -207,6 +207,8 @@ static void plan_buffers(struct run *run)
 			if (run->streams[other].tx == stream->tx)
 				most = RTE_MAX(most, frame_set_copied(&run->streams[other].frames));
 		frame_set_widen(&stream->frames, most);
+		if (stream->tx->host != NULL)
+			frame_set_write_whole(&stream->frames); /* its frames are written into the same buffers */
 		port_prepare_buffers(stream->tx, most);
 	}
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rte_bus_vdev.h>
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_prefetch.h>
 
 #include "compat.h"
 #include "devargs.h"
@@ -16,6 +19,8 @@ enum {
 	IN_HAND = 4 * BURST_FRAMES, /* in no ring: a burst, the frames that a host holds, and a burst more */
 	SMALLEST_ROOM = 2048,
 	ROOM_BESIDE_MTU = 64, /* Ethernet header, tags, FCS, and virtio's header of 12 bytes */
+	MESSAGES_MS = 1, /* between two looks at the socket of a switch's end */
+	LOOK_US = 1, /* between two looks at the head of a ring in which no burst waits; 20 cost 10 us of latency */
 };
 
 static void fill_pattern(struct rte_mempool *pool, void *opaque, void *object, unsigned int index)
@@ -30,6 +35,21 @@ static void fill_pattern(struct rte_mempool *pool, void *opaque, void *object, u
 	memset(mbuf->buf_addr, 0, RTE_PKTMBUF_HEADROOM);
 	for (size_t at = 0; at + RTE_PKTMBUF_HEADROOM < mbuf->buf_len; at++)
 		bytes[at] = pattern_byte(at);
+}
+
+static void fill_ring(struct vring *ring)
+{
+	for (uint32_t slot = 0; slot < ring->size; slot++)
+		for (uint32_t at = 0; at < ring->room; at++)
+			vring_frame(ring, slot)[at] = pattern_byte(at);
+}
+
+static void fill_buffers(struct port *port)
+{
+	if (port->kind == PORT_DPDK)
+		rte_mempool_obj_iter(port->tx_pool, fill_pattern, NULL);
+	for (uint16_t queue = 0; port->kind == PORT_RING && queue < port->config.queues; queue++)
+		fill_ring(&port->vhost->tx[queue]);
 }
 
 /*
@@ -71,14 +91,14 @@ static bool pools_new(struct port *port, unsigned int serial, unsigned int worke
 	port->tx_pool = pool_new(port, "tx", serial, tx, workers);
 	if (port->rx_pool == NULL || port->tx_pool == NULL)
 		return false;
-	rte_mempool_obj_iter(port->tx_pool, fill_pattern, NULL);
+	fill_buffers(port);
 	return true;
 }
 
 void port_prepare_buffers(struct port *port, uint16_t bytes)
 {
 	if (port->written > bytes)
-		rte_mempool_obj_iter(port->tx_pool, fill_pattern, NULL);
+		fill_buffers(port);
 	port->written = bytes;
 }
 
@@ -145,6 +165,8 @@ static void remove_device(const struct port *port)
 	struct rte_eth_dev_info info;
 	char name[RTE_ETH_NAME_MAX_LEN];
 
+	if (port->kind != PORT_DPDK)
+		return;
 	if (rte_eth_dev_info_get(port->id, &info) != 0 || rte_eth_dev_get_name_by_port(port->id, name) != 0)
 		return;
 	(void)rte_eth_dev_stop(port->id);
@@ -186,6 +208,55 @@ static int probe(struct port *port, unsigned int serial)
 	return rte_eth_dev_get_port_by_name(name, &port->id);
 }
 
+/* ---- the end of a ring that a switch has: even rings go to the driver, odd ones come from it */
+
+static uint16_t switch_room(struct vhost_switch *device, uint16_t queue, struct burst *burst, uint16_t wanted)
+{
+	struct vring_device *ring = &device->ring[2 * queue];
+	uint16_t room = 0;
+	uint32_t length;
+	uint8_t *at;
+
+	while (room < wanted && ring->desc != NULL && (at = vring_device_take(ring, &length)) != NULL) {
+		burst->bytes[room] = at + VRING_HEADER;
+		burst->whole[room++] = (uint16_t)(length - VRING_HEADER);
+	}
+	ring->next = ring->given; /* they are taken by being filled */
+	return room;
+}
+
+static uint16_t switch_send(struct vhost_switch *device, uint16_t queue, const struct burst *burst, uint16_t count)
+{
+	struct vring_device *ring = &device->ring[2 * queue];
+
+	for (uint16_t at = 0; at < count; at++)
+		vring_device_fill(ring, burst->length[at] + VRING_HEADER);
+	ring->next = ring->given;
+	return count;
+}
+
+/* Who polls the rings answers the driver's messages as well, now and then. */
+static uint16_t switch_take(struct port *port, uint16_t queue, struct burst *burst)
+{
+	struct vhost_switch *device = port->device;
+	struct vring_device *ring = &device->ring[2 * queue + 1];
+	uint64_t now = rte_rdtsc();
+	uint32_t length;
+	uint8_t *at;
+
+	burst->count = 0;
+	if (now - device->polled > port->patience) {
+		device->polled = now;
+		(void)vhost_switch_poll(device, port->config.queues);
+	}
+	while (burst->count < BURST_FRAMES && ring->desc != NULL && (at = vring_device_take(ring, &length)) != NULL) {
+		burst->bytes[burst->count] = at + VRING_HEADER;
+		burst->length[burst->count] = burst->whole[burst->count] = (uint16_t)(length - VRING_HEADER);
+		burst->count++;
+	}
+	return burst->count;
+}
+
 static void connect_peers(struct ports *ports)
 {
 	for (int at = 0; at < MAX_PORTS; at++) {
@@ -210,7 +281,7 @@ static struct port *free_slot(struct ports *ports)
 	return NULL;
 }
 
-static const char *bring_up(struct port *port, unsigned int serial, unsigned int workers, char *error, size_t size)
+static const char *bring_up_dpdk(struct port *port, unsigned int serial, unsigned int workers, char *error, size_t size)
 {
 	int ret;
 
@@ -235,6 +306,88 @@ static const char *bring_up(struct port *port, unsigned int serial, unsigned int
 	return error;
 }
 
+/* ---- vhost-user sockets whose rings we drive ourselves */
+
+/* Whether the port is one: an endpoint or a monitor to whose socket a switch connects. */
+static bool drives_ring(const struct port_config *config)
+{
+	char value[8];
+
+	return devargs_is(config->device, "net_virtio_user") && devargs_value(config->device, "server", value, sizeof(value)) &&
+	       strcmp(value, "1") == 0 && (config->role == ROLE_ENDPOINT || config->role == ROLE_MONITOR) &&
+	       !(devargs_value(config->device, "own_ring", value, sizeof(value)) && strcmp(value, "0") == 0);
+}
+
+static const char *bring_up_ring(struct port *port, char *error, size_t size)
+{
+	const struct port_config *config = &port->config;
+	struct vhost_config rings = {
+		.queues = config->queues,
+		.rx_descriptors = config->rx_descriptors,
+		.tx_descriptors = config->tx_descriptors,
+		.frame_bytes = config->mtu + ROOM_BESIDE_MTU,
+	};
+
+	port->vhost = calloc(1, sizeof(*port->vhost));
+	(void)devargs_value(config->device, "path", rings.path, sizeof(rings.path));
+	if (port->vhost != NULL && vhost_open(port->vhost, &rings) && vhost_connect(port->vhost, config->timeout_ms)) {
+		port->kind = PORT_RING;
+		port->patience = rte_get_tsc_hz() / 1000000 * LOOK_US;
+		fill_buffers(port);
+		return NULL;
+	}
+	snprintf(error, size, "cannot attach %s (%s): %s", config->name, config->device,
+		 port->vhost != NULL ? port->vhost->error : "out of memory");
+	return error;
+}
+
+static void ring_free(struct port *port)
+{
+	if (port->vhost != NULL)
+		vhost_close(port->vhost);
+	free(port->vhost);
+	port->vhost = NULL;
+	if (port->device != NULL)
+		vhost_switch_close(port->device);
+	free(port->device);
+	port->device = NULL;
+}
+
+static const char *bring_up_switch(struct port *port, char *error, size_t size)
+{
+	const struct port_config *config = &port->config;
+	char path[VHOST_MAX_PATH] = "";
+
+	port->device = calloc(1, sizeof(*port->device));
+	(void)devargs_value(config->device, "path", path, sizeof(path));
+	if (port->device != NULL && config->role == ROLE_FORWARDER && path[0] != '\0') {
+		vhost_switch_init(port->device, path);
+		port->kind = PORT_SWITCH;
+		port->patience = rte_get_tsc_hz() / 1000 * MESSAGES_MS;
+		return NULL;
+	}
+	snprintf(error, size, "cannot attach %s (%s): %s", config->name, config->device,
+		 port->device == NULL ? "out of memory" : "a switch's end of a ring has a path, and only forwards");
+	return error;
+}
+
+static const char *bring_up(struct port *port, unsigned int serial, unsigned int workers, char *error, size_t size)
+{
+	const char *wrong;
+
+	if (devargs_is(port->config.device, "nfvperf_switch"))
+		return bring_up_switch(port, error, size);
+	if (!drives_ring(&port->config))
+		return bring_up_dpdk(port, serial, workers, error, size);
+	wrong = bring_up_ring(port, error, size);
+	if (wrong == NULL || port->vhost == NULL || !vhost_lacks_features(port->vhost))
+		return wrong;
+	/* DPDK's driver has split rings, too. */
+	ring_free(port);
+	port->why_dpdk = "the switch offers no packed virtqueues";
+	return bring_up_dpdk(port, serial, workers, error, size);
+}
+
 const char *port_attach(struct ports *ports, const struct port_config *config, unsigned int workers, char *error,
 			size_t size)
 {
@@ -252,6 +405,7 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 	port->own_buffers = devargs_own_buffers(config->device);
 	wrong = bring_up(port, ports->serial++, workers, error, size);
 	if (wrong != NULL) {
+		ring_free(port);
 		retire(ports, port->rx_pool);
 		retire(ports, port->tx_pool);
 		return wrong;
@@ -263,7 +417,10 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 
 void port_detach(struct ports *ports, struct port *port)
 {
+	rte_pktmbuf_free_bulk(port->stage, port->staged);
+	port->staged = 0;
 	remove_device(port);
+	ring_free(port);
 	port->used = false;
 	rte_pktmbuf_free_bulk(port->held, port->held_count);
 	port->held_count = 0;
@@ -280,13 +437,100 @@ struct port *port_find(struct ports *ports, const char *name)
 	return NULL;
 }
 
+/* A switch that went and is there again is let in: nobody sends or receives meanwhile. */
+static bool ring_is_up(struct vhost *vhost)
+{
+	return vhost_connected(vhost) || vhost_connect(vhost, 0);
+}
+
 bool port_link_up(struct port *port)
 {
 	struct rte_eth_link link;
-	bool up = rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+	bool up;
 
+	if (port->kind == PORT_RING)
+		up = ring_is_up(port->vhost);
+	else if (port->kind == PORT_SWITCH)
+		up = vhost_switch_poll(port->device, port->config.queues);
+	else
+		up = rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 	/* A packed ring begins anew when its peer connects again, which virtio-user lets it when asked for the link. */
 	if (!up)
 		port->position = 0;
 	return up;
+}
+
+/* ---- what is not as fast as a ring of ours: see port_room and so on */
+
+uint16_t port_room_slowly(struct port *port, uint16_t queue, struct burst *burst, uint16_t wanted)
+{
+	if (port->kind == PORT_SWITCH)
+		return switch_room(port->device, queue, burst, wanted);
+	/* Not rte_pktmbuf_alloc_bulk(): that writes the second cache line of each, which a freed one has in order. */
+	if (port->staged < wanted && rte_mempool_get_bulk(port->tx_pool, (void **)&port->stage[port->staged],
+							   (unsigned int)wanted - port->staged) == 0)
+		port->staged = wanted;
+	wanted = RTE_MIN(wanted, port->staged);
+	for (uint16_t at = 0; at < wanted; at++)
+		burst->bytes[at] = (uint8_t *)port->stage[at]->buf_addr + RTE_PKTMBUF_HEADROOM;
+	return wanted;
+}
+
+uint16_t port_send_slowly(struct port *port, uint16_t queue, struct burst *burst, uint16_t count)
+{
+	uint16_t sent;
+
+	if (port->kind == PORT_SWITCH)
+		return switch_send(port->device, queue, burst, count);
+	for (uint16_t at = 0; at < count; at++) {
+		struct rte_mbuf *mbuf = port->stage[at];
+
+		/* A driver may have moved it to where its own header begins. */
+		mbuf->data_off = RTE_PKTMBUF_HEADROOM;
+		mbuf->ol_flags = 0;
+		mbuf->data_len = burst->length[at];
+		mbuf->pkt_len = burst->length[at];
+	}
+	sent = port_send_mbufs(port, queue, port->stage, count);
+	port->staged -= sent;
+	memmove(port->stage, port->stage + sent, port->staged * sizeof(port->stage[0]));
+	return sent;
+}
+
+uint16_t port_take_slowly(struct port *port, uint16_t queue, struct burst *burst)
+{
+	if (port->kind == PORT_SWITCH)
+		return switch_take(port, queue, burst);
+	burst->count = rte_eth_rx_burst(port->id, queue, burst->mbufs, BURST_FRAMES);
+	for (uint16_t at = 0; at < burst->count; at++)
+		rte_prefetch0(rte_pktmbuf_mtod(burst->mbufs[at], void *));
+	for (uint16_t at = 0; at < burst->count; at++) {
+		burst->bytes[at] = rte_pktmbuf_mtod(burst->mbufs[at], uint8_t *);
+		burst->length[at] = burst->mbufs[at]->data_len;
+		burst->whole[at] = (uint16_t)burst->mbufs[at]->pkt_len;
+	}
+	return burst->count;
+}
+
+/*
+ * Frames of one segment in our own pool go back to it as they are: freeing them one by one would
+ * read the second cache line of each for nothing. Their data goes to the shared cache, since the
+ * switch's core will write there.
+ */
+void port_give_back_slowly(struct port *port, uint16_t queue, struct burst *burst)
+{
+	bool whole = true;
+
+	if (port->kind == PORT_SWITCH) {
+		vring_device_return(&port->device->ring[2 * queue + 1], burst->count);
+		return;
+	}
+	for (uint16_t at = 0; at < burst->count; at++) {
+		whole &= burst->length[at] == burst->whole[at];
+		rte_cldemote(burst->bytes[at]);
+	}
+	if (likely(port->own_buffers && whole))
+		rte_mempool_put_bulk(port->rx_pool, (void **)burst->mbufs, burst->count);
+	else
+		rte_pktmbuf_free_bulk(burst->mbufs, burst->count);
 }

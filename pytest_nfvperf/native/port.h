@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DPDK ports, attached and detached while the program runs. */
+/*
+ * Ports, attached and detached while the program runs: of a DPDK driver, or a vhost-user socket whose
+ * rings we drive ourselves. What sends and receives sees bytes and lengths (struct burst), and asks a
+ * port for room, hands frames over, takes what came and gives it back.
+ */
 #ifndef NFVPERF_PORT_H
 #define NFVPERF_PORT_H
 
@@ -13,6 +17,24 @@
 
 #include "port_config.h"
 #include "sizes.h"
+#include "vhost_switch.h"
+#include "vhost_user.h"
+#include "vring.h"
+
+enum port_kind {
+	PORT_DPDK,
+	PORT_RING, /* our end of a vhost-user ring, the driver's */
+	PORT_SWITCH, /* the other end of one: takes a switch's place, to see what the rig can do without it */
+};
+
+/* Frames that change hands at once. */
+struct burst {
+	uint16_t count;
+	uint8_t *bytes[BURST_FRAMES];
+	uint16_t length[BURST_FRAMES]; /* bytes that lie there */
+	uint16_t whole[BURST_FRAMES]; /* of the frame: more, where a driver chains buffers */
+	struct rte_mbuf *mbufs[BURST_FRAMES]; /* of a DPDK port */
+};
 
 /* Frames on a port that are not of the running trial, by what they are. */
 struct foreign {
@@ -43,12 +65,19 @@ struct track;
 
 struct port {
 	struct port_config config;
+	enum port_kind kind;
 	bool used;
 	uint16_t written; /* bytes over the pattern of transmit buffers, by the last trial's frames */
-	uint16_t id; /* DPDK's */
+	uint16_t id; /* DPDK's, of a DPDK port */
 	bool back_pressure; /* the ring fills instead of losing frames */
 	bool own_buffers; /* frames received lie in rx_pool, not in the sender's buffers */
 	uint64_t position; /* descriptors of transmit queue 0 that were used since its ring began */
+	uint64_t patience; /* cycles: a ring's head is looked at no sooner, unless a whole burst waits */
+	struct vhost *vhost; /* of a PORT_RING */
+	struct vhost_switch *device; /* of a PORT_SWITCH */
+	const char *why_dpdk; /* why a vhost-user endpoint is not driven by ourselves; NULL where it is, or is none */
+	struct rte_mbuf *stage[BURST_FRAMES]; /* buffers of a DPDK port that were asked for, and not sent yet */
+	uint16_t staged;
 	struct port *peer;
 	struct port *host; /* behind this endpoint, or NULL */
 	struct rte_mempool *rx_pool;
@@ -83,14 +112,88 @@ bool port_link_up(struct port *port);
  * former trial left there is made the pattern again. */
 void port_prepare_buffers(struct port *port, uint16_t bytes);
 
-/* Hands frames to a transmit queue; returns how many it took. */
-static inline uint16_t port_send(struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
+/* Hands mbufs to a transmit queue of a DPDK port; returns how many it took. */
+static inline uint16_t port_send_mbufs(struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
 	uint16_t sent = rte_eth_tx_burst(port->id, queue, mbufs, count);
 
 	if (queue == 0)
 		port->position += sent;
 	return sent;
+}
+
+/* The kinds that are not as fast: see port_room and so on. */
+uint16_t port_room_slowly(struct port *port, uint16_t queue, struct burst *burst, uint16_t wanted);
+uint16_t port_send_slowly(struct port *port, uint16_t queue, struct burst *burst, uint16_t count);
+uint16_t port_take_slowly(struct port *port, uint16_t queue, struct burst *burst);
+void port_give_back_slowly(struct port *port, uint16_t queue, struct burst *burst);
+
+/*
+ * Buffers for the next frames of a transmit queue, at most `wanted`. Fewer are there when a ring is full; a DPDK port
+ * says so only when it is handed frames, and has fewer when its pool is empty. They are written, each gets its length,
+ * and port_send follows before anything else is done with the queue.
+ */
+static inline uint16_t port_room(struct port *port, uint16_t queue, struct burst *burst, uint16_t wanted)
+{
+	struct vring *ring;
+	uint32_t room;
+
+	if (__builtin_expect(port->kind != PORT_RING, 0))
+		return port_room_slowly(port, queue, burst, wanted);
+	ring = &port->vhost->tx[queue];
+	room = vring_tx_room(ring);
+	if (wanted > room)
+		wanted = (uint16_t)room;
+	vring_tx_prefetch(ring, wanted);
+	for (uint16_t at = 0; at < wanted; at++)
+		burst->bytes[at] = vring_frame(ring, ring->next + at);
+	return wanted;
+}
+
+/* Hands the first `count` frames of the burst to the queue; returns how many it took. */
+static inline uint16_t port_send(struct port *port, uint16_t queue, struct burst *burst, uint16_t count)
+{
+	struct vring *ring;
+
+	if (__builtin_expect(port->kind != PORT_RING, 0))
+		return port_send_slowly(port, queue, burst, count);
+	ring = &port->vhost->tx[queue];
+	for (uint16_t at = 0; at < count; at++)
+		vring_tx_length(ring, ring->next + at, burst->length[at]);
+	vring_tx_publish(ring, count);
+	if (queue == 0)
+		port->position = ring->next;
+	return count;
+}
+
+/* Takes what came, at most a burst; `now` is the time. Until they are given back the frames are ours to read. */
+static inline uint16_t port_take(struct port *port, uint16_t queue, struct burst *burst, uint64_t now)
+{
+	struct vring *ring;
+
+	if (__builtin_expect(port->kind != PORT_RING, 0))
+		return port_take_slowly(port, queue, burst);
+	ring = &port->vhost->rx[queue];
+	burst->count = (uint16_t)vring_rx_wait(ring, BURST_FRAMES, now, port->patience);
+	for (uint16_t at = 0; at < burst->count; at++) {
+		uint32_t length = vring_rx_length(ring, ring->next + at);
+
+		if (__builtin_expect(length > ring->room, 0)) {
+			ring->broken = true;
+			length = 0;
+		}
+		burst->bytes[at] = vring_frame(ring, ring->next + at);
+		burst->length[at] = burst->whole[at] = (uint16_t)length;
+	}
+	return burst->count;
+}
+
+static inline void port_give_back(struct port *port, uint16_t queue, struct burst *burst)
+{
+	if (__builtin_expect(port->kind != PORT_RING, 0))
+		port_give_back_slowly(port, queue, burst);
+	else
+		vring_rx_release(&port->vhost->rx[queue], burst->count);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include <rte_ethdev.h>
-#include <rte_prefetch.h>
+#include <rte_branch_prediction.h>
+#include <rte_cycles.h>
 
 #include "host.h"
 #include "receive.h"
@@ -12,7 +12,6 @@
 
 enum {
 	MAX_ROUNDS = 8, /* bursts taken in one turn: drains eight times faster than it is sent */
-	PREFETCH_AHEAD = 4,
 	CONTENT_EVERY = 16, /* every so many latency samples the whole frame is compared */
 };
 
@@ -62,11 +61,17 @@ static void sample(struct track *track, const struct signature *signature, uint3
 	hist_record(track->latency_raw, units_to_ns(base, latency > late ? latency - late : 0));
 }
 
-static void check_content(struct track *track, const struct rte_mbuf *mbuf, uint64_t seq, size_t payload)
-{
-	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+/* A frame that was received: its bytes, how many lie there, and how many the whole of it has. */
+struct frame {
+	const uint8_t *bytes;
+	uint16_t length;
+	uint16_t whole;
+};
 
-	if (mbuf->nb_segs == 1 && !frame_matches(&track->stream->frames, seq, bytes, mbuf->data_len, payload))
+static void check_content(struct track *track, struct frame frame, uint64_t seq, size_t payload)
+{
+	if (frame.length == frame.whole &&
+	    !frame_matches(&track->stream->frames, seq, frame.bytes, frame.length, payload))
 		track->corrupted++;
 }
 
@@ -85,8 +90,8 @@ static void note_gap(struct track *track, uint64_t seq, uint64_t due)
 }
 
 /* A frame of this trial and stream. */
-static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, const struct signature *signature,
-			      size_t payload, uint64_t cycles)
+static inline void count_ours(struct track *track, struct frame frame, const struct signature *signature, size_t payload,
+			      uint64_t cycles)
 {
 	unsigned int shift = track->stream->timebase.shift;
 	uint32_t now = (uint32_t)(cycles >> shift);
@@ -100,8 +105,8 @@ static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, 
 		note_gap(track, seq, due);
 	track->last_due = due;
 	seq_record(track->window, seq);
-	track->bytes += mbuf->pkt_len + FCS_BYTES;
-	if (unlikely(length != template->udp_length || mbuf->pkt_len < payload - UDP_HEADER_BYTES + length)) {
+	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
+	if (unlikely(length != template->udp_length || frame.whole < payload - UDP_HEADER_BYTES + length)) {
 		track->corrupted++;
 		track->truncated += length == template->udp_length;
 		return;
@@ -111,7 +116,7 @@ static inline void count_ours(struct track *track, const struct rte_mbuf *mbuf, 
 	if (track->latency != NULL)
 		sample(track, signature, now);
 	if (track->samples++ % CONTENT_EVERY == 0)
-		check_content(track, mbuf, seq, payload);
+		check_content(track, frame, seq, payload);
 }
 
 static inline const struct signature *signature_at(const uint8_t *bytes, size_t payload)
@@ -155,40 +160,33 @@ static inline size_t payload_of(const uint8_t *bytes, uint16_t type, uint16_t le
 	return payload;
 }
 
-static inline void receive_frame(struct port *port, const struct rte_mbuf *mbuf, uint8_t trial, uint64_t now)
+static inline void receive_frame(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
 {
-	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-	uint16_t type = raw16(bytes + ETHERTYPE_OFFSET);
-	size_t payload = payload_of(bytes, type, mbuf->data_len);
-	const struct signature *signature = signature_at(bytes, payload);
+	uint16_t type = raw16(frame.bytes + ETHERTYPE_OFFSET);
+	size_t payload = payload_of(frame.bytes, type, frame.length);
+	const struct signature *signature = signature_at(frame.bytes, payload);
 	struct track *track;
 
 	if (unlikely(payload == 0)) {
-		if (port->host == NULL || !host_take(port->host, mbuf))
-			count_foreign(&port->foreign, bytes, type);
+		if (port->host == NULL || !host_take(port->host, frame.bytes, frame.length, frame.whole))
+			count_foreign(&port->foreign, frame.bytes, type);
 		return;
 	}
 	if (unlikely(signature->trial != trial)) {
 		port->foreign.other_trial++;
 		return;
 	}
-	track = track_of(port->tracks[(signature->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS], bytes);
+	track = track_of(port->tracks[(signature->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS], frame.bytes);
 	if (unlikely(track == NULL)) {
 		port->foreign.misdirected++;
 		return;
 	}
-	count_ours(track, mbuf, signature, payload, now);
+	count_ours(track, frame, signature, payload, now);
 }
 
-static void receive_burst(struct port *port, struct rte_mbuf **mbufs, uint16_t count, uint8_t trial, uint64_t now)
+static struct frame frame_at(const struct burst *burst, uint16_t at)
 {
-	for (uint16_t at = 0; at < PREFETCH_AHEAD && at < count; at++)
-		rte_prefetch0(rte_pktmbuf_mtod(mbufs[at], void *));
-	for (uint16_t at = 0; at < count; at++) {
-		if (at + PREFETCH_AHEAD < count)
-			rte_prefetch0(rte_pktmbuf_mtod(mbufs[at + PREFETCH_AHEAD], void *));
-		receive_frame(port, mbufs[at], trial, now);
-	}
+	return (struct frame){burst->bytes[at], burst->length[at], burst->whole[at]};
 }
 
 /* Lets other threads see how far the streams are, without making every count atomic. */
@@ -202,44 +200,25 @@ static void publish(struct port *port)
 	}
 }
 
-/*
- * Frames of one segment in our own pool go back to it as they are: freeing them one by one would
- * read the second cache line of each for nothing. Their data goes to the shared cache, since the
- * switch's core will write there.
- */
-static void release(struct port *port, struct rte_mbuf **mbufs, uint16_t count)
-{
-	uint16_t segments = 0;
-
-	for (uint16_t at = 0; at < count; at++) {
-		segments += mbufs[at]->nb_segs;
-		rte_cldemote(rte_pktmbuf_mtod(mbufs[at], void *));
-	}
-	if (likely(port->own_buffers && segments == count))
-		rte_mempool_put_bulk(port->rx_pool, (void **)mbufs, count);
-	else
-		rte_pktmbuf_free_bulk(mbufs, count);
-}
-
 uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock)
 {
-	struct rte_mbuf *mbufs[BURST_FRAMES];
 	uint32_t received = 0;
 
 	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
 		for (int round = 0; round < MAX_ROUNDS; round++) {
 			uint64_t began = rte_rdtsc();
-			uint16_t count = rte_eth_rx_burst(port->id, queue, mbufs, BURST_FRAMES);
+			struct burst burst;
 			uint64_t now;
 
-			if (count == 0)
+			if (port_take(port, queue, &burst, began) == 0)
 				break;
 			now = clock_look(clock);
-			clock_burst(clock, &clock->rx, began, now, count);
-			receive_burst(port, mbufs, count, trial, now);
-			release(port, mbufs, count);
-			received += count;
-			if (count < BURST_FRAMES)
+			clock_burst(clock, &clock->rx, began, now, burst.count);
+			for (uint16_t at = 0; at < burst.count; at++)
+				receive_frame(port, frame_at(&burst, at), trial, now);
+			port_give_back(port, queue, &burst);
+			received += burst.count;
+			if (burst.count < BURST_FRAMES)
 				break;
 		}
 	}
@@ -249,31 +228,28 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 }
 
 /* True when the frame was the host's behind the port. */
-static bool pass_on(struct port *port, const struct rte_mbuf *mbuf)
+static bool pass_on(struct port *port, struct frame frame)
 {
-	const uint8_t *bytes = rte_pktmbuf_mtod(mbuf, const uint8_t *);
-
-	if (port->host == NULL || payload_of(bytes, raw16(bytes + ETHERTYPE_OFFSET), mbuf->data_len) != 0)
+	if (port->host == NULL || payload_of(frame.bytes, raw16(frame.bytes + ETHERTYPE_OFFSET), frame.length) != 0)
 		return false;
-	return host_take(port->host, mbuf);
+	return host_take(port->host, frame.bytes, frame.length, frame.whole);
 }
 
 uint64_t receive_flush(struct port *port)
 {
-	struct rte_mbuf *mbufs[BURST_FRAMES];
 	uint64_t flushed = 0;
 
 	for (uint16_t queue = 0; queue < port->config.queues; queue++) {
 		/* No more than the ring holds: a sender that never stops must not keep us here. */
 		for (unsigned int taken = 0; taken < port->config.rx_descriptors;) {
-			uint16_t count = rte_eth_rx_burst(port->id, queue, mbufs, BURST_FRAMES);
+			struct burst burst;
 
-			if (count == 0)
+			if (port_take(port, queue, &burst, rte_rdtsc()) == 0)
 				break;
-			for (uint16_t at = 0; at < count; at++)
-				flushed += !pass_on(port, mbufs[at]);
-			rte_pktmbuf_free_bulk(mbufs, count);
-			taken += count;
+			for (uint16_t at = 0; at < burst.count; at++)
+				flushed += !pass_on(port, frame_at(&burst, at));
+			port_give_back(port, queue, &burst);
+			taken += burst.count;
 		}
 	}
 	return flushed;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include <rte_ethdev.h>
-#include <rte_prefetch.h>
+#include <rte_common.h>
+#include <rte_cycles.h>
+#include <rte_branch_prediction.h>
 
 #include "burst.h"
 #include "stream.h"
@@ -29,108 +30,109 @@ void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint
 	stream->until_sample = 0;
 }
 
-static struct signature *signature_of(const struct stream *stream, struct rte_mbuf *mbuf)
+/* Writes the signature of a frame about to be sent; `due` is when it should have been, `late` by how much it is not. */
+static inline void sign(const struct stream *stream, uint8_t *frame, uint32_t seq, uint64_t due, bool sampled, uint64_t now)
 {
-	return rte_pktmbuf_mtod_offset(mbuf, struct signature *, stream->frames.signature);
+	unsigned int shift = stream->timebase.shift;
+	struct signature signature = {
+		.magic = SIGNATURE_MAGIC,
+		.trial = stream->trial,
+		.stream = (uint8_t)(stream->id | (sampled ? SIGNATURE_SAMPLED : 0)),
+		.seq = seq,
+		.scheduled = (uint32_t)(due >> shift),
+	};
+
+	if (sampled)
+		signature.lateness = lateness_encode(now > due ? (now - due) >> shift : 0);
+	memcpy(frame + stream->frames.signature, &signature, sizeof(signature));
 }
 
-/* Makes sure that `count` frames are built; returns how many are. */
-static uint16_t build(struct stream *stream, uint16_t count)
-{
-	uint64_t seq = stream->sent + stream->staged;
-
-	if (stream->staged >= count)
-		return count;
-	/* Not rte_pktmbuf_alloc_bulk(): that writes the second cache line of each, which a freed one has in order. */
-	if (rte_mempool_get_bulk(stream->tx->tx_pool, (void **)&stream->stage[stream->staged], count - stream->staged) != 0)
-		return stream->staged;
-	for (uint16_t at = stream->staged; at < count; at++) {
-		struct rte_mbuf *mbuf = stream->stage[at];
-		const struct template *template =
-			frame_write(&stream->frames, &stream->cursor, (uint8_t *)mbuf->buf_addr + RTE_PKTMBUF_HEADROOM);
-		struct signature *signature;
-
-		/* First of all: a driver may have moved it to where its own header begins. */
-		mbuf->data_off = RTE_PKTMBUF_HEADROOM;
-		signature = signature_of(stream, mbuf);
-		mbuf->ol_flags = 0;
-		mbuf->data_len = template->length;
-		mbuf->pkt_len = template->length;
-		signature->magic = SIGNATURE_MAGIC;
-		signature->trial = stream->trial;
-		signature->stream = stream->id;
-		signature->seq = (uint32_t)seq++;
-	}
-	stream->staged = count;
-	return count;
-}
-
-static void stamp_sample(const struct stream *stream, struct signature *signature, uint64_t late)
-{
-	signature->stream |= SIGNATURE_SAMPLED;
-	signature->lateness = lateness_encode(late >> stream->timebase.shift);
-}
-
-/* Writes the checksums that the times are part of. */
-static void seal(struct stream *stream, uint16_t count)
-{
-	for (uint16_t at = 0; at < count; at++)
-		frame_seal(&stream->frames, stream->sent + at, rte_pktmbuf_mtod(stream->stage[at], uint8_t *));
-}
-
-/* Writes the times of the frames about to be sent. */
-static void stamp(struct stream *stream, uint16_t count, uint64_t now)
+/* Writes the next `count` frames into the burst's buffers; returns where the stream stands behind them. */
+static struct frame_cursor write_frames(const struct stream *stream, struct burst *burst, uint16_t first, uint16_t count,
+					uint64_t now)
 {
 	const struct pacer *pacer = &stream->pacer;
-	unsigned int shift = stream->timebase.shift;
-	__uint128_t scheduled = ((__uint128_t)pacer->next * pacer->cycles_per_frame) + ((__uint128_t)pacer->start << 32);
+	struct frame_cursor cursor = stream->cursor;
+	uint64_t seq = stream->sent + first;
+	__uint128_t scheduled =
+		(__uint128_t)(pacer->next + first) * pacer->cycles_per_frame + ((__uint128_t)pacer->start << 32);
 	uint32_t sample = stream->sample_every ? stream->until_sample : UINT32_MAX;
 
-	for (uint16_t at = 0; at < count; at++, scheduled += pacer->cycles_per_frame) {
-		struct signature *signature = signature_of(stream, stream->stage[at]);
-		uint64_t due = (uint64_t)(scheduled >> 32);
+	for (uint16_t at = 0; at < first; at++)
+		frame_next(&stream->frames, &cursor);
+	while (sample < first)
+		sample += stream->sample_every;
+	for (uint16_t at = first; at < first + count; at++, scheduled += pacer->cycles_per_frame) {
+		uint8_t *frame = burst->bytes[at - first];
+		const struct template *template = frame_write(&stream->frames, &cursor, frame);
+		bool sampled = at == sample;
 
-		signature->scheduled = (uint32_t)(due >> shift);
-		signature->stream = stream->id;
-		if (at == sample) {
-			stamp_sample(stream, signature, now > due ? now - due : 0);
+		burst->length[at - first] = template->length;
+		sign(stream, frame, (uint32_t)seq, (uint64_t)(scheduled >> 32), sampled, now);
+		if (sampled)
 			sample += stream->sample_every;
-		}
+		/* A checksum over IPv6 covers the times. */
+		if (unlikely(stream->frames.layout.ipv6))
+			frame_seal(&stream->frames, seq, frame);
+		seq++;
 	}
-	if (unlikely(stream->frames.layout.ipv6))
-		seal(stream, count);
+	return cursor;
+}
+
+/* What became of frames that were handed to a port. */
+struct handed {
+	uint16_t sent;
+	uint64_t bytes; /* with FCS */
+	struct frame_cursor behind; /* where the stream stands behind them */
+	bool full; /* the ring took not all */
+	bool unbuilt; /* no buffer was free: not the ring's doing */
+};
+
+static struct handed send_burst(struct stream *stream, uint16_t queue, uint16_t first, uint16_t wanted, uint64_t now)
+{
+	struct port *port = stream->tx;
+	struct burst burst;
+	uint16_t room = port_room(port, queue, &burst, wanted);
+	bool full = room < wanted && port->kind != PORT_DPDK;
+	struct handed handed = {.full = full, .unbuilt = room < wanted && !full};
+
+	handed.behind = write_frames(stream, &burst, first, room, now);
+	handed.sent = port_send(port, queue, &burst, room);
+	for (uint16_t at = 0; at < handed.sent; at++)
+		handed.bytes += burst.length[at] + FCS_BYTES;
+	if (unlikely(handed.sent < room)) {
+		handed.full = true;
+		handed.behind = write_frames(stream, &burst, first, 0, now);
+		for (uint16_t at = 0; at < handed.sent; at++)
+			frame_next(&stream->frames, &handed.behind);
+	}
+	return handed;
 }
 
 /*
  * Several queues: blocks of a burst's length of flows take turns, so that a flow keeps its
  * queue and its order, and fewer flows than that use one queue.
  */
-static uint16_t hand_over_spread(struct stream *stream, uint16_t count)
+static struct handed send_spread(struct stream *stream, uint16_t wanted, uint64_t now)
 {
-	uint16_t sent = 0;
+	uint32_t flows = stream->frames.flows.count;
+	struct handed handed = {.behind = stream->cursor};
 
-	while (sent < count) {
-		uint64_t flow = (stream->sent + sent) % stream->frames.flows.count;
-		uint64_t run = RTE_MIN(BURST_FRAMES - flow % BURST_FRAMES, stream->frames.flows.count - flow);
+	while (handed.sent < wanted && !handed.full && !handed.unbuilt) {
+		uint64_t flow = (stream->sent + handed.sent) % flows;
+		uint64_t run = RTE_MIN(BURST_FRAMES - flow % BURST_FRAMES, flows - flow);
 		uint16_t queue = (uint16_t)(flow / BURST_FRAMES % stream->tx->config.queues);
-		uint16_t wanted = (uint16_t)RTE_MIN(run, (uint64_t)(count - sent));
-		uint16_t taken = port_send(stream->tx, queue, stream->stage + sent, wanted);
+		uint16_t count = (uint16_t)RTE_MIN(run, (uint64_t)(wanted - handed.sent));
+		struct handed more = send_burst(stream, queue, handed.sent, count, now);
 
-		sent += taken;
-		if (taken < wanted)
-			break;
+		more.sent += handed.sent;
+		more.bytes += handed.bytes;
+		handed = more;
 	}
-	return sent;
+	return handed;
 }
 
-static uint16_t hand_over(struct stream *stream, uint16_t count)
-{
-	if (stream->tx->config.queues == 1)
-		return port_send(stream->tx, 0, stream->stage, count);
-	return hand_over_spread(stream, count);
-}
-
-static void account(struct stream *stream, uint16_t sent, uint64_t bytes, uint64_t now)
+static void account(struct stream *stream, const struct handed *handed, uint64_t now)
 {
 	uint64_t late = now - pacer_scheduled(&stream->pacer, stream->pacer.next);
 
@@ -139,36 +141,16 @@ static void account(struct stream *stream, uint16_t sent, uint64_t bytes, uint64
 	if (stream->sent == 0)
 		stream->first_sent = now;
 	stream->last_sent = now;
-	stream->sent += sent;
-	stream->sent_bytes += bytes;
-	stream->staged -= sent;
-	memmove(stream->stage, stream->stage + sent, stream->staged * sizeof(stream->stage[0]));
+	stream->cursor = handed->behind;
+	stream->sent += handed->sent;
+	stream->sent_bytes += handed->bytes;
 	if (stream->sample_every) {
 		uint32_t past = stream->until_sample;
 
-		while (past < sent)
+		while (past < handed->sent)
 			past += stream->sample_every;
-		stream->until_sample = past - sent;
+		stream->until_sample = past - handed->sent;
 	}
-}
-
-/* To the shared cache: the switch's core reads these lines next, and a snoop of ours is slower. */
-static void demote(struct stream *stream, uint16_t count)
-{
-	for (uint16_t at = 0; at < count; at++)
-		rte_cldemote(rte_pktmbuf_mtod(stream->stage[at], void *));
-}
-
-/* Bytes of the next `count` frames, from their templates: the buffers may be the driver's by now. */
-static uint64_t staged_bytes(const struct stream *stream, uint16_t count)
-{
-	uint64_t bytes = (uint64_t)count * FCS_BYTES;
-
-	if (stream->frames.order_length == 1)
-		return bytes + (uint64_t)count * stream->frames.template[0]->length;
-	for (uint16_t at = 0; at < count; at++)
-		bytes += frame_set_at(&stream->frames, stream->sent + at)->length;
-	return bytes;
 }
 
 /*
@@ -201,32 +183,28 @@ static bool lead_stands_alone(const struct stream *stream, uint64_t now)
 static uint16_t send_due(struct stream *stream, uint64_t backlog, uint64_t now, struct poll_clock *clock)
 {
 	uint16_t wanted = burst_size(stream, backlog);
-	uint16_t count = build(stream, wanted);
-	uint64_t began;
-	uint16_t sent;
+	uint64_t began = rte_rdtsc();
+	struct handed handed = stream->tx->config.queues == 1 ? send_burst(stream, 0, 0, wanted, now) :
+								 send_spread(stream, wanted, now);
 
-	if (count == 0) {
+	clock_burst(clock, &clock->tx, began, rte_rdtsc(), handed.sent);
+	if (unlikely(handed.unbuilt && handed.sent == 0)) {
 		stream->unbuilt += wanted;
 		pacer_skip_behind(&stream->pacer, wanted);
 		return 0;
 	}
-	stamp(stream, count, now);
-	demote(stream, count);
-	began = rte_rdtsc();
-	sent = hand_over(stream, count);
-	clock_burst(clock, &clock->tx, began, rte_rdtsc(), sent);
-	if (sent > 0)
-		account(stream, sent, staged_bytes(stream, sent), now);
-	stream->pacer.next += sent;
-	backlog -= sent;
-	if (sent < count) {
+	if (handed.sent > 0)
+		account(stream, &handed, now);
+	stream->pacer.next += handed.sent;
+	backlog -= handed.sent;
+	if (handed.full) {
 		stream->waiting = true;
 		stream->found_full = now;
 		(void)keep_waiting(stream, backlog, false, now);
 	} else if (backlog <= BURST_FRAMES) {
 		stream->waiting = false;
 	}
-	return sent;
+	return handed.sent;
 }
 
 /* What is left to send of the frames due by now, when those are taken out that nobody will send. */
@@ -259,11 +237,4 @@ uint16_t stream_turn(struct stream *stream, struct poll_clock *clock)
 	if (unlikely(lead_stands_alone(stream, now)))
 		return 0;
 	return backlog > 0 ? send_due(stream, backlog, now, clock) : 0;
-}
-
-void stream_end(struct stream *stream)
-{
-	for (uint16_t at = 0; at < stream->staged; at++)
-		rte_pktmbuf_free(stream->stage[at]);
-	stream->staged = 0;
 }

@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <rte_mbuf.h>
-
 #include "clock.h"
 #include "pacer.h"
 #include "port.h"
@@ -32,10 +30,7 @@ struct stream {
 	struct pacer pacer;
 	uint32_t sample_every; /* 0: no latency samples */
 
-	/* Built frames that the ring did not take are kept: the next frames due are these. */
-	struct rte_mbuf *stage[BURST_FRAMES];
-	uint16_t staged;
-	struct frame_cursor cursor; /* of the next frame to build */
+	struct frame_cursor cursor; /* of the next frame to be sent */
 	/*
 	 * A trial begins in the middle of a line of the ring, mostly. The frames that complete it are
 	 * sent alone, and the switch gets time to take them: it then begins with a line, as we do.
@@ -85,8 +80,5 @@ static inline void stream_halt(struct stream *stream)
 {
 	stream->pacer.frames = stream->pacer.next;
 }
-
-/* Gives back frames that were built and not sent. */
-void stream_end(struct stream *stream);
 
 #endif

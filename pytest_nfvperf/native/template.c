@@ -177,6 +177,16 @@ void frame_set_widen(struct frame_set *set, uint16_t bytes)
 			set->template[at]->copied = bytes;
 }
 
+void frame_set_write_whole(struct frame_set *set)
+{
+	for (unsigned int at = 0; at < set->templates; at++) {
+		struct template *template = set->template[at];
+		uint16_t whole = (uint16_t)((template->length + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT);
+
+		template->copied = template->copied > whole ? template->copied : whole;
+	}
+}
+
 void frame_set_free(struct frame_set *set)
 {
 	for (unsigned int at = 0; at < set->templates; at++)

@@ -77,6 +77,8 @@ void frame_set_free(struct frame_set *set);
 uint16_t frame_set_copied(const struct frame_set *set);
 /* Has each frame write at least so many, where streams with longer heads use the same buffers. */
 void frame_set_widen(struct frame_set *set, uint16_t bytes);
+/* Has each frame written whole, where other frames may have been in its buffer. */
+void frame_set_write_whole(struct frame_set *set);
 
 /* The template of the frame with this sequence number. */
 static inline const struct template *frame_set_at(const struct frame_set *set, uint64_t seq)
@@ -129,6 +131,21 @@ static inline void flow_write(const struct frame_set *set, const struct template
 	}
 }
 
+/* On to the next frame. */
+static inline void frame_next(const struct frame_set *set, struct frame_cursor *at)
+{
+	if (++at->order == set->order_length)
+		at->order = 0;
+	if (set->flows.count == 1)
+		return;
+	if (++at->address == set->flows.addresses) {
+		at->address = 0;
+		at->port++;
+	}
+	if (++at->flow == set->flows.count)
+		at->flow = at->address = at->port = 0;
+}
+
 /* Writes the next frame into a buffer that holds the pattern; returns its template. */
 static inline const struct template *frame_write(const struct frame_set *set, struct frame_cursor *at, uint8_t *bytes)
 {
@@ -137,17 +154,9 @@ static inline const struct template *frame_write(const struct frame_set *set, st
 	memcpy(bytes, template->bytes, HEAD_UNIT);
 	if (__builtin_expect(template->copied > HEAD_UNIT, 0))
 		memcpy(bytes + HEAD_UNIT, template->bytes + HEAD_UNIT, template->copied - HEAD_UNIT);
-	if (++at->order == set->order_length)
-		at->order = 0;
-	if (set->flows.count == 1)
-		return template;
-	flow_write(set, template, at, bytes);
-	if (++at->address == set->flows.addresses) {
-		at->address = 0;
-		at->port++;
-	}
-	if (++at->flow == set->flows.count)
-		at->flow = at->address = at->port = 0;
+	if (set->flows.count != 1)
+		flow_write(set, template, at, bytes);
+	frame_next(set, at);
 	return template;
 }
 

@@ -235,7 +235,5 @@ int worker_main(void *opaque)
 	wait_for_start(worker);
 	poll_until_end(worker);
 	health_end(&worker->health);
-	for (unsigned int at = 0; at < worker->stream_count; at++)
-		stream_end(worker->streams[at]);
 	return write(worker->run->finished_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -1;
 }

@@ -56,7 +56,7 @@ class VhostLoop:
         options: EngineOptions | None = None,
     ) -> None:
         sockets = [run_dir / f"{file_prefix}-{end}.sock" for end in (0, 1)]
-        self.devices = tuple(f"net_virtio_user,path={socket},{VIRTIO_RING}" for socket in sockets)
+        self.devices = tuple(f"net_virtio_user,path={socket},server=1,{VIRTIO_RING}" for socket in sockets)
         self._engine = EmbeddedGenerator(
             binary,
             cpus=[cpu],
@@ -70,7 +70,7 @@ class VhostLoop:
             ports = [
                 GeneratorPort(
                     name=f"loop{end}",
-                    device=f"net_vhost,iface={socket}",
+                    device=f"nfvperf_switch,path={socket}",
                     mac=f"02:00:00:00:01:{end:02x}",
                     role=PortRole.FORWARDER,
                     peer=f"loop{1 - end}",

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device's side of a packed virtqueue, as DPDK's vhost has it in a switch: for the loop that
+ * measures what the rig itself can do, and for tests. For one thread. No DPDK.
+ *
+ * The driver is another process: nothing in its memory is believed before it is checked.
+ */
+#ifndef NFVPERF_VRING_DEVICE_H
+#define NFVPERF_VRING_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vring.h"
+
+struct vring_device {
+	struct vring_desc *desc; /* NULL until the driver has said where */
+	uint32_t size;
+	uint64_t next;	    /* to be taken from the driver */
+	uint64_t given;	    /* to be given back to it: behind `next` while frames are in use */
+	uint64_t guest;	    /* where the driver's memory begins by its own addresses */
+	uint64_t bytes;	    /* of that memory */
+	uint8_t *memory;    /* where we see it */
+	bool in_order;
+	bool enabled;
+	bool broken; /* a descriptor pointed outside of the driver's memory, or was a chain */
+};
+
+static inline bool vring_device_available(const struct vring_device *ring, uint64_t position)
+{
+	uint16_t flags = __atomic_load_n(&ring->desc[position & (ring->size - 1)].flags, __ATOMIC_ACQUIRE);
+	uint16_t want = position & ring->size ? VRING_USED : VRING_AVAIL;
+
+	return (flags & (VRING_USED | VRING_AVAIL)) == want;
+}
+
+/* The buffer of the next descriptor, header included; NULL when there is none. `length` becomes its bytes. */
+static inline uint8_t *vring_device_take(struct vring_device *ring, uint32_t *length)
+{
+	const struct vring_desc *desc = &ring->desc[ring->next & (ring->size - 1)];
+	uint64_t at;
+
+	if (ring->next - ring->given >= ring->size || !vring_device_available(ring, ring->next))
+		return NULL;
+	at = desc->address - ring->guest;
+	*length = desc->length;
+	if (*length < VRING_HEADER || at > ring->bytes || *length > ring->bytes - at || (desc->flags & 1) != 0) {
+		ring->broken = true;
+		return NULL;
+	}
+	ring->next++;
+	return ring->memory + at;
+}
+
+static inline uint16_t vring_device_flags(const struct vring_device *ring, uint64_t position)
+{
+	return position & ring->size ? 0 : VRING_USED | VRING_AVAIL;
+}
+
+/* Gives the first `count` of the taken buffers back, which the driver wrote: one descriptor for all, if that may be. */
+static inline void vring_device_return(struct vring_device *ring, uint32_t count)
+{
+	uint32_t mask = ring->size - 1;
+
+	if (count == 0)
+		return;
+	if (ring->in_order) {
+		struct vring_desc *first = &ring->desc[ring->given & mask];
+
+		first->id = (uint16_t)((ring->given + count - 1) & mask);
+		__atomic_store_n(&first->flags, vring_device_flags(ring, ring->given), __ATOMIC_RELEASE);
+		ring->given += count;
+		return;
+	}
+	for (uint32_t at = 0; at < count; at++, ring->given++)
+		__atomic_store_n(&ring->desc[ring->given & mask].flags, vring_device_flags(ring, ring->given), __ATOMIC_RELEASE);
+}
+
+/* Gives the next of the taken buffers back with so many bytes written into it, header included. */
+static inline void vring_device_fill(struct vring_device *ring, uint32_t length)
+{
+	struct vring_desc *desc = &ring->desc[ring->given & (ring->size - 1)];
+
+	desc->length = length;
+	__atomic_store_n(&desc->flags, (uint16_t)(vring_device_flags(ring, ring->given) | VRING_WRITE), __ATOMIC_RELEASE);
+	ring->given++;
+}
+
+#endif
