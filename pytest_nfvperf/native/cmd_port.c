@@ -31,7 +31,7 @@ static bool choose(const struct choice *choices, const char *name, int *value)
 struct attach_request {
 	const char *name, *device, *mac, *role, *peer, *mode, *eth_peer;
 	json_t *addresses;
-	int queues, tx_descriptors, rx_descriptors, mtu, vlan, drop_every, timeout_ms, unread;
+	int queues, tx_descriptors, rx_descriptors, mtu, vlan, drop_every, timeout_ms, unread, own_ring;
 };
 
 static bool in_range(json_t *answer, const char *what, int value, int low, int high)
@@ -102,6 +102,7 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 		return answer_error(answer, "bad_request", "only a monitor can be unread");
 	config->role = (enum port_role)role;
 	config->unread = want->unread;
+	config->own_ring = want->own_ring;
 	config->mode = (enum vnf_mode)mode;
 	config->queues = (uint16_t)want->queues;
 	config->tx_descriptors = (uint16_t)want->tx_descriptors;
@@ -120,7 +121,7 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 {
 	struct attach_request want = {.role = "endpoint", .peer = "", .mode = "io", .eth_peer = "", .queues = 1,
-				      .tx_descriptors = 512, .rx_descriptors = 1024, .mtu = 1500, .timeout_ms = 5000};
+				      .tx_descriptors = 512, .rx_descriptors = 1024, .mtu = 1500, .timeout_ms = 5000, .own_ring = 1};
 	struct port_config config;
 	const struct port *port;
 	json_error_t error;
@@ -128,11 +129,12 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	const char *wrong;
 
 	if (json_unpack_ex(request, &error, JSON_STRICT,
-			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i, s?i, s?b}", "name", &want.name,
+			   "{s:s, s:s, s:s, s?s, s?s, s?s, s?s, s?o, s?i, s?i, s?i, s?i, s?i, s?i, s?i, s?b, s?b}", "name", &want.name,
 			   "device", &want.device, "mac", &want.mac, "role", &want.role, "peer", &want.peer, "vnf_mode",
 			   &want.mode, "eth_peer", &want.eth_peer, "addresses", &want.addresses, "queues", &want.queues, "tx_descriptors",
 			   &want.tx_descriptors, "rx_descriptors", &want.rx_descriptors, "mtu", &want.mtu, "vlan", &want.vlan,
-			   "drop_every", &want.drop_every, "timeout_ms", &want.timeout_ms, "unread", &want.unread) != 0)
+			   "drop_every", &want.drop_every, "timeout_ms", &want.timeout_ms, "unread", &want.unread,
+			   "own_ring", &want.own_ring) != 0)
 		return answer_error(answer, "bad_request", "attach: %s", error.text);
 	if (!parse_config(&want, &config, answer))
 		return false;

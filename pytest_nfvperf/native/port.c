@@ -313,9 +313,9 @@ static bool drives_ring(const struct port_config *config)
 {
 	char value[8];
 
-	return devargs_is(config->device, "net_virtio_user") && devargs_value(config->device, "server", value, sizeof(value)) &&
-	       strcmp(value, "1") == 0 && (config->role == ROLE_ENDPOINT || config->role == ROLE_MONITOR) &&
-	       !(devargs_value(config->device, "own_ring", value, sizeof(value)) && strcmp(value, "0") == 0);
+	return config->own_ring && (config->role == ROLE_ENDPOINT || config->role == ROLE_MONITOR) &&
+	       devargs_is(config->device, "net_virtio_user") &&
+	       devargs_value(config->device, "server", value, sizeof(value)) && strcmp(value, "1") == 0;
 }
 
 static const char *bring_up_ring(struct port *port, char *error, size_t size)

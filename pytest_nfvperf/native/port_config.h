@@ -30,6 +30,7 @@ struct port_config {
 	uint16_t address_count;
 	bool unread; /* a monitor that is never polled: its ring fills up */
 	uint32_t drop_every; /* a forwarder drops every n-th frame; 0: none */
+	bool own_ring; /* a vhost-user socket's rings may be driven by ourselves, where DPDK's driver is the other way */
 	unsigned int timeout_ms; /* for a server socket: how long to wait for its client */
 };
 

@@ -21,6 +21,7 @@ enum vhost_request {
 	VHOST_GET_QUEUE_NUM = 17,
 	VHOST_SET_VRING_ENABLE = 18,
 	VHOST_SET_STATUS = 39,
+	VHOST_GET_STATUS = 40,
 };
 
 enum {

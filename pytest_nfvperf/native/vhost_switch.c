@@ -67,9 +67,9 @@ bool vhost_switch_open(struct vhost_switch *device, const char *path, unsigned i
 
 static void unmap(struct vhost_switch *device)
 {
-	if (device->memory != NULL)
-		(void)munmap(device->memory, device->mapped);
-	device->memory = NULL;
+	for (unsigned int index = 0; index < device->region_count; index++)
+		(void)munmap(device->mapped[index], device->mapped_bytes[index]);
+	device->region_count = 0;
 	for (int at = 0; at < 2 * VHOST_MAX_QUEUES; at++)
 		device->ring[at] = (struct vring_device){0};
 }
@@ -97,31 +97,42 @@ static bool read_all(int fd, void *to, size_t bytes)
 	return true;
 }
 
-/* The message's head with the descriptors that came with it, of which the first is kept; then the rest of it. */
-static bool receive(struct vhost_switch *device, struct vhost_message *message, int *fd)
+struct fds {
+	int fd[MAX_FDS];
+	unsigned int count;
+};
+
+static void close_all(const struct fds *fds)
+{
+	for (unsigned int at = 0; at < fds->count; at++)
+		close(fds->fd[at]);
+}
+
+static void keep_fds(struct msghdr *header, struct fds *fds)
+{
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(header); at != NULL; at = CMSG_NXTHDR(header, at)) {
+		size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t index = 0; index < count && fds->count < MAX_FDS; index++)
+			memcpy(&fds->fd[fds->count++], CMSG_DATA(at) + index * sizeof(int), sizeof(int));
+	}
+}
+
+/* The message's head with the descriptors that came with it, then the rest of it. */
+static bool receive(struct vhost_switch *device, struct vhost_message *message, struct fds *fds)
 {
 	struct iovec head = {.iov_base = message, .iov_len = VHOST_HEAD};
 	char control[CMSG_SPACE(MAX_FDS * sizeof(int))];
 	struct msghdr header = {.msg_iov = &head, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 	ssize_t got = recvmsg(device->connection, &header, MSG_CMSG_CLOEXEC);
 
-	*fd = -1;
-	for (struct cmsghdr *at = got > 0 ? CMSG_FIRSTHDR(&header) : NULL; at != NULL; at = CMSG_NXTHDR(&header, at)) {
-		size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t index = 0; index < count; index++) {
-			int one;
-
-			memcpy(&one, CMSG_DATA(at) + index * sizeof(int), sizeof(int));
-			if (*fd < 0)
-				*fd = one;
-			else
-				close(one);
-		}
-	}
-	if (got <= 0 || !read_all(device->connection, (uint8_t *)message + got, VHOST_HEAD - (size_t)got))
+	fds->count = 0;
+	if (got <= 0)
+		return false;
+	keep_fds(&header, fds);
+	if (!read_all(device->connection, (uint8_t *)message + got, VHOST_HEAD - (size_t)got))
 		return false;
 	if (message->bytes > sizeof(*message) - VHOST_HEAD)
 		return false;
@@ -137,41 +148,60 @@ static bool answer(struct vhost_switch *device, uint32_t request, uint64_t numbe
 	return send(device->connection, &message, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
 }
 
-static bool map_memory(struct vhost_switch *device, const struct vhost_message *message, int fd)
+static bool map_region(struct vhost_switch *device, const struct vhost_region *region, int fd)
 {
-	struct vhost_region region = message->memory.region[0];
+	unsigned int index = device->region_count;
+	uint64_t bytes = region->offset + region->bytes;
 	struct stat file;
 	void *memory;
 
-	if (message->memory.count != 1 || fd < 0 || region.bytes == 0 || region.offset != 0 || fstat(fd, &file) != 0 ||
-	    (uint64_t)file.st_size < region.bytes)
+	if (region->bytes == 0 || bytes < region->bytes || fstat(fd, &file) != 0 || (uint64_t)file.st_size < bytes)
 		return false;
-	unmap(device);
-	memory = mmap(NULL, region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (memory == MAP_FAILED)
 		return false;
-	device->memory = memory;
-	device->mapped = device->bytes = region.bytes;
-	device->guest = region.guest;
-	device->user = region.user;
+	device->mapped[index] = memory;
+	device->mapped_bytes[index] = bytes;
+	device->user[index] = region->user;
+	device->region[index] = (struct vring_region){
+		.guest = region->guest, .bytes = region->bytes, .at = (uint8_t *)memory + region->offset};
+	device->region_count++;
+	return true;
+}
+
+static bool map_memory(struct vhost_switch *device, const struct vhost_message *message, const struct fds *fds)
+{
+	uint32_t count = message->memory.count;
+
+	unmap(device);
+	if (count == 0 || count > VHOST_MAX_REGIONS || count != fds->count)
+		return false;
+	for (uint32_t index = 0; index < count; index++) {
+		struct vhost_region region = message->memory.region[index];
+
+		if (!map_region(device, &region, fds->fd[index]))
+			return false;
+	}
 	return true;
 }
 
 static bool set_address(struct vhost_switch *device, const struct vhost_message *message)
 {
 	struct vring_device *ring = &device->ring[message->address.index];
-	uint64_t at = message->address.desc - device->user;
 	uint64_t bytes = (uint64_t)ring->size * sizeof(struct vring_desc);
 
-	if (device->memory == NULL || ring->size == 0 || at % sizeof(struct vring_desc) != 0 || at > device->bytes ||
-	    bytes > device->bytes - at)
-		return false;
-	ring->desc = (void *)(device->memory + at);
-	ring->guest = device->guest;
-	ring->bytes = device->bytes;
-	ring->memory = device->memory;
-	ring->in_order = device->features & VIRTIO_F_IN_ORDER;
-	return true;
+	for (unsigned int index = 0; index < device->region_count && ring->size != 0; index++) {
+		uint64_t at = message->address.desc - device->user[index];
+
+		if (at >= device->region[index].bytes || bytes > device->region[index].bytes - at || at % 16 != 0)
+			continue;
+		ring->desc = (void *)(device->region[index].at + at);
+		ring->regions = device->region;
+		ring->region_count = device->region_count;
+		ring->in_order = device->features & VIRTIO_F_IN_ORDER;
+		return true;
+	}
+	return false;
 }
 
 static bool set_size(struct vring_device *ring, uint32_t size)
@@ -184,7 +214,7 @@ static bool set_size(struct vring_device *ring, uint32_t size)
 }
 
 /* Does as the message says; false when it cannot. */
-static bool obey(struct vhost_switch *device, const struct vhost_message *message, int fd)
+static bool obey(struct vhost_switch *device, const struct vhost_message *message, const struct fds *fds)
 {
 	struct vring_device *ring = &device->ring[message->state.index % (2 * VHOST_MAX_QUEUES)];
 
@@ -196,7 +226,7 @@ static bool obey(struct vhost_switch *device, const struct vhost_message *messag
 		device->protocol = message->number;
 		return (message->number & ~PROTOCOL) == 0;
 	case VHOST_SET_MEM_TABLE:
-		return map_memory(device, message, fd);
+		return map_memory(device, message, fds);
 	case VHOST_SET_VRING_NUM:
 		return message->state.index < 2 * VHOST_MAX_QUEUES && set_size(ring, message->state.number);
 	case VHOST_SET_VRING_BASE:
@@ -223,10 +253,12 @@ static bool serve_one(struct vhost_switch *device)
 {
 	struct vhost_message message = {0};
 	bool wants_answer, done;
-	int fd;
+	struct fds fds;
 
-	if (!receive(device, &message, &fd))
+	if (!receive(device, &message, &fds)) {
+		close_all(&fds);
 		return false;
+	}
 	wants_answer = (message.flags & VHOST_NEED_REPLY) && (device->protocol & VHOST_PROTOCOL_REPLY_ACK);
 	device->messages++;
 	switch (message.request) {
@@ -239,13 +271,19 @@ static bool serve_one(struct vhost_switch *device)
 	case VHOST_GET_QUEUE_NUM:
 		done = answer(device, message.request, VHOST_MAX_QUEUES);
 		break;
+	case VHOST_GET_STATUS:
+		done = answer(device, message.request, device->status);
+		break;
+	case VHOST_GET_VRING_BASE: /* which also stops the ring */
+		device->ring[message.state.index % (2 * VHOST_MAX_QUEUES)].enabled = false;
+		done = answer(device, message.request, (uint64_t)1 << 47 | message.state.index);
+		break;
 	default:
-		done = obey(device, &message, fd);
+		done = obey(device, &message, &fds);
 		if (wants_answer)
 			done = answer(device, message.request, done ? 0 : 1) && done;
 	}
-	if (fd >= 0)
-		close(fd);
+	close_all(&fds);
 	return done;
 }
 

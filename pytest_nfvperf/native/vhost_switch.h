@@ -18,9 +18,11 @@ struct vhost_switch {
 	uint64_t features;
 	uint64_t protocol;
 	uint64_t status;
-	uint8_t *memory;
-	size_t mapped;
-	uint64_t guest, user, bytes;
+	struct vring_region region[VHOST_MAX_REGIONS];
+	uint64_t user[VHOST_MAX_REGIONS]; /* where each begins in the front-end's process */
+	void *mapped[VHOST_MAX_REGIONS];
+	size_t mapped_bytes[VHOST_MAX_REGIONS];
+	unsigned int region_count;
 	struct vring_device ring[2 * VHOST_MAX_QUEUES]; /* even: to the front-end */
 	unsigned int messages; /* that were answered */
 	char error[VHOST_ERROR];

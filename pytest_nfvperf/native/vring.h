@@ -26,6 +26,7 @@
 enum {
 	VRING_HEADER = 12,   /* virtio-net's, in front of each frame, when VIRTIO_F_VERSION_1 is negotiated */
 	VRING_LINE = 4,	     /* descriptors in a cache line */
+	VRING_CHAIN = 1 << 0, /* the frame goes on in the next descriptor: we make none */
 	VRING_AVAIL = 1 << 7,
 	VRING_USED = 1 << 15,
 	VRING_WRITE = 2,     /* the device writes the buffer */

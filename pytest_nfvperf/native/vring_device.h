@@ -14,14 +14,20 @@
 
 #include "vring.h"
 
+/* A piece of the driver's memory: where it begins by the driver's addresses, and where we see it. */
+struct vring_region {
+	uint64_t guest;
+	uint64_t bytes;
+	uint8_t *at;
+};
+
 struct vring_device {
 	struct vring_desc *desc; /* NULL until the driver has said where */
 	uint32_t size;
 	uint64_t next;	    /* to be taken from the driver */
 	uint64_t given;	    /* to be given back to it: behind `next` while frames are in use */
-	uint64_t guest;	    /* where the driver's memory begins by its own addresses */
-	uint64_t bytes;	    /* of that memory */
-	uint8_t *memory;    /* where we see it */
+	const struct vring_region *regions;
+	unsigned int region_count;
 	bool in_order;
 	bool enabled;
 	bool broken; /* a descriptor pointed outside of the driver's memory, or was a chain */
@@ -35,22 +41,35 @@ static inline bool vring_device_available(const struct vring_device *ring, uint6
 	return (flags & (VRING_USED | VRING_AVAIL)) == want;
 }
 
+/* Where we see so many bytes of the driver's; NULL when they are not all in one region. */
+static inline uint8_t *vring_device_memory(const struct vring_device *ring, uint64_t guest, uint64_t bytes)
+{
+	for (unsigned int index = 0; index < ring->region_count; index++) {
+		const struct vring_region *region = &ring->regions[index];
+		uint64_t offset = guest - region->guest;
+
+		if (offset < region->bytes && bytes <= region->bytes - offset)
+			return region->at + offset;
+	}
+	return NULL;
+}
+
 /* The buffer of the next descriptor, header included; NULL when there is none. `length` becomes its bytes. */
 static inline uint8_t *vring_device_take(struct vring_device *ring, uint32_t *length)
 {
 	const struct vring_desc *desc = &ring->desc[ring->next & (ring->size - 1)];
-	uint64_t at;
+	uint8_t *at;
 
 	if (ring->next - ring->given >= ring->size || !vring_device_available(ring, ring->next))
 		return NULL;
-	at = desc->address - ring->guest;
 	*length = desc->length;
-	if (*length < VRING_HEADER || at > ring->bytes || *length > ring->bytes - at || (desc->flags & 1) != 0) {
+	at = vring_device_memory(ring, desc->address, *length);
+	if (*length < VRING_HEADER || at == NULL || (desc->flags & VRING_CHAIN) != 0) {
 		ring->broken = true;
 		return NULL;
 	}
 	ring->next++;
-	return ring->memory + at;
+	return at;
 }
 
 static inline uint16_t vring_device_flags(const struct vring_device *ring, uint64_t position)

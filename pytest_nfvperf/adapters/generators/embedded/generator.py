@@ -94,6 +94,7 @@ class EngineOptions:
         env: added to the engine's environment, such as the tag by which a reaper finds it.
         witness_cpus: CPUs of the DUT's polling threads, where witnesses observe whether these have their CPU alone.
         start: starts the engine; may also record the conversation, or replay one.
+        own_rings: drive the rings of vhost-user sockets ourselves; False leaves them to DPDK's virtio driver.
         kept_speed: stores the speed of this machine's cores from run to run.
     """
 
@@ -105,6 +106,7 @@ class EngineOptions:
     env: Mapping[str, str] = field(default_factory=dict)
     witness_cpus: tuple[int, ...] = ()
     start: StartEngine = Engine
+    own_rings: bool = True
     kept_speed: StoredValue | None = None
 
 
@@ -317,6 +319,7 @@ class EmbeddedGenerator:
             mtu=port.mtu,
             vlan=port.vlan or 0,
             drop_every=drop_every,
+            own_ring=self._options.own_rings,
             timeout_ms=round(self._options.attach_timeout_s * 1000),
         )
         self._ports[port.name] = port
