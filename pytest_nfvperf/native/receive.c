@@ -89,33 +89,53 @@ static void note_gap(struct track *track, uint64_t seq, uint64_t due)
 	}
 }
 
+/* Counts the number; returns where the frame with it stands in mix and flows. */
+static inline struct frame_cursor count_number(struct track *track, uint64_t seq, uint64_t due)
+{
+	const struct frame_set *frames = &track->stream->frames;
+	struct frame_cursor at = track->due;
+
+	if (likely(seq == track->window->next && seq != 0)) {
+		frame_next(frames, &track->due);
+	} else {
+		note_gap(track, seq, due);
+		at = frame_cursor_at(frames, seq);
+		if (seq >= track->window->next)
+			track->due = frame_cursor_at(frames, seq + 1);
+	}
+	track->last_due = due;
+	seq_record(track->window, seq);
+	return at;
+}
+
 /* A frame of this trial and stream. */
 static inline void count_ours(struct track *track, struct frame frame, const struct signature *signature, size_t payload,
 			      uint64_t cycles)
 {
+	const struct frame_set *frames = &track->stream->frames;
 	unsigned int shift = track->stream->timebase.shift;
 	uint32_t now = (uint32_t)(cycles >> shift);
 	uint64_t due = cycles - ((uint64_t)(now - signature->scheduled) << shift);
 	uint64_t seq = seq_expand(track->window, signature->seq);
-	const struct template *template = frame_set_at(&track->stream->frames, seq);
+	struct frame_cursor at = count_number(track, seq, due);
+	const struct template *template = frames->template[frames->order[at.order]];
 	uint16_t length = (uint16_t)__builtin_bswap16(raw16((const uint8_t *)signature - UDP_HEADER_BYTES +
 							    UDP_LENGTH_OFFSET));
 
-	if (unlikely(seq != track->window->next || seq == 0))
-		note_gap(track, seq, due);
-	track->last_due = due;
-	seq_record(track->window, seq);
 	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
 	if (unlikely(length != template->udp_length || frame.whole < payload - UDP_HEADER_BYTES + length)) {
 		track->corrupted++;
 		track->truncated += length == template->udp_length;
 		return;
 	}
+	if (likely(template->lines != 0 && frame.length == frame.whole) &&
+	    unlikely(!frame_is_as_sent(frames, &at, (const uint8_t *)signature - frames->signature)))
+		check_content(track, frame, seq, payload);
 	if (!(signature->stream & SIGNATURE_SAMPLED))
 		return;
 	if (track->latency != NULL)
 		sample(track, signature, now);
-	if (track->samples++ % CONTENT_EVERY == 0)
+	if (track->samples++ % CONTENT_EVERY == 0 && template->lines == 0)
 		check_content(track, frame, seq, payload);
 }
 

@@ -67,17 +67,60 @@ static uint32_t udp6_base(const struct layout *layout, const uint8_t *bytes, uin
 	return udp6_sum(layout, bytes, udp_length) - checksum - differing_sum(layout, bytes);
 }
 
+uint16_t frame_udp6_checksum(const struct frame_set *set, const struct template *template, const uint8_t *bytes)
+{
+	uint16_t checksum = (uint16_t)~folded(template->checksum_base + differing_sum(&set->layout, bytes));
+
+	return checksum == 0 ? UINT16_MAX : checksum; /* RFC 768: 0 would say that there is none */
+}
+
 void frame_seal(const struct frame_set *set, uint64_t seq, uint8_t *bytes)
 {
-	const struct layout *layout = &set->layout;
 	uint16_t checksum;
 
-	if (!layout->ipv6)
+	if (!set->layout.ipv6)
 		return;
-	checksum = (uint16_t)~folded(frame_set_at(set, seq)->checksum_base + differing_sum(layout, bytes));
-	if (checksum == 0)
-		checksum = UINT16_MAX; /* RFC 768: 0 would say that there is none */
-	memcpy(bytes + layout->udp + UDP_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
+	checksum = frame_udp6_checksum(set, frame_set_at(set, seq), bytes);
+	memcpy(bytes + set->layout.udp + UDP_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
+}
+
+struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq)
+{
+	uint32_t flow = (uint32_t)(seq % set->flows.count);
+
+	return (struct frame_cursor){
+		.order = (unsigned int)(seq % set->order_length),
+		.flow = flow,
+		.address = flow % set->flows.addresses,
+		.port = flow / set->flows.addresses,
+	};
+}
+
+static void differs(struct template *template, size_t first, size_t count)
+{
+	for (size_t at = first; at < first + count; at++)
+		if (at >= template->compared_from && at < template->compared_from + sizeof(template->same))
+			template->same[at - template->compared_from] = 0;
+}
+
+/* Which bytes of a short frame every received one must have, and in which lines they are. */
+static void plan_comparison(struct template *template, const struct layout *layout)
+{
+	size_t end = layout->udp + (size_t)template->udp_length;
+
+	template->compared_from = (uint16_t)(layout->ip / HEAD_UNIT * HEAD_UNIT);
+	if (template->length > MAX_COMPARED || end > template->compared_from + sizeof(template->same))
+		return;
+	template->lines = (uint16_t)((end - template->compared_from + HEAD_UNIT - 1) / HEAD_UNIT);
+	memset(template->same, 0xff, sizeof(template->same));
+	differs(template, 0, layout->ip); /* switches rewrite addresses and tags, and tunnels are around */
+	differs(template, end, sizeof(template->same));
+	differs(template, layout->ip + (layout->ipv6 ? 0 : 1), layout->ipv6 ? 4 : 1); /* class, flow label */
+	differs(template, layout->ip + (layout->ipv6 ? 7 : 8), 1); /* TTL */
+	differs(template, layout->ip + (layout->ipv6 ? IPV6_SOURCE_OFFSET + 12 : IPV4_SOURCE_OFFSET), 4);
+	differs(template, layout->ipv6 ? layout->udp + UDP_CHECKSUM_OFFSET : layout->ip + IPV4_CHECKSUM_OFFSET, 2);
+	differs(template, layout->udp, 2);
+	differs(template, layout->payload, sizeof(struct signature));
 }
 
 /* How much of the frame must be copied each time: all of it unless the rest is the pattern. */
@@ -135,6 +178,7 @@ const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t le
 	template->udp_length = word_at(bytes + layout.udp + UDP_LENGTH_OFFSET);
 	template->checksum_base = layout.ipv6 ? udp6_base(&layout, bytes, template->udp_length) :
 						ipv4_sum_without_source(bytes + layout.ip);
+	plan_comparison(template, &layout);
 	set->template[set->templates++] = template;
 	return NULL;
 }

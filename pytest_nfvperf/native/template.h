@@ -18,7 +18,8 @@
 #include "sizes.h"
 
 enum {
-	HEAD_UNIT = 64, /* heads are copied in whole cache lines */
+	HEAD_UNIT = 64, /* heads are copied, and frames compared, in whole cache lines */
+	MAX_COMPARED = 124, /* frames up to here (128 bytes with FCS) are compared whole, each of them */
 };
 
 /* Byte `offset` of every frame behind its signature. */
@@ -34,6 +35,10 @@ struct template {
 	 * words stand in memory, but what differs from frame to frame and the checksum (see frame_seal). */
 	uint32_t checksum_base;
 	uint16_t udp_length; /* the length field */
+	/* Lines in which each received frame is compared, and where the first begins; 0: this frame is too long. */
+	uint16_t lines;
+	uint16_t compared_from;
+	uint8_t same[2 * HEAD_UNIT] __attribute__((aligned(64))); /* of those: 0xff where all frames have the same */
 	uint8_t bytes[MAX_FRAME_BYTES + HEAD_UNIT] __attribute__((aligned(64)));
 };
 
@@ -92,6 +97,9 @@ static inline const struct template *frame_set_at(const struct frame_set *set, u
  * What is around it, TTL and the IPv4 checksum may differ: switches, routers and tunnels change them. `payload`
  * is where the signature stands in the received bytes. */
 bool frame_matches(const struct frame_set *set, uint64_t seq, const uint8_t *bytes, size_t length, size_t payload);
+
+/* Where the frame with this sequence number stands in mix and flows. */
+struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq);
 
 /* Writes what depends on the whole frame, when all else of it is written: UDP's checksum over IPv6. */
 void frame_seal(const struct frame_set *set, uint64_t seq, uint8_t *bytes);
@@ -158,6 +166,45 @@ static inline const struct template *frame_write(const struct frame_set *set, st
 		flow_write(set, template, at, bytes);
 	frame_next(set, at);
 	return template;
+}
+
+/* The checksum that a frame over IPv6 must have, from what differs in it; as stored. */
+uint16_t frame_udp6_checksum(const struct frame_set *set, const struct template *template, const uint8_t *bytes);
+
+/*
+ * Whether a received frame is, from its innermost IP header on, byte for byte the one that was sent at this place of
+ * the mix: a quick look, which says false of some frames that frame_matches() lets pass. `bytes` is where the sent
+ * frame would begin: behind a tag that was pushed on the way, and in front of the buffer if one was popped.
+ */
+static inline bool frame_is_as_sent(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes)
+{
+	const struct template *template = set->template[set->order[at->order]];
+	const uint8_t *got = bytes + template->compared_from, *sent = template->bytes + template->compared_from;
+	const uint8_t *ip = bytes + set->layout.ip, *udp = bytes + set->layout.udp;
+	uint32_t address = set->flows.first_address + at->address;
+	uint64_t different = 0;
+	uint16_t port, checksum;
+	uint32_t source;
+
+	for (unsigned int byte = 0; byte < HEAD_UNIT * (unsigned int)template->lines; byte += sizeof(uint64_t)) {
+		uint64_t a, b, mask;
+
+		memcpy(&a, got + byte, sizeof(a));
+		memcpy(&b, sent + byte, sizeof(b));
+		memcpy(&mask, template->same + byte, sizeof(mask));
+		different |= (a ^ b) & mask;
+	}
+	memcpy(&port, udp, sizeof(port));
+	memcpy(&source, ip + (set->layout.ipv6 ? IPV6_SOURCE_OFFSET + 12 : IPV4_SOURCE_OFFSET), sizeof(source));
+	if (different != 0 || source != __builtin_bswap32(address) ||
+	    port != __builtin_bswap16((uint16_t)(set->flows.first_port + at->port)))
+		return false;
+	if (__builtin_expect(set->layout.ipv6, 0)) {
+		memcpy(&checksum, udp + UDP_CHECKSUM_OFFSET, sizeof(checksum));
+		return checksum == frame_udp6_checksum(set, template, bytes);
+	}
+	memcpy(&checksum, ip + IPV4_CHECKSUM_OFFSET, sizeof(checksum));
+	return checksum == ipv4_checksum(template->checksum_base, address);
 }
 
 #endif

@@ -29,6 +29,7 @@ struct track {
 	struct track *next; /* of the same stream, for another address; owned */
 	const struct rte_ether_addr *address; /* NULL: any */
 	struct seq_window *window; /* owned */
+	struct frame_cursor due; /* of the frame with the number that the window has next */
 	struct hist *latency; /* from the scheduled time; owned; NULL when not asked for */
 	struct hist *retired; /* the same of the interval before, the control thread's; NULL without intervals */
 	struct hist *total; /* of all retired ones; the control thread's */
