@@ -14,6 +14,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
 #include "layout.h"
 #include "sizes.h"
 
@@ -168,6 +172,28 @@ static inline const struct template *frame_write(const struct frame_set *set, st
 	return template;
 }
 
+/* Whether two lines differ in a byte that the mask has. `sent` may begin anywhere, `mask` with a line. */
+static inline bool line_differs(const uint8_t *got, const uint8_t *sent, const uint8_t *mask)
+{
+#ifdef __AVX512F__
+	__m512i different = _mm512_xor_si512(_mm512_loadu_si512(got), _mm512_loadu_si512(sent));
+
+	return _mm512_test_epi64_mask(different, _mm512_load_si512(mask)) != 0;
+#else
+	uint64_t different = 0;
+
+	for (unsigned int byte = 0; byte < HEAD_UNIT; byte += sizeof(uint64_t)) {
+		uint64_t a, b, of;
+
+		memcpy(&a, got + byte, sizeof(a));
+		memcpy(&b, sent + byte, sizeof(b));
+		memcpy(&of, mask + byte, sizeof(of));
+		different |= (a ^ b) & of;
+	}
+	return different != 0;
+#endif
+}
+
 /* The checksum that a frame over IPv6 must have, from what differs in it; as stored. */
 uint16_t frame_udp6_checksum(const struct frame_set *set, const struct template *template, const uint8_t *bytes);
 
@@ -182,21 +208,15 @@ static inline bool frame_is_as_sent(const struct frame_set *set, const struct fr
 	const uint8_t *got = bytes + template->compared_from, *sent = template->bytes + template->compared_from;
 	const uint8_t *ip = bytes + set->layout.ip, *udp = bytes + set->layout.udp;
 	uint32_t address = set->flows.first_address + at->address;
-	uint64_t different = 0;
 	uint16_t port, checksum;
 	uint32_t source;
 
-	for (unsigned int byte = 0; byte < HEAD_UNIT * (unsigned int)template->lines; byte += sizeof(uint64_t)) {
-		uint64_t a, b, mask;
-
-		memcpy(&a, got + byte, sizeof(a));
-		memcpy(&b, sent + byte, sizeof(b));
-		memcpy(&mask, template->same + byte, sizeof(mask));
-		different |= (a ^ b) & mask;
-	}
+	if (line_differs(got, sent, template->same) ||
+	    (template->lines > 1 && line_differs(got + HEAD_UNIT, sent + HEAD_UNIT, template->same + HEAD_UNIT)))
+		return false;
 	memcpy(&port, udp, sizeof(port));
 	memcpy(&source, ip + (set->layout.ipv6 ? IPV6_SOURCE_OFFSET + 12 : IPV4_SOURCE_OFFSET), sizeof(source));
-	if (different != 0 || source != __builtin_bswap32(address) ||
+	if (source != __builtin_bswap32(address) ||
 	    port != __builtin_bswap16((uint16_t)(set->flows.first_port + at->port)))
 		return false;
 	if (__builtin_expect(set->layout.ipv6, 0)) {

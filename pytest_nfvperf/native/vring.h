@@ -214,6 +214,16 @@ static inline uint32_t vring_rx_length(const struct vring *ring, uint64_t positi
 	return length > VRING_HEADER ? length - VRING_HEADER : 0;
 }
 
+/* Fetches what is read of each frame: all of short ones, the head of the others. */
+static inline void vring_rx_prefetch(const struct vring *ring, uint64_t position)
+{
+	const uint8_t *frame = vring_frame(ring, position);
+
+	__builtin_prefetch(frame, 0, 3);
+	if (vring_rx_length(ring, position) > 64)
+		__builtin_prefetch(frame + 64, 0, 3);
+}
+
 /*
  * How many frames wait, at most `most`. The head is left alone while a burst is not complete and
  * `patience` (cycles) has not passed since the last look: each look takes the line from the device
@@ -231,7 +241,7 @@ static inline uint32_t vring_rx_wait(struct vring *ring, uint32_t most, uint64_t
 
 		if (at % VRING_LINE == 0 && most - count >= VRING_LINE && vring_line_is_used(ring, at)) {
 			for (unsigned int frame = 0; frame < VRING_LINE; frame++)
-				__builtin_prefetch(vring_frame(ring, at + frame), 0, 3);
+				vring_rx_prefetch(ring, at + frame);
 			count += VRING_LINE;
 		} else if (vring_is_used(ring, at)) {
 			count++;

@@ -47,6 +47,12 @@ static void check_flow(const struct frame_set *set, struct frame_cursor *cursor,
 	frame_seal(set, seq, buffer);
 	CHECK(frame_matches(set, seq, buffer, length, set->signature));
 	CHECK(!frame_matches(set, seq + 1, buffer, length, set->signature));
+	if (set->template[0]->lines != 0) {
+		struct frame_cursor here = frame_cursor_at(set, seq), next = frame_cursor_at(set, seq + 1);
+
+		CHECK(frame_is_as_sent(set, &here, buffer));
+		CHECK(!frame_is_as_sent(set, &next, buffer));
+	}
 	CHECK_EQUAL(port_at(buffer + layout->udp), set->flows.first_port + flow / set->flows.addresses);
 	if (layout->outer_udp != 0)
 		CHECK_EQUAL(port_at(buffer + layout->outer_udp), 49152 + flow % 16384);
