@@ -38,8 +38,10 @@ void vhost_switch_init(struct vhost_switch *device, const char *path)
 static bool try_to_connect(struct vhost_switch *device)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval patience = {.tv_sec = 1}; /* for the rest of a message whose beginning has come */
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	memcpy(address.sun_path, device->path, strnlen(device->path, sizeof(address.sun_path) - 1));
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
 		device->connection = fd;
@@ -90,7 +92,7 @@ static bool read_all(int fd, void *to, size_t bytes)
 	for (size_t got = 0; got < bytes;) {
 		ssize_t more = recv(fd, (uint8_t *)to + got, bytes - got, 0);
 
-		if (more <= 0 && !(more < 0 && errno == EINTR))
+		if (more <= 0 && !(more < 0 && errno == EINTR)) /* EAGAIN: its patience is over */
 			return false;
 		got += more > 0 ? (size_t)more : 0;
 	}

@@ -444,22 +444,32 @@ bool vhost_lacks_features(const struct vhost *vhost)
 	return (vhost->features & NEEDED) != NEEDED;
 }
 
-bool vhost_connect(struct vhost *vhost, unsigned int timeout_ms)
+bool vhost_handshake(struct vhost *vhost, int connection)
 {
 	hang_up(vhost);
 	vhost->features = NEEDED;
 	vhost->protocol = 0;
+	vhost->connection = connection;
+	if (agree_on_features(vhost) && share_memory(vhost) && set_rings(vhost)) {
+		vhost->handshakes++;
+		return true;
+	}
+	hang_up(vhost);
+	return false;
+}
+
+bool vhost_connect(struct vhost *vhost, unsigned int timeout_ms)
+{
+	int connection;
+
+	hang_up(vhost);
+	vhost->features = NEEDED; /* whoever does not connect lacks none */
 	if (wait_for(vhost->listener, POLLIN, now_ms() + timeout_ms) != 1)
 		return failed(vhost, "nobody connected to its socket within %u ms", timeout_ms);
-	vhost->connection = accept4(vhost->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (vhost->connection < 0)
+	connection = accept4(vhost->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (connection < 0)
 		return failed(vhost, "cannot accept the switch: %s", strerror(errno));
-	if (!agree_on_features(vhost) || !share_memory(vhost) || !set_rings(vhost)) {
-		hang_up(vhost);
-		return false;
-	}
-	vhost->handshakes++;
-	return true;
+	return vhost_handshake(vhost, connection);
 }
 
 bool vhost_connected(struct vhost *vhost)

@@ -54,6 +54,9 @@ bool vhost_open(struct vhost *vhost, const struct vhost_config *config);
 bool vhost_connect(struct vhost *vhost, unsigned int timeout_ms);
 bool vhost_lacks_features(const struct vhost *vhost);
 
+/* The same with a switch that is connected already: the socket is ours from now on, whatever comes of it. */
+bool vhost_handshake(struct vhost *vhost, int connection);
+
 /* Whether the switch is still there; closes our end if it is not. Waits for nothing. */
 bool vhost_connected(struct vhost *vhost);
 
