@@ -1,4 +1,4 @@
-"""Vhost-user rings that the engine drives itself, against a switch's end of its own: frames of all kinds, ends that die."""
+"""Vhost-user rings that the engine drives itself: frames of all kinds, and ends that die."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.model.errors import DeadlineError
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from tests.functional.generator_support import check_identities, embedded_in, loop_in, looped_rig, run_dir, spec
-
 
 WAYS = directions(Traffic())
 
@@ -32,8 +31,8 @@ def directory() -> Iterator[Path]:
         Traffic(frame_size=128, flows=1000),
         Traffic(frame_size=1518),
         Traffic(frame_size=9000),
-        Traffic(frame_size=Imix()),
-        Traffic(frame_size=128, ip_version=6, flows=300),
+        Traffic(frame_size=Imix("simple", ((64, 7), (594, 4), (1518, 1)))),
+        Traffic(frame_size=128, src_ip="2001:db8::1", dst_ip="2001:db8:1::1", flows=300),
         Traffic(vlan=7),
     ],
     ids=["64", "flows", "1518", "jumbo", "imix", "ipv6", "vlan"],
