@@ -55,7 +55,8 @@ def test_both_ways_of_driving_a_ring_count_alike(directory: Path) -> None:
             generator.attach(ports)
             generator.wait_links_up(5.0)
             result = generator.run_trial(spec(WAYS, load_fps=10_000))
-            assert [counts.lost for counts in result.counts] == [100, 100]
+            for counts in result.counts:
+                assert counts.lost == counts.sent // 10 > 0
             assert [counts.corrupted for counts in result.counts] == [0, 0]
 
 
