@@ -30,7 +30,7 @@ from pytest_nfvperf.ports.datapath import (
     Sampled,
     Sampler,
 )
-from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Ceilings, Generator, GeneratorPort
+from pytest_nfvperf.ports.generator import MOST_ADDRESSES, Ceilings, DrivesRings, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import CpuAccounting, CpuProfiler, StoredValue
 from pytest_nfvperf.ports.streams import ConnectEngine, Reachability, RequestEngine, StreamEngine
 from pytest_nfvperf.ports.vnf import VnfMaker
@@ -266,6 +266,12 @@ class LiveTopology:
     @property
     def datapath_info(self) -> DatapathInfo:
         return self.deployment.datapath
+
+    @property
+    def sending(self) -> Mapping[str, str]:
+        """How the generator drives the rings of its vhost-user ports; empty if it has none, or another driver."""
+        generator: object = self.deployment.generator
+        return generator.sending() if isinstance(generator, DrivesRings) else {}
 
     def counters(self) -> list[CounterSnapshot]:
         return [collector.snapshot() for collector in self.deployment.collectors]

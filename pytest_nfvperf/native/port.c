@@ -308,14 +308,18 @@ static const char *bring_up_dpdk(struct port *port, unsigned int serial, unsigne
 
 /* ---- vhost-user sockets whose rings we drive ourselves */
 
-/* Whether the port is one: an endpoint or a monitor to whose socket a switch connects. */
-static bool drives_ring(const struct port_config *config)
+/* Why the rings of a vhost-user endpoint are left to DPDK's driver; NULL where we drive them. */
+static const char *left_to_dpdk(const struct port_config *config)
 {
 	char value[8];
 
-	return config->own_ring && (config->role == ROLE_ENDPOINT || config->role == ROLE_MONITOR) &&
-	       devargs_is(config->device, "net_virtio_user") &&
-	       devargs_value(config->device, "server", value, sizeof(value)) && strcmp(value, "1") == 0;
+	if (!config->own_ring)
+		return "own_ring is false";
+	if (config->role == ROLE_FORWARDER)
+		return "a forwarder hands on DPDK's buffers";
+	if (!devargs_value(config->device, "server", value, sizeof(value)) || strcmp(value, "1") != 0)
+		return "it connects to a socket instead of listening at one";
+	return NULL;
 }
 
 static const char *bring_up_ring(struct port *port, char *error, size_t size)
@@ -377,7 +381,10 @@ static const char *bring_up(struct port *port, unsigned int serial, unsigned int
 
 	if (devargs_is(port->config.device, "nfvperf_switch"))
 		return bring_up_switch(port, error, size);
-	if (!drives_ring(&port->config))
+	if (!devargs_is(port->config.device, "net_virtio_user"))
+		return bring_up_dpdk(port, serial, workers, error, size);
+	port->why_dpdk = left_to_dpdk(&port->config);
+	if (port->why_dpdk != NULL)
 		return bring_up_dpdk(port, serial, workers, error, size);
 	wrong = bring_up_ring(port, error, size);
 	if (wrong == NULL || port->vhost == NULL || !vhost_lacks_features(port->vhost))

@@ -75,7 +75,7 @@ struct port {
 	uint64_t patience; /* cycles: a ring's head is looked at no sooner, unless a whole burst waits */
 	struct vhost *vhost; /* of a PORT_RING */
 	struct vhost_switch *device; /* of a PORT_SWITCH */
-	const char *why_dpdk; /* why a vhost-user endpoint is not driven by ourselves; NULL where it is, or is none */
+	const char *why_dpdk; /* why a vhost-user socket's rings are left to DPDK; NULL where they are not, or it has none */
 	struct rte_mbuf *stage[BURST_FRAMES]; /* buffers of a DPDK port that were asked for, and not sent yet */
 	uint16_t staged;
 	struct port *peer;

@@ -5,7 +5,7 @@ Every adapter passes tests/contract/test_generator.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -23,9 +23,11 @@ A packed ring has one place for what a split ring keeps in three, so fewer cache
 cores: in one run with OVS 3.1 a 64-byte frame cost the PMD 197 cycles, on a split ring 226. Where the CPU has AVX-512
 or NEON, DPDK's driver writes a line of four descriptors at once: to send a frame took 15 ns of the generator, before
 20 to 28."""
-SENDING = "bursts end with a line of descriptors, buffers in the order of memory"
+OWN_RING = "own ring"
+"""Of a vhost-user port whose rings the engine drives itself, without DPDK."""
+SENDING = "vhost-user rings driven by the engine itself; bursts end with a line of descriptors"
 """How the embedded generator sends, as far as figures of a DUT depend on it: part of the fingerprint, so that nobody
-takes another way for a change of the DUT."""
+takes another way for a change of the DUT. Figures of versions that sent by DPDK's virtio-user are refused by it."""
 RX_DESCRIPTORS = 1024
 """Frames that wait in a port's receive ring while nobody polls it."""
 MOST_ADDRESSES = 16
@@ -122,6 +124,14 @@ class ColocatesCpus(Protocol):
 
     def move_cpus_closer(self, cpu: int, other: int) -> None:
         """``cpu`` is of one of its polling threads. Whoever polls on ``other`` rests. Takes 0.2 s, between trials."""
+
+
+@runtime_checkable
+class DrivesRings(Protocol):
+    """A generator that drives the rings of vhost-user sockets itself where it can."""
+
+    def sending(self) -> Mapping[str, str]:
+        """How each attached vhost-user port sends, by name: ``OWN_RING``, or by which driver and why."""
 
 
 @runtime_checkable

@@ -73,7 +73,7 @@ def complete_ledgers(outcomes: Sequence[Outcome], trials: Mapping[str, Trial]) -
 
 def topology_data(live: LiveTopology, testbed: Testbed) -> TopologyData:
     kinds = port_kinds(live.topology, live.datapath_kind, testbed)
-    return TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info)
+    return TopologyData(live.as_deployed, live.datapath_kind, live.dut, kinds, live.datapath_info, dict(live.sending))
 
 
 def failed_on(

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import directions, loop_ports
-from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
-from pytest_nfvperf.model.errors import DeadlineError
+from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
+from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.adapters.process.process import wait_until
+from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
+from pytest_nfvperf.model.traffic.trial import Reason
+from pytest_nfvperf.ports.generator import OWN_RING
 from tests.functional.generator_support import check_identities, embedded_in, loop_in, looped_rig, run_dir, spec
+from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 
 WAYS = directions(Traffic())
 
@@ -84,3 +95,79 @@ def test_a_killed_engine_leaves_a_socket_that_the_next_one_takes(directory: Path
                 for counts in generator.run_trial(spec(WAYS)).counts:
                     check_identities(counts)
                 os.kill(generator.pid, signal.SIGKILL)
+
+
+def _trial(generator: EmbeddedGenerator, topology: Topology) -> None:
+    """Frames that the switch forwards come through whole."""
+    generator.wait_links_up(5.0)
+    generator.learn(Traffic(), topology.directions)
+    for counts in generator.run_trial(spec(topology.directions)).counts:
+        check_identities(counts)
+
+
+@pytest.fixture
+def switch(journal: Journal) -> Iterator[OvsDatapath]:
+    with started(journal, "dpdk") as running:
+        yield running
+
+
+@needs_root
+@needs_hugepages
+class TestWithOvs:
+    def test_a_switch_killed_under_traffic_is_let_in_again(self, switch: OvsDatapath, directory: Path) -> None:
+        topology = phy2phy()
+        built = switch.build(topology)
+        with embedded_in(directory) as generator:
+            generator.attach(generator_ports(topology, built))
+            assert generator.sending() == {"p0": OWN_RING, "p1": OWN_RING}
+            _trial(generator, topology)
+            for _ in range(3):
+                kill = threading.Timer(0.1, os.kill, (switch.instance.pid, signal.SIGKILL))
+                kill.start()
+                died = generator.run_trial(spec(topology.directions, duration_s=0.5))
+                kill.join()
+                assert died.lost > 0
+                assert Reason.LINK_DOWN in {reason.code for reason in died.invalid}
+                with pytest.raises(DeadlineError, match="no link on p0, p1"):
+                    generator.wait_links_up(0.1)
+                switch.restart(killed=True)
+                _trial(generator, topology)
+
+    def test_an_engine_killed_under_traffic_leaves_nothing(self, switch: OvsDatapath, directory: Path) -> None:
+        topology = phy2phy()
+        built = switch.build(topology)
+        free = read_hugepages().free_mib
+        for _ in range(3):
+            with embedded_in(directory) as generator:
+                generator.attach(generator_ports(topology, built))
+                _trial(generator, topology)
+                kill = threading.Timer(0.1, os.kill, (generator.pid, signal.SIGKILL))
+                kill.start()
+                with pytest.raises(GeneratorError, match="killed by SIGKILL during trial"):
+                    generator.run_trial(spec(topology.directions, duration_s=2.0))
+                kill.join()
+        with embedded_in(directory) as generator:
+            generator.attach(generator_ports(topology, built))
+            _trial(generator, topology)
+        wait_until(lambda: read_hugepages().free_mib == free, "the hugepages of the killed engines", 5.0)
+
+    def test_several_queues_carry_their_flows_in_order(self, switch: OvsDatapath, directory: Path) -> None:
+        topology = phy2phy()
+        topology = replace(topology, ports=tuple(replace(port, queues=2) for port in topology.ports))
+        built = switch.build(topology)
+        with embedded_in(directory) as generator:
+            generator.attach(generator_ports(topology, built))
+            assert generator.sending() == {"p0": OWN_RING, "p1": OWN_RING}
+            generator.wait_links_up(5.0)
+            generator.learn(Traffic(), topology.directions)
+            for counts in generator.run_trial(spec(topology.directions, traffic=Traffic(flows=1000))).counts:
+                assert counts.received == counts.sent > 0
+                assert (counts.duplicated, counts.corrupted) == (0, 0)
+
+    def test_dpdk_sends_where_it_is_asked_to(self, switch: OvsDatapath, directory: Path) -> None:
+        topology = phy2phy()
+        built = switch.build(topology)
+        with embedded_in(directory, options=EngineOptions(own_rings=False)) as generator:
+            generator.attach(generator_ports(topology, built))
+            assert generator.sending() == dict.fromkeys(("p0", "p1"), "DPDK's virtio-user: own_ring is false")
+            _trial(generator, topology)

@@ -138,6 +138,11 @@ def test_what_ports_are_follows_from_the_datapath_and_the_testbed():
     deployed = TopologyData(topology, "dpdk", port_kinds=port_kinds(topology, "dpdk", TESTBED))
     assert topology_drawing(deployed).splitlines()[0] == "t · dpdk datapath · p0 and p1 send to each other"
     assert "p0: vhost-user, generator" in topology_drawing(deployed)
+    sent = {"p0": "own ring", "p1": "own ring", "v1": "DPDK's virtio-user: a forwarder hands on DPDK's buffers"}
+    assert topology_drawing(replace(deployed, sending=sent)).splitlines()[-2:] == [
+        "rings of p0, p1: own ring",
+        "rings of v1: DPDK's virtio-user: a forwarder hands on DPDK's buffers",
+    ]
 
 
 @given(topologies())

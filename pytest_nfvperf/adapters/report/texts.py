@@ -146,7 +146,11 @@ def listed_in_summary(tests: Sequence[TestConclusion]) -> list[TestConclusion]:
 
 
 def topology_drawing(deployed: TopologyData) -> str:
-    return topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
+    """The topology as text, and how the generator sends where that is recorded."""
+    text = topology_text(deployed.topology, datapath=f"{deployed.datapath} datapath", kinds=deployed.port_kinds)
+    ways = dict.fromkeys(deployed.sending.values())
+    lines = [f"{', '.join(port for port, used in deployed.sending.items() if used == way)}: {way}" for way in ways]
+    return "\n".join([text, *(f"rings of {line}" for line in lines)])
 
 
 def deployed_title(deployed: TopologyData) -> str:

@@ -192,6 +192,8 @@ class TopologyData:
         dut: which datapath the test asked for.
         port_kinds: by name, what its ports for generator and VNFs were: vhost-user, veth, physical, ...
         info: versions and installation of the DUT, and how that was built; None in old evidence.
+        sending: by name, how the embedded generator drives the rings of its vhost-user ports: "own ring", or DPDK's
+            driver and why.
     """
 
     topology: Topology
@@ -199,6 +201,7 @@ class TopologyData:
     dut: Dut = TESTBED_DUT
     port_kinds: dict[str, str] = field(default_factory=dict)
     info: DatapathInfo | None = None
+    sending: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

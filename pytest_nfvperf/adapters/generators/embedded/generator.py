@@ -37,7 +37,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import NearCosts
-from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
 
 PROTOCOL = 1
@@ -142,6 +142,7 @@ class EmbeddedGenerator:
         self._policy = replace(self._options.policy, cpus=self._cpus)
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
+        self._sending: dict[str, str] = {}
         self._speed = CoreSpeed(self._options.kept_speed)
         self._near_costs = NearCosts()
         self._pollers: tuple[Poller, ...] = ()
@@ -172,6 +173,9 @@ class EmbeddedGenerator:
         detail = f"{self._hello['dpdk']}, TSC {self._hello['tsc_hz'] / 1e9:.3f} GHz"
         return GeneratorInfo(engine="nfvperf-gen", version=self._hello["version"], detail=detail, cpus=self._cpus)
 
+    def sending(self) -> Mapping[str, str]:
+        return dict(self._sending)
+
     def attach(self, ports: Sequence[GeneratorPort], *, drop_every: int = 0) -> None:
         """Take the ports, all or none.
 
@@ -195,6 +199,7 @@ class EmbeddedGenerator:
                 self._command("detach", _COMMAND_DEADLINE_S, name=name)
                 del self._ports[name]
                 del self._back_pressure[name]
+                self._sending.pop(name, None)
 
     def wait_links_up(self, deadline_s: float) -> None:
         awaited, log = "link on the generator's ports", self._engine.log_tail
@@ -319,11 +324,16 @@ class EmbeddedGenerator:
             mtu=port.mtu,
             vlan=port.vlan or 0,
             drop_every=drop_every,
-            own_ring=self._options.own_rings,
             timeout_ms=round(self._options.attach_timeout_s * 1000),
+            # Only where it is not the default: recordings of earlier versions have the same request otherwise.
+            **({} if self._options.own_rings else {"own_ring": False}),
         )
         self._ports[port.name] = port
         self._back_pressure[port.name] = answer["back_pressure"]
+        if answer.get("own_ring"):
+            self._sending[port.name] = OWN_RING
+        elif "why_dpdk" in answer:
+            self._sending[port.name] = f"DPDK's virtio-user: {answer['why_dpdk']}"
 
     def _let_go(self, names: Sequence[str]) -> None:
         """Undo half an attach. If that fails, too, close: the first error is the one to report."""
