@@ -19,6 +19,7 @@
 
 enum {
 	MESSAGE_MS = 2000, /* until a message is answered; OVS answers within 1 ms, and later while it starts */
+	HANDSHAKE_MS = 5000, /* for all of them, so that a switch which is late each time ends within a command's deadline */
 	CACHE_LINE = 64,
 	HUGE_PAGE = 2 << 20,
 	/*
@@ -278,6 +279,13 @@ static bool send_message(struct vhost *vhost, const struct vhost_message *messag
 	return true;
 }
 
+static int64_t message_deadline(const struct vhost *vhost)
+{
+	int64_t one = now_ms() + MESSAGE_MS;
+
+	return one < vhost->deadline_ms ? one : vhost->deadline_ms;
+}
+
 /* The number that answers a request. */
 static bool receive_number(struct vhost *vhost, uint32_t request, uint64_t *number, int64_t deadline)
 {
@@ -289,7 +297,8 @@ static bool receive_number(struct vhost *vhost, uint32_t request, uint64_t *numb
 		ssize_t more;
 
 		if (ready == 0)
-			return failed(vhost, "the switch does not answer %s within %d ms", name_of(request), MESSAGE_MS);
+			return failed(vhost, "the switch does not answer %s within %d ms, and all messages within %d ms",
+				      name_of(request), MESSAGE_MS, HANDSHAKE_MS);
 		more = recv(vhost->connection, (uint8_t *)&answer + got, want - got, MSG_DONTWAIT);
 		if (more < 0 && (errno == EAGAIN || errno == EINTR))
 			continue;
@@ -310,7 +319,7 @@ static bool receive_number(struct vhost *vhost, uint32_t request, uint64_t *numb
 static bool ask(struct vhost *vhost, uint32_t request, uint64_t *number)
 {
 	struct vhost_message message = {.request = request, .flags = VHOST_VERSION};
-	int64_t deadline = now_ms() + MESSAGE_MS;
+	int64_t deadline = message_deadline(vhost);
 
 	return send_message(vhost, &message, -1, deadline) && receive_number(vhost, request, number, deadline);
 }
@@ -319,7 +328,7 @@ static bool ask(struct vhost *vhost, uint32_t request, uint64_t *number)
 static bool order(struct vhost *vhost, struct vhost_message *message, int fd)
 {
 	bool answered = vhost->protocol & VHOST_PROTOCOL_REPLY_ACK;
-	int64_t deadline = now_ms() + MESSAGE_MS;
+	int64_t deadline = message_deadline(vhost);
 	uint64_t refused = 0;
 
 	message->flags = VHOST_VERSION | (answered ? VHOST_NEED_REPLY : 0);
@@ -450,6 +459,7 @@ bool vhost_handshake(struct vhost *vhost, int connection)
 	vhost->features = NEEDED;
 	vhost->protocol = 0;
 	vhost->connection = connection;
+	vhost->deadline_ms = now_ms() + HANDSHAKE_MS;
 	if (agree_on_features(vhost) && share_memory(vhost) && set_rings(vhost)) {
 		vhost->handshakes++;
 		return true;

@@ -39,6 +39,7 @@ struct vhost {
 	uint64_t features;
 	uint64_t protocol; /* features of the protocol itself */
 	unsigned int handshakes; /* that succeeded */
+	int64_t deadline_ms; /* of the handshake that goes on; CLOCK_MONOTONIC */
 	struct vring rx[VHOST_MAX_QUEUES];
 	struct vring tx[VHOST_MAX_QUEUES];
 	char error[VHOST_ERROR]; /* of the last thing that failed */

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +26,7 @@ from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Reason
-from pytest_nfvperf.ports.generator import OWN_RING
+from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort
 from tests.functional.generator_support import check_identities, embedded_in, loop_in, looped_rig, run_dir, spec
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 
@@ -95,6 +99,84 @@ def test_a_killed_engine_leaves_a_socket_that_the_next_one_takes(directory: Path
                 for counts in generator.run_trial(spec(WAYS)).counts:
                     check_identities(counts)
                 os.kill(generator.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _back_end(path: Path, answer: Callable[[bytes], bytes | None]) -> Iterator[None]:
+    """Connects to the engine's socket in a switch's place, and answers each message as it is told to."""
+    stop = threading.Event()
+
+    def talk() -> None:
+        with socket.socket(socket.AF_UNIX) as end:
+            while not stop.is_set() and end.connect_ex(str(path)) != 0:
+                stop.wait(0.01)
+            end.settimeout(0.1)
+            while not stop.is_set():
+                with suppress(TimeoutError):
+                    message = end.recv(4096)
+                    if not message:
+                        return
+                    if (said := answer(message)) is not None:
+                        end.sendall(said)
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _number(request: int, number: int) -> bytes:
+    """An answer of vhost-user: request, flags (version 1, reply), 8 bytes, the number."""
+    return struct.pack("<IIIQ", request, 1 | 1 << 2, 8, number)
+
+
+def _late(message: bytes) -> bytes | None:
+    """Packed rings and REPLY_ACK are offered, and each answer takes more than a second."""
+    request, flags, _ = struct.unpack_from("<III", message)
+    time.sleep(1.2)  # what is tested
+    asked = {1: 1 << 30 | 1 << 32 | 1 << 34, 15: 1 << 3}
+    if request in asked:
+        return _number(request, asked[request])
+    return _number(request, 0) if flags & 1 << 3 else None
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (lambda _: None, "does not answer GET_FEATURES within 2000 ms"),
+        (lambda _: _number(17, 0), "answers GET_FEATURES with request 17"),
+        (_late, r"does not answer \w+ within 2000 ms, and all messages within 5000 ms"),
+    ],
+    ids=["nothing", "wrongly", "late"],
+)
+def test_a_bad_back_end_is_an_error_that_names_the_message(
+    directory: Path, answer: Callable[[bytes], bytes | None], error: str
+) -> None:
+    path = directory / "p0.sock"
+    port = GeneratorPort("p0", f"net_virtio_user,path={path},server=1", "02:00:00:00:00:01")
+    with embedded_in(directory) as generator:
+        with _back_end(path, answer), pytest.raises(GeneratorError, match=error):
+            generator.attach([port])
+        assert not path.exists()
+        with loop_in(directory) as loop:  # the engine goes on, and has room for others
+            generator.attach(loop_ports(loop.devices))
+            generator.wait_links_up(5.0)
+
+
+def test_a_switch_without_packed_rings_is_left_to_dpdk(directory: Path) -> None:
+    """It says that it has VERSION_1 and split rings only; then it leaves, and nobody comes for DPDK's driver."""
+    path = directory / "p0.sock"
+    port = GeneratorPort("p0", f"net_virtio_user,path={path},server=1", "02:00:00:00:00:01")
+    options = EngineOptions(attach_timeout_s=0.5)
+    with (
+        embedded_in(directory, options=options) as generator,
+        _back_end(path, lambda message: _number(message[0], 1 << 30 | 1 << 32)),
+        pytest.raises(GeneratorError, match="nobody connected to its socket"),
+    ):
+        generator.attach([port])
 
 
 def _trial(generator: EmbeddedGenerator, topology: Topology) -> None:
