@@ -21,6 +21,7 @@ from benchmarks.overlays import overlay_cost
 from benchmarks.plugin_start import plugin_start
 from benchmarks.rack import rack
 from benchmarks.report_size import report_size
+from benchmarks.rings import rings
 from benchmarks.scale import chain_against_vsctl, long_chains, many_namespaces, many_ports
 from benchmarks.searches import gate_beside_quick, quick_repeats, repeats_beside_work
 from benchmarks.slower_bisections import slower_bisections
@@ -59,6 +60,7 @@ ON_THE_RIG: dict[str, Callable[[Bench], list[Figure]]] = {
     "large-frames": large_frames,
     "lossless": lossless,
     "against-testpmd": against_testpmd,
+    "rings": rings,
     "quick-repeats": quick_repeats,
     "repeats-beside-work": repeats_beside_work,
     "patch-chain-flat": patch_chain_flat,

@@ -37,7 +37,7 @@ CLEARLY_MORE = 1.02
 """Offered over received, above which the DUT, and not the generator, set the rate."""
 
 LARGER = (256, 512)
-"""Frame sizes to go up to, in bytes. With 128 the two are about equally slow, and which is the limit is chance."""
+"""Frame sizes to go up to, in bytes, where the generator is the limit: DPDK's driver sends, or a DUT is very fast."""
 
 WINDOW_S = 0.005
 """Long enough for a rate within a percent, short enough to lie between two disturbances."""
