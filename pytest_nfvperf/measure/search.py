@@ -357,6 +357,8 @@ class Search:
         measurer.watch = None if sessions is None else SessionWatch(sessions)
         loads.begin()
         found = find(measurer, loads.searched)
+        if loads.raised_above_plateau(found):
+            found = find(measurer, loads.searched)
         ended_at_ceiling = any(at_ceiling(goal, loads.limits.ceiling_fps) for goal in found)
         if measurer.watch is None and ended_at_ceiling and loads.raised_by_remeasuring():
             found = find(measurer, loads.searched)
