@@ -167,7 +167,8 @@ def test_a_window_is_whole_intervals_nearest_to_what_was_asked(
     assert parts[at : at + len(span)] == span
     longest = max(lengths)
     assert abs(span[0].start_s - omit) <= longest / 2 + 1e-9
-    assert abs(span[-1].end_s - omit - duration) <= longest
+    # At least one interval is taken, and it may be longer than what was asked.
+    assert abs(span[-1].end_s - omit - duration) <= longest / 2 + max(longest / 2, longest - duration) + 1e-9
 
 
 def test_a_run_that_ended_within_the_warm_up_has_no_window() -> None:
