@@ -83,7 +83,7 @@ def test_verify_says_what_is_no_longer_as_it_was_added(
 ) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(root, changed, symlinks=True)
-    assert main(["ovs", "add_version", str(changed)]) == 0
+    assert main(["ovs", "add", str(changed)]) == 0
     (changed / "usr/extra").touch()
     assert main(["ovs", "verify", "changed"]) == 1
     assert f"NOT usable: its files in {changed} are not those that were added" in capsys.readouterr().out

@@ -143,7 +143,7 @@ def _add_parser(commands: Commands) -> None:
     text = "versions of Open vSwitch to test: Debian releases, prefixes, builds"
     ovs = commands.add_parser("ovs", help=text, description=text)
     own = ovs.add_subparsers(required=True, metavar="COMMAND")
-    adding = own.add_parser("add_version", help="keep a version; the second time it changes nothing")
+    adding = own.add_parser("add", help="keep a version; the second time it changes nothing")
     adding.add_argument("what", metavar="WHAT", help="debian:RELEASE, git:REVISION, or the path of a prefix or root")
     adding.add_argument("--name", help="what it is called (default: as WHAT; of a path its last part)")
     adding.add_argument("--mirror", metavar="URI", help="Debian's archive (default: that of this machine's apt)")
