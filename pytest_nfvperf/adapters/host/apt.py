@@ -74,7 +74,7 @@ class PrivateApt:
             raise ConfigError(f"{release!r} is no codename of a Debian release: write e.g. debian:bookworm")
         self._release = release
         self._options = _options(scratch)
-        self._archives = scratch / "cache" / "debian_archives"
+        self._archives = scratch / "cache" / "archives"
         for name in _DIRECTORIES:
             (scratch / name).mkdir(parents=True)
         (scratch / "status").touch()
