@@ -17,6 +17,7 @@ from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.killed_bisections import killed_bisections
 from benchmarks.ledger import ledger_cost
 from benchmarks.lost_workers import lost_workers
+from benchmarks.noise import causes_of_noise
 from benchmarks.overlays import overlay_cost
 from benchmarks.plugin_start import plugin_start
 from benchmarks.rack import rack
@@ -68,6 +69,7 @@ ON_THE_RIG: dict[str, Callable[[Bench], list[Figure]]] = {
     "soak-sampling": soak_sampling,
     "faults": injected_faults,
     "band-witness": band_witness,
+    "causes-of-noise": causes_of_noise,
     "gate": gate_beside_quick,
     "same-against-same": same_against_same,
     "handicaps-5": handicaps_of_five_percent,

@@ -13,6 +13,7 @@ from pytest_nfvperf.adapters.generators.embedded.build import build
 from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop, directions, loop_ports
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
+from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, TrialSpec
 from pytest_nfvperf.ports.generator import Generator, GeneratorPort
@@ -115,3 +116,11 @@ def check_identities(counts: DirectionCounts) -> None:
     assert counts.received == counts.sent > 0
     assert (counts.duplicated, counts.out_of_order, counts.foreign, counts.corrupted) == (0, 0, 0, 0)
     assert counts.received_bytes == counts.sent_bytes
+
+
+def forwards_whole(generator: EmbeddedGenerator, topology: Topology) -> None:
+    """Frames that the switch forwards come through whole."""
+    generator.wait_links_up(5.0)
+    generator.learn(Traffic(), topology.directions)
+    for counts in generator.run_trial(spec(topology.directions)).counts:
+        check_identities(counts)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,11 +14,15 @@ from pytest_nfvperf.adapters.ovs.counters import DATAPATH_REASONS
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.features.versions.registry import Registry
+from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.testbed.ovs_settings import CachedVersion, NamedOvs
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.compose import compose
 from pytest_nfvperf.model.topology.parts import endpoint, path, vnf
 from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Reason
+from pytest_nfvperf.ports.generator import OWN_RING
+from tests.functional.generator_support import embedded_in, forwards_whole, run_dir, spec
 from tests.functional.loss_rig import LossRig, loss_rig, losses
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, testbed
 
@@ -64,6 +71,23 @@ def test_it_says_what_it_is(ovs: OvsDatapath, version: CachedVersion) -> None:
     assert dict(info.build)["checksum"] == version.checksum
     assert "dpdkvhostuserclient" in dict(info.build)["port types"]
     assert ovs.instance.ctl.call("version").splitlines()[0].endswith(version.version)
+
+
+def test_the_engine_drives_its_rings_and_lets_it_in_again(ovs: OvsDatapath) -> None:
+    """Killed under traffic, and restarted: all it forwards then comes through whole, as before."""
+    topology = phy2phy()
+    with run_dir() as directory, embedded_in(directory) as generator:
+        generator.attach(generator_ports(topology, ovs.build(topology)))
+        assert generator.sending() == {"p0": OWN_RING, "p1": OWN_RING}
+        for _ in range(2):
+            forwards_whole(generator, topology)
+            kill = threading.Timer(0.1, os.kill, (ovs.instance.pid, signal.SIGKILL))
+            kill.start()
+            died = generator.run_trial(spec(topology.directions, duration_s=0.5))
+            kill.join()
+            assert Reason.LINK_DOWN in {reason.code for reason in died.invalid}
+            ovs.restart(killed=True)
+        forwards_whole(generator, topology)
 
 
 def test_without_loss_every_hop_has_the_same_count(rig: LossRig) -> None:

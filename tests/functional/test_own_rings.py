@@ -16,18 +16,25 @@ from pathlib import Path
 import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.ceiling import directions, loop_ports
-from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
+from pytest_nfvperf.adapters.generators.embedded.generator import EngineOptions
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.model.errors import DeadlineError, GeneratorError
-from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic
 from pytest_nfvperf.model.traffic.trial import Reason
 from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort
-from tests.functional.generator_support import check_identities, embedded_in, loop_in, looped_rig, run_dir, spec
+from tests.functional.generator_support import (
+    check_identities,
+    embedded_in,
+    forwards_whole,
+    loop_in,
+    looped_rig,
+    run_dir,
+    spec,
+)
 from tests.functional.ovs_support import needs_hugepages, needs_root, phy2phy, started
 
 WAYS = directions(Traffic())
@@ -179,14 +186,6 @@ def test_a_switch_without_packed_rings_is_left_to_dpdk(directory: Path) -> None:
         generator.attach([port])
 
 
-def _trial(generator: EmbeddedGenerator, topology: Topology) -> None:
-    """Frames that the switch forwards come through whole."""
-    generator.wait_links_up(5.0)
-    generator.learn(Traffic(), topology.directions)
-    for counts in generator.run_trial(spec(topology.directions)).counts:
-        check_identities(counts)
-
-
 @pytest.fixture
 def switch(journal: Journal) -> Iterator[OvsDatapath]:
     with started(journal, "dpdk") as running:
@@ -202,7 +201,7 @@ class TestWithOvs:
         with embedded_in(directory) as generator:
             generator.attach(generator_ports(topology, built))
             assert generator.sending() == {"p0": OWN_RING, "p1": OWN_RING}
-            _trial(generator, topology)
+            forwards_whole(generator, topology)
             for _ in range(3):
                 kill = threading.Timer(0.1, os.kill, (switch.instance.pid, signal.SIGKILL))
                 kill.start()
@@ -213,7 +212,7 @@ class TestWithOvs:
                 with pytest.raises(DeadlineError, match="no link on p0, p1"):
                     generator.wait_links_up(0.1)
                 switch.restart(killed=True)
-                _trial(generator, topology)
+                forwards_whole(generator, topology)
 
     def test_an_engine_killed_under_traffic_leaves_nothing(self, switch: OvsDatapath, directory: Path) -> None:
         topology = phy2phy()
@@ -222,7 +221,7 @@ class TestWithOvs:
         for _ in range(3):
             with embedded_in(directory) as generator:
                 generator.attach(generator_ports(topology, built))
-                _trial(generator, topology)
+                forwards_whole(generator, topology)
                 kill = threading.Timer(0.1, os.kill, (generator.pid, signal.SIGKILL))
                 kill.start()
                 with pytest.raises(GeneratorError, match="killed by SIGKILL during trial"):
@@ -230,7 +229,7 @@ class TestWithOvs:
                 kill.join()
         with embedded_in(directory) as generator:
             generator.attach(generator_ports(topology, built))
-            _trial(generator, topology)
+            forwards_whole(generator, topology)
         wait_until(lambda: read_hugepages().free_mib == free, "the hugepages of the killed engines", 5.0)
 
     def test_several_queues_carry_their_flows_in_order(self, switch: OvsDatapath, directory: Path) -> None:
@@ -252,4 +251,4 @@ class TestWithOvs:
         with embedded_in(directory, options=EngineOptions(own_rings=False)) as generator:
             generator.attach(generator_ports(topology, built))
             assert generator.sending() == dict.fromkeys(("p0", "p1"), "DPDK's virtio-user: own_ring is false")
-            _trial(generator, topology)
+            forwards_whole(generator, topology)
