@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -76,8 +77,8 @@ def test_it_says_what_it_is(ovs: OvsDatapath, version: CachedVersion) -> None:
 def test_the_engine_drives_its_rings_and_lets_it_in_again(ovs: OvsDatapath) -> None:
     """Killed under traffic, and restarted: all it forwards then comes through whole, as before."""
     topology = phy2phy()
-    with run_dir() as directory, embedded_in(directory) as generator:
-        generator.attach(generator_ports(topology, ovs.build(topology)))
+    with closing(ovs.build(topology)) as built, run_dir() as directory, embedded_in(directory) as generator:
+        generator.attach(generator_ports(topology, built))
         assert generator.sending() == {"p0": OWN_RING, "p1": OWN_RING}
         for _ in range(2):
             forwards_whole(generator, topology)
