@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from statistics import mean, median
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean, median, quantiles
 
+from benchmarks.rings import pair_ns
 from benchmarks.table import Figure
 from benchmarks.testbench import Bench
 from benchmarks.testpmd import looping, rate_fps
+from pytest_nfvperf.adapters.generators.embedded.build import find
+from pytest_nfvperf.adapters.generators.embedded.ceiling import VhostLoop
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.display import format_bps, format_fps
@@ -117,15 +123,44 @@ def _pacing_error(result: TrialResult) -> float | None:
 
 
 def against_testpmd(made: Bench) -> list[Figure]:
-    """The generator and testpmd's mac mode on the same two ports, A B B A."""
+    """The generator and testpmd's mac mode on the same two ports, A B B A: of a switch that copies, and of OVS.
+
+    Behind OVS both wait for it, so the ratio says little about them.
+    """
+    return [
+        _compared(made, "64 B against testpmd mac, a switch that copies", _ours_alone, _testpmd_alone, least=1.5),
+        _compared(made, "64 B against testpmd mac, through OVS", _ours, _testpmd),
+    ]
+
+
+def _compared(
+    made: Bench, what: str, one: Callable[[Bench], float], other: Callable[[Bench], float], least: float | None = None
+) -> Figure:
     ours: list[float] = []
     theirs: list[float] = []
     for first in (True, False, True):
         for own in (first, not first):
-            (ours if own else theirs).append(_ours(made) if own else _testpmd(made))
+            (ours if own else theirs).append(one(made) if own else other(made))
     ratio = median(ours) / median(theirs)
     detail = f"ours {_listed(ours)}, testpmd {_listed(theirs)} per direction"
-    return [Figure("64 B through OVS against testpmd mac", f"{ratio:.2f} x", ">= 1.5 x", ratio >= 1.5, detail)]
+    if least is None:
+        return Figure(what, f"{ratio:.2f} x", detail=detail)
+    return Figure(what, f"{ratio:.2f} x", f">= {least} x", ratio >= least, detail)
+
+
+def _ours_alone(made: Bench) -> float:
+    return 1e9 / pair_ns(made, own=True) / 2
+
+
+def _testpmd_alone(made: Bench) -> float:
+    """Of the best twentieth of short spans, as :func:`pair_ns` has it."""
+    cpus = made.backend.testbed.cpus
+    with tempfile.TemporaryDirectory(prefix="nfvb-", dir="/run") as directory:
+        loop = VhostLoop(
+            find(), cpu=cpus.pmd[0], control_cpus=cpus.housekeeping, run_dir=Path(directory), file_prefix="loop"
+        )
+        with loop, looping(made.backend.journal, loop.devices, cpus.generator[0]) as testpmd:
+            return quantiles([rate_fps(testpmd, 0.2) for _ in range(20)], n=20)[-1]
 
 
 def _ours(made: Bench) -> float:

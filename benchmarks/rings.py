@@ -30,7 +30,7 @@ def rings(made: Bench) -> list[Figure]:
     found: dict[bool, list[float]] = {True: [], False: []}
     for turn in range(_TURNS):
         for own in (True, False) if turn % 2 == 0 else (False, True):
-            found[own].append(_pair_ns(made, own))
+            found[own].append(pair_ns(made, own))
     own_ns, dpdk_ns = min(found[True]), min(found[False])
     ratio = median(found[False]) / median(found[True])
     listed = {own: "/".join(f"{each:.1f}" for each in values) for own, values in found.items()}
@@ -43,7 +43,7 @@ def rings(made: Bench) -> list[Figure]:
     ]
 
 
-def _pair_ns(made: Bench, own: bool) -> float:
+def pair_ns(made: Bench, own: bool) -> float:
     """Of the best twentieth of short windows: what shares the machine only ever adds to it."""
     cpus, options = made.backend.testbed.cpus, EngineOptions(own_rings=own)
     with tempfile.TemporaryDirectory(prefix="nfvb-", dir="/run") as made_dir:
