@@ -93,22 +93,34 @@ def _by_state(results: list[TrialResult]) -> list[Figure]:
 
 
 def _near_and_far(results: list[TrialResult]) -> list[Figure]:
-    """Time of a transmit burst a frame, by how far apart the CPUs were."""
+    """What a frame costs the generator in windows at full speed, by how far apart the CPUs were around the trial."""
     costs = defaultdict[str, list[float]](list)
     for result in results:
-        band = "not measured" if result.placement is None else "far apart" if result.placement.far else "near"
-        for thread in result.windows.threads if result.windows else ():
-            costs[band] += [ns / n for ns, n in zip(thread.tx_ns, thread.tx_frames, strict=True) if n > 1000]
+        if result.windows is None or result.placement is None or result.placement.moved:
+            continue
+        band = "far apart" if result.placement.far else "near"
+        for at, state in enumerate(result.windows.states(_TRIAL_S)):
+            for thread in result.windows.threads if state in (WindowState.ALONE, WindowState.FAR) else ():
+                for way, ns, frames in (
+                    ("send", thread.tx_ns, thread.tx_frames),
+                    ("receive", thread.rx_ns, thread.rx_frames),
+                ):
+                    if frames[at] > 1000:
+                        costs[f"to {way}, CPUs {band}"].append(ns[at] / frames[at])
     return [
-        Figure(f"2. ns a frame to send, CPUs {band}", f"{median(each):.1f}", detail=f"{len(each)} windows")
-        for band, each in costs.items()
-        if each
+        Figure(f"2. ns a frame {what}: p10, median, p90", " / ".join(f"{each:.1f}" for each in _tenths(found)))
+        for what, found in sorted(costs.items())
+        if len(found) > 20
     ]
 
 
+def _tenths(values: list[float]) -> tuple[float, float, float]:
+    tenths = quantiles(values, n=10)
+    return tenths[0], median(values), tenths[-1]
+
+
 def _deciles(rates: list[float]) -> str:
-    tenths = quantiles(rates, n=10)
-    return " / ".join(format_fps(each) for each in (tenths[0], median(rates), tenths[-1]))
+    return " / ".join(map(format_fps, _tenths(rates)))
 
 
 def _middle(shares: list[float]) -> str:

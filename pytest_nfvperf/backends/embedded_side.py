@@ -89,10 +89,7 @@ class EmbeddedSide:
         if machine.shared:
             options = replace(options, nice=0)
         if machine.recording is None:
-            # Valid for one boot of the machine: after the next it may be on another host.
-            boot = machine.digest(_PLACEMENT_FACTS, boot=boot_id())
-            core_speeds = StoredValueFile(build.default_cache_dir() / "core-speeds.json", boot)
-            options = replace(options, kept_speed=core_speeds)
+            options = replace(options, kept_speed=_core_speeds(machine))
         else:  # what is played later must be judged by the recording alone
             options = replace(options, start=recording(options.start, "embedded", machine.recording))
         self._interfaces.borrow(journal)
@@ -123,10 +120,15 @@ class EmbeddedSide:
         return EngineOptions(pci=self._interfaces.pci, env=env, policy=policy, witness_cpus=self.polling_cpus())
 
     def _measure_ceiling(self, machine: ReservedMachine, traffic: Traffic) -> Ceiling:
-        """Measure with the CPUs close together where possible. A ceiling of distant CPUs is not cached for long."""
+        """Measure with the CPUs near if possible. A ceiling of far CPUs, or of one core's, is not cached for long."""
         cpus = self._testbed.cpus
         placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
-        trips: list[int | None] = []
+        disturbed: list[bool] = []
+
+        def settle(generator: Generator) -> None:
+            trip = placement.settle(generator)
+            disturbed.append(placement.slow or (trip is not None and placement.is_far(trip)))
+
         rig = LoopRig(
             build.find(),
             cpus=cpus.generator,
@@ -134,11 +136,17 @@ class EmbeddedSide:
             loop_cpu=loop_cpu(cpus, read_cpus()),
             run_dir=machine.journal.directory,
             hugepages_mib=self._hugepages_mib,
-            options=self._options(machine),
+            options=replace(self._options(machine), kept_speed=_core_speeds(machine)),
         )
-        fps = measure_ceiling(rig, traffic, lambda generator: trips.append(placement.settle(generator)))
+        fps = measure_ceiling(rig, traffic, settle)
         placement.close()
-        return Ceiling(fps, lasting=not any(trip is not None and placement.is_far(trip) for trip in trips))
+        return Ceiling(fps, lasting=not any(disturbed))
+
+
+def _core_speeds(machine: ReservedMachine) -> StoredValueFile:
+    """Valid for one boot of the machine: after the next it may be on another host."""
+    boot = machine.digest(_PLACEMENT_FACTS, boot=boot_id())
+    return StoredValueFile(build.default_cache_dir() / "core-speeds.json", boot)
 
 
 def loop_cpu(cpus: CpuPlan, all_cpus: Sequence[Cpu]) -> int:
@@ -169,5 +177,5 @@ def cached_round_trips(testbed: Testbed) -> list[float]:
 
 def _round_trips_of(facts: Mapping[str, Any]) -> StoredValueFile:
     # The same CPUs of the same machine have like round trips.
-    known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS})
+    known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS} | {"without": "slow CPUs"})
     return StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by)

@@ -74,7 +74,8 @@ class Placement:
     measured in the far band, and their figures say so.
 
     ``cpus``: of polling threads. ``store``: remembers round trips for one fingerprint of machine and CPUs; None for
-    testbeds whose CPUs nobody moves. ``report_wait``: reports a wait for the near band.
+    testbeds whose CPUs nobody moves. ``report_wait``: reports a wait for the near band. ``slow``: at the last look both
+    CPUs were slower than on cores of their own.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Placement:
         self._distances: list[CpuDistance] = []
         self._unsaved = 0
         self._longest: Distance | None = None
+        self.slow = False
         self._gave_up = False
         self._patience = Patience()
 
@@ -164,18 +166,19 @@ class Placement:
         """The round trip now, ns; None if it cannot be measured.
 
         A reading outside the known bands is disturbed, or the first of another band. So repeat it at once until the
-        readings make a new band, or one differs: the host leaves its CPUs in a band for longer than that takes.
+        readings make a new band, or one differs: the host leaves its CPUs in a band for longer than that takes. A
+        reading of slow CPUs, which may be one core's, is no sign of a band, and is not remembered.
         """
         trip = self._read(generator)
-        if trip is None:
-            return None
+        if trip is None or self.slow:
+            return trip
         if sum(alike(trip, seen) for seen in self._trips) >= fewest_of(len(self._trips) + 1):
             return self._remember(trip)
         fresh = [trip]
         while len(fresh) < fewest_of(len(self._trips) + len(fresh)):
             again = self._read(generator)
-            if again is None:
-                return None
+            if again is None or self.slow:
+                return again
             if not alike(again, trip):
                 return self._remember(again)
             fresh.append(again)
@@ -185,6 +188,7 @@ class Placement:
         if not self._cpus or not isinstance(generator, MeasuresDistance):
             return None
         distances = generator.distances(self._cpus)
+        self.slow = any(distance.slow for distance in distances)
         self._longest = max(distances, key=lambda distance: distance.round_trip_ns or 0, default=None)
         return farthest(distances)
 

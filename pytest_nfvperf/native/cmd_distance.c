@@ -24,6 +24,8 @@ static json_t *report_distance(const struct engine *engine, const struct worker 
 	if (found->turns > 0) {
 		answer_int(object, "median_ns", cycles_to_ns(&engine->timebase, found->median));
 		answer_int(object, "low_ns", cycles_to_ns(&engine->timebase, found->low));
+		answer_int(object, "speed", found->speed);
+		answer_int(object, "other_speed", found->other_speed);
 	}
 	return object;
 }

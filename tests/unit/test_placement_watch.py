@@ -35,6 +35,10 @@ class Remembered:
         self.trips = list(value)
 
 
+ONE_CORE = 44
+"""Round trip between the two threads of a core, where both compute slowly, ns."""
+
+
 class Moved(FakeGenerator):
     """Its CPU is where the script says, look by look; the last place holds for good. None: not to be had."""
 
@@ -46,7 +50,7 @@ class Moved(FakeGenerator):
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:
         place = self.places[min(self.looks, len(self.places) - 1)]
         self.looks += 1
-        return tuple(Distance(0, cpu, place) for cpu in cpus)
+        return tuple(Distance(0, cpu, place, slow=place == ONE_CORE) for cpu in cpus)
 
 
 def rig(
@@ -276,3 +280,24 @@ def test_a_memory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     StoredValueFile(tmp_path / "file" / "round-trips.json", "here").write(KNOWN)
     assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_two_threads_of_a_core_are_no_band_that_others_are_far_from() -> None:
+    """Seen: a host put both CPUs on one core at times. Waiting for that kept figures from being exact."""
+    runner, spec, told, _ = rig([*[ONE_CORE] * 40, 120], known=[100.0, 110.0, 120.0])
+    for _ in range(20):
+        assert runner.run(spec).result.placement == CpuDistance(ONE_CORE, ONE_CORE, far=False, near_ns=None)
+    for _ in range(20):
+        assert runner.run(spec).result.placement == CpuDistance(120, 120, far=False, near_ns=None)
+    assert told == []
+
+
+def test_round_trips_of_slow_cpus_are_not_remembered() -> None:
+    store = Remembered([100.0, 110.0, 120.0])
+    placement = Placement((1,), store, VirtualClock())
+    generator = Moved([ONE_CORE, ONE_CORE, ONE_CORE, 115])
+    for slow in (True, True, True, False):
+        placement.settle(generator)
+        assert placement.slow is slow
+    placement.close()
+    assert store.trips == [100.0, 110.0, 120.0, 115.0]

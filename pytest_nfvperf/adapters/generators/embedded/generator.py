@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -36,7 +37,7 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
-from pytest_nfvperf.model.traffic.windows import NearCosts
+from pytest_nfvperf.model.traffic.windows import FULL_SPEED, NearCosts
 from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
 
@@ -277,8 +278,15 @@ class EmbeddedGenerator:
         if not others:
             return ()
         answer = self._command("distance", _COMMAND_DEADLINE_S, cpus=others)
+        slow = FULL_SPEED * self._speed.cycles or math.inf
         return tuple(
-            Distance(one["worker_cpu"], one["cpu"], one.get("median_ns"), one["preempted"])
+            Distance(
+                one["worker_cpu"],
+                one["cpu"],
+                one.get("median_ns"),
+                one["preempted"],
+                slow=min(one.get("speed", 0), one.get("other_speed", 0)) > slow,
+            )
             for one in answer["distances"]
         )
 
