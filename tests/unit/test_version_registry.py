@@ -303,8 +303,8 @@ def test_a_testbed_file_names_versions() -> None:
 def test_the_commands_say_what_they_did(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = prefix(tmp_path / "ovs", dpdk="no more")
     assert main(["ovs", "list"]) == 0
-    assert main(["ovs", "add_version", str(place)]) == 0
-    assert main(["ovs", "add_version", str(place)]) == 0
+    assert main(["ovs", "add", str(place)]) == 0
+    assert main(["ovs", "add", str(place)]) == 0
     assert main(["ovs", "list"]) == 0
     assert main(["ovs", "remove", "ovs"]) == 0
     assert main(["ovs", "remove", "ovs"]) == 1
@@ -358,7 +358,7 @@ def test_workshops_of_trees_that_are_gone_are_removed(
         ]
     assert forsaken.is_dir()
     (workshops / ".going-killed" / "tree").mkdir(parents=True)
-    assert main(["ovs", "add_version", "git:HEAD", "--source", str(stays), "--name", "stays"]) == 0
+    assert main(["ovs", "add", "git:HEAD", "--source", str(stays), "--name", "stays"]) == 0
     assert f"removed the workshop {forsaken} of {gone}, which is gone" in capsys.readouterr().out.splitlines()
     forsaken.joinpath("tree/.git").mkdir(parents=True)
     (forsaken / "tree/.git/config").write_text(f'[remote "origin"]\n\turl = {gone}\n')
