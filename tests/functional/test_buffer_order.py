@@ -24,8 +24,9 @@ DESCRIPTOR = np.dtype([("address", "<u8"), ("length", "<u4"), ("id", "<u2"), ("f
 RINGS = (512, 1024)
 """Descriptors: own rings have one each as asked for, DPDK's driver makes both of a port as large as the larger."""
 LONGEST = 1 << 16
-STRAY = 4
-"""What lies beside a ring may look like a descriptor: seen once in five builds."""
+STRAY, BESIDE = 4, 64
+"""Descriptors that may look like none while they are written, and what lies beside a ring that may look like one: a
+ring was longer, shorter or in two pieces in one build of ten."""
 ODD_LOADS_FPS = (1_000, 3_333, 20_000, 77_777)
 
 
@@ -82,6 +83,12 @@ def rings_in(data: bytes, mappings: list[Mapping]) -> Iterator[npt.NDArray[np.in
     for begin, end in mappings:
         points[1:-1] |= plausible & (found["address"] >= begin) & (found["address"] < end)
     edges = np.flatnonzero(np.diff(points))
+    runs = list[list[int]]()
     for first, last in zip(edges[::2], edges[1::2], strict=True):
-        if any(0 <= last - first - size <= STRAY for size in RINGS):
+        if runs and first - runs[-1][1] <= STRAY:  # read while it was written
+            runs[-1][1] = last
+        else:
+            runs.append([first, last])
+    for first, last in runs:
+        if any(-STRAY <= last - first - size <= BESIDE for size in RINGS):
             yield found["address"][first:last].astype(np.int64)
