@@ -154,6 +154,7 @@ def _ours_alone(made: Bench) -> float:
 
 def _testpmd_alone(made: Bench) -> float:
     """Of the best twentieth of short spans, as :func:`pair_ns` has it."""
+    made.rig.remove_topology()
     cpus = made.backend.testbed.cpus
     with tempfile.TemporaryDirectory(prefix="nfvb-", dir="/run") as directory:
         loop = VhostLoop(

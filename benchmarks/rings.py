@@ -45,6 +45,7 @@ def rings(made: Bench) -> list[Figure]:
 
 def pair_ns(made: Bench, own: bool) -> float:
     """Of the best twentieth of short windows: what shares the machine only ever adds to it."""
+    made.rig.remove_topology()  # whose PMD would poll beside the switch that copies
     cpus, options = made.backend.testbed.cpus, EngineOptions(own_rings=own)
     with tempfile.TemporaryDirectory(prefix="nfvb-", dir="/run") as made_dir:
         shared: dict[str, Any] = {"control_cpus": cpus.housekeeping, "run_dir": Path(made_dir)}

@@ -176,6 +176,6 @@ def cached_round_trips(testbed: Testbed) -> list[float]:
 
 
 def _round_trips_of(facts: Mapping[str, Any]) -> StoredValueFile:
-    # The same CPUs of the same machine have like round trips.
+    # The same CPUs of the same machine have like round trips. Those of earlier versions counted slow CPUs, too.
     known_by = digest({name: facts.get(name) for name in _PLACEMENT_FACTS} | {"without": "slow CPUs"})
     return StoredValueFile(build.default_cache_dir() / "round-trips.json", known_by)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of vhost-user as they stand on the socket, for both ends of it. */
+/* Messages of vhost-user as they stand on the socket, and the clock of their deadlines, for both ends of it. */
 #ifndef NFVPERF_VHOST_MESSAGE_H
 #define NFVPERF_VHOST_MESSAGE_H
 
 #include <stdint.h>
+#include <time.h>
 
 enum vhost_request {
 	VHOST_GET_FEATURES = 1,
@@ -77,5 +78,13 @@ struct vhost_message {
 } __attribute__((packed));
 
 enum { VHOST_HEAD = 12 };
+
+static inline int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 #endif

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "vhost_switch.h"
@@ -17,14 +16,6 @@ enum { RETRY_MS = 10, MAX_RING = 1 << 15, MAX_FDS = VHOST_MAX_REGIONS, STATUS_DR
 static const uint64_t FEATURES =
 	VHOST_F_PROTOCOL_FEATURES | VIRTIO_F_VERSION_1 | VIRTIO_F_RING_PACKED | VIRTIO_F_IN_ORDER;
 static const uint64_t PROTOCOL = VHOST_PROTOCOL_MQ | VHOST_PROTOCOL_REPLY_ACK | VHOST_PROTOCOL_STATUS;
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void vhost_switch_init(struct vhost_switch *device, const char *path)
 {

@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "vhost_message.h"
@@ -66,14 +65,6 @@ static const char *name_of(uint32_t request)
 	};
 
 	return request < sizeof(names) / sizeof(names[0]) && names[request] != NULL ? names[request] : "a message";
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* 1 when the descriptor is ready, 0 at the deadline, -1 when it is broken. */

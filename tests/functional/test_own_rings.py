@@ -110,7 +110,7 @@ def test_a_killed_engine_leaves_a_socket_that_the_next_one_takes(directory: Path
 
 @contextmanager
 def _back_end(path: Path, answer: Callable[[bytes], bytes | None]) -> Iterator[None]:
-    """Connects to the engine's socket in a switch's place, and answers each message as it is told to."""
+    """Connects to the engine's socket in a switch's place, and answers each message as `answer` says."""
     stop = threading.Event()
 
     def talk() -> None:

@@ -283,7 +283,7 @@ def test_a_memory_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 
 
 def test_two_threads_of_a_core_are_no_band_that_others_are_far_from() -> None:
-    """Seen: a host put both CPUs on one core at times. Waiting for that kept figures from being exact."""
+    """Seen on a host that sometimes put both CPUs on one core: runs waited for that, and no figure was exact."""
     runner, spec, told, _ = rig([*[ONE_CORE] * 40, 120], known=[100.0, 110.0, 120.0])
     for _ in range(20):
         assert runner.run(spec).result.placement == CpuDistance(ONE_CORE, ONE_CORE, far=False, near_ns=None)

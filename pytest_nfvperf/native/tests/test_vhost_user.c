@@ -62,6 +62,19 @@ static void path_of(char *path, size_t size, const char *name)
 	snprintf(path, size, "/tmp/nfvperf-test-%ld-%s", (long)getpid(), name);
 }
 
+/* A front-end of one queue that listens, and a thread that connects to it. */
+static pthread_t open_with(struct vhost *vhost, struct other_end *end, const char *name)
+{
+	struct vhost_config config;
+	pthread_t thread;
+
+	path_of(end->path, sizeof(end->path), name);
+	config = config_of(end->path, 1);
+	CHECK(vhost_open(vhost, &config));
+	CHECK(pthread_create(&thread, NULL, serve, end) == 0);
+	return thread;
+}
+
 static uint32_t length_of(unsigned int frame)
 {
 	return frame % 7 == 0 ? 60 + frame % (LONGEST - 59) : 60 + frame % 5;
@@ -96,14 +109,10 @@ static void loop_frames(uint64_t lacks)
 {
 	struct other_end end = {.lacks = lacks, .queues = 1, .loops = FRAMES};
 	unsigned int sent = 0, received = 0, turn = 0;
-	struct vhost_config config;
 	struct vhost vhost;
 	pthread_t thread;
 
-	path_of(end.path, sizeof(end.path), "loop");
-	config = config_of(end.path, 1);
-	CHECK(vhost_open(&vhost, &config));
-	CHECK(pthread_create(&thread, NULL, serve, &end) == 0);
+	thread = open_with(&vhost, &end, "loop");
 	CHECK(vhost_connect(&vhost, DEADLINE_MS));
 	CHECK_EQUAL(vhost.tx[0].in_order, (lacks & VIRTIO_F_IN_ORDER) == 0);
 	while (received < FRAMES) {
@@ -159,14 +168,10 @@ static void reconnects(void)
 static void a_missing_feature_is_named(void)
 {
 	struct other_end end = {.lacks = VIRTIO_F_RING_PACKED, .queues = 1};
-	struct vhost_config config;
 	struct vhost vhost;
 	pthread_t thread;
 
-	path_of(end.path, sizeof(end.path), "split");
-	config = config_of(end.path, 1);
-	CHECK(vhost_open(&vhost, &config));
-	CHECK(pthread_create(&thread, NULL, serve, &end) == 0);
+	thread = open_with(&vhost, &end, "split");
 	CHECK(!vhost_connect(&vhost, DEADLINE_MS));
 	CHECK(vhost_lacks_features(&vhost));
 	CHECK(strstr(vhost.error, "packed") != NULL);
@@ -266,14 +271,10 @@ static void bad_configurations_are_errors(void)
 static void a_broken_device_is_seen(void)
 {
 	struct other_end end = {.queues = 1};
-	struct vhost_config config;
 	struct vhost vhost;
 	pthread_t thread;
 
-	path_of(end.path, sizeof(end.path), "broken");
-	config = config_of(end.path, 1);
-	CHECK(vhost_open(&vhost, &config));
-	CHECK(pthread_create(&thread, NULL, serve, &end) == 0);
+	thread = open_with(&vhost, &end, "broken");
 	CHECK(vhost_connect(&vhost, DEADLINE_MS));
 	CHECK(pthread_join(thread, NULL) == 0);
 	vring_tx_publish(&vhost.tx[0], 3);
