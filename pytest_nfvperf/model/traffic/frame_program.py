@@ -1,0 +1,143 @@
+"""What a generator is told to send: frames, fields that vary, checksums, and where the signature is.
+
+A generator needs no knowledge of headers to send a frame program, and every engine sends the same bytes from it: the
+embedded engine (native/template.h), TRex (a field engine's instructions), packet sockets (:func:`frame_at`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Order = Literal["up", "random"]
+
+MOST_FIELDS = 8
+"""Fields that may vary in one program."""
+MOST_CHECKSUMS = 8
+
+_ROUNDS = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
+"""Of the Feistel network: the first digits of pi, after the point."""
+
+
+def permuted(index: int, count: int, seed: int) -> int:
+    """The place of ``index`` in a fixed random order of ``0..count-1`` in which nothing repeats.
+
+    A Feistel network over the next even number of bits, applied again while its result is not below ``count``. The
+    engine has the same (native/permute.h): both must give the same numbers.
+    """
+    half = max(1, ((count - 1).bit_length() + 1) // 2)
+    mask = (1 << half) - 1
+    while True:
+        left, right = index >> half, index & mask
+        for key in _ROUNDS:
+            mixed = (right + key + seed * 0x9E3779B1) & 0xFFFFFFFF
+            mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+            mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+            left, right = right, left ^ (mixed ^ mixed >> 16) & mask
+        index = left << half | right
+        if index < count:
+            return index
+
+
+@dataclass(frozen=True, slots=True)
+class VaryingField:
+    """A field that differs from frame to frame.
+
+    Frame n of a stream is combination ``f = n % program.combinations``; the field then has its value number
+    ``i = f // every % count``, which is ``first + step * (permuted(i, count, seed) if order == "random" else i)``,
+    modulo 2 to the number of bits.
+
+    Attributes:
+        name: as scapy names it, ``IP.dst``.
+        offset, size: its window in the frame: the first byte, and 1, 2, 4 or 8 bytes, read as one big-endian number.
+        shift, bits: where in the window it is: ``window >> shift & ((1 << bits) - 1)`` is its value.
+        first, step, count: values, at least 1 of them.
+        every: combinations after which it takes the next value.
+        order, seed: of the values.
+    """
+
+    name: str
+    offset: int
+    size: int
+    shift: int
+    bits: int
+    first: int
+    step: int
+    count: int
+    every: int
+    order: Order = "up"
+    seed: int = 0
+
+    def value(self, combination: int) -> int:
+        index = combination // self.every % self.count
+        if self.order == "random":
+            index = permuted(index, self.count, self.seed)
+        return (self.first + self.step * index) & ((1 << self.bits) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """A checksum that is kept right while fields vary.
+
+    The template's is right for the template's bytes, the signature's 14 bytes as zeros. The others follow from what
+    differs: the internet checksum (RFC 1071) from the sum of what it is over, CRC32c (RFC 9260 appendix A) from all
+    bytes from ``start`` to ``end``.
+
+    Attributes:
+        name: as scapy names it, ``TCP.chksum``.
+        kind: ``internet`` (2 bytes) or ``crc32c`` (4 bytes, as SCTP stores it).
+        offset: of its first byte.
+        start, end: bytes that it is over, without a pseudo-header; ``end`` counts back from the end of the frame.
+        fields: indexes of the varying fields that change it, those of a pseudo-header among them.
+        checksums: indexes of the checksums inside, which stand before it in the program and change it.
+        signature: the signature changes it.
+        never_zero: 0 is stored as 0xffff (UDP).
+    """
+
+    name: str
+    kind: Literal["internet", "crc32c"]
+    offset: int
+    start: int
+    end: int
+    fields: tuple[int, ...] = ()
+    checksums: tuple[int, ...] = ()
+    signature: bool = False
+    never_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FrameProgram:
+    """One direction's frames.
+
+    Attributes:
+        templates: frames without FCS, with the first value of each field and zeros for the signature.
+        signatures: by template, the offset of the signature.
+        order: indexes of templates, in the order in which they are sent, over and over.
+        fields: those that vary, the same in all templates.
+        checksums: inner ones before those that they are in; the same in all templates.
+        combinations: frames until the fields begin again.
+        compared_from: first byte that a receiver compares: in front of it switches rewrite addresses, and tunnels
+            and tags come and go.
+        changeable: ``(offset, bytes)`` behind ``compared_from`` that the way may change: TTL, DSCP, addresses behind a
+            NAT. A checksum that such a field changes is changeable, too, if it is listed here.
+    """
+
+    templates: tuple[bytes, ...]
+    signatures: tuple[int, ...]
+    order: tuple[int, ...] = (0,)
+    fields: tuple[VaryingField, ...] = ()
+    checksums: tuple[Checksum, ...] = ()
+    combinations: int = 1
+    compared_from: int = 14
+    changeable: tuple[tuple[int, int], ...] = ()
+
+
+def frame_at(program: FrameProgram, number: int, signature: bytes) -> bytes:
+    """Frame ``number`` (from 0) of a stream, with this signature, byte for byte as each engine sends it."""
+    raise NotImplementedError
+
+
+def frames_of_program(program: FrameProgram, signature: bytes = bytes(14)) -> Iterator[bytes]:
+    """All of a program's frames until it repeats."""
+    raise NotImplementedError
