@@ -20,6 +20,7 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.frame_program import FrameProgram
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     TEST_PAYLOAD_BYTES,
@@ -150,6 +151,71 @@ def directed_addresses(
     return Addresses(source, destination, *ips, traffic.vlan, vxlan)
 
 
+def program_of(
+    traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
+) -> FrameProgram:
+    """One direction's frames of a traffic with a packet or a capture."""
+    source = traffic.frame_source
+    if source is None:
+        raise ArgumentError("the traffic has no packet: its frames are those of its short form")
+    sender = ports[direction.tx]
+    recipe = () if source.frame_sizes else recipe_of(traffic)
+    return source.program(
+        [size for size, _ in recipe],
+        mix_order(recipe),
+        source_mac=sender.mac,
+        destination_mac=sender.eth_peer or ports[direction.rx].mac,
+        reverse=reverse,
+    )
+
+
+def program_stream(program: FrameProgram) -> dict[str, Any]:
+    """The keys of a stream of the engine's ``trial`` command that say which frames it has."""
+    fields = [
+        {
+            "offset": each.offset,
+            "size": each.size,
+            "shift": each.shift,
+            "bits": each.bits,
+            "first": _unsigned(each.first),
+            "step": _unsigned(each.step),
+            "count": each.count,
+            "every": each.every,
+            "seed": each.seed,
+            "random": each.order == "random",
+        }
+        for each in program.fields
+    ]
+    checksums = [
+        {
+            "kind": each.kind,
+            "offset": each.offset,
+            "start": each.start,
+            "end": each.end,
+            "fields": list(each.fields),
+            "checksums": list(each.checksums),
+            "signature": each.signature,
+            "never_zero": each.never_zero,
+        }
+        for each in program.checksums
+    ]
+    return {
+        "templates": [template.hex() for template in program.templates],
+        "signatures": list(program.signatures),
+        "order": list(program.order),
+        "fields": fields,
+        "checksums": checksums,
+        "combinations": program.combinations,
+        "compared_from": program.compared_from,
+        "changeable": [list(each) for each in program.changeable],
+    }
+
+
+def _unsigned(value: int) -> int | str:
+    """JSON as the engine reads it has signed numbers of 64 bits; larger ones go as text."""
+    return value if value < 1 << 63 else str(value)
+
+
 def reversals(directions: Sequence[Direction]) -> list[bool]:
     """Whether each direction is the opposite of an earlier one."""
     pairs = [(direction.tx, direction.rx) for direction in directions]
@@ -163,18 +229,24 @@ def streams(
     recipe = recipe_of(traffic)
     made: list[dict[str, Any]] = []
     for direction, reverse in zip(directions, reversals(directions), strict=True):
+        stream = {
+            "tx": direction.tx,
+            "rx": direction.rx,
+            "fps": load_fps,
+            "frames": frames,
+            "queue_depth": ports[direction.tx].queue_depth,
+        }
+        if traffic.frame_source is not None:
+            made.append(stream | program_stream(program_of(traffic, direction, ports, reverse=reverse)))
+            continue
         addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
         made.append(
-            {
-                "tx": direction.tx,
-                "rx": direction.rx,
-                "fps": load_fps,
-                "frames": frames,
+            stream
+            | {
                 "signature": traffic.header_bytes,
                 "templates": [build_frame(size, addresses).hex() for size, _ in recipe],
                 "order": mix_order(recipe),
                 "flows": flow_ranges(traffic, addresses.src_ip),
-                "queue_depth": ports[direction.tx].queue_depth,
             }
         )
     return made

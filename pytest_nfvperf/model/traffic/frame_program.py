@@ -6,11 +6,17 @@ embedded engine (native/template.h), TRex (a field engine's instructions), packe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 Order = Literal["up", "random"]
+
+FCS_BYTES = 4
+TEST_PAYLOAD_BYTES = 14
+"""What follows the headers of every frame, the signature: its stream, its number, when it was sent."""
 
 MOST_FIELDS = 8
 """Fields that may vary in one program."""
@@ -135,9 +141,74 @@ class FrameProgram:
 
 def frame_at(program: FrameProgram, number: int, signature: bytes) -> bytes:
     """Frame ``number`` (from 0) of a stream, with this signature, byte for byte as each engine sends it."""
-    raise NotImplementedError
+    return frame_of(program, program.order[number % len(program.order)], number % program.combinations, signature)
 
 
 def frames_of_program(program: FrameProgram, signature: bytes = bytes(14)) -> Iterator[bytes]:
     """All of a program's frames until it repeats."""
-    raise NotImplementedError
+    for number in range(math.lcm(len(program.order), program.combinations)):
+        yield frame_at(program, number, signature)
+
+
+def frame_of(program: FrameProgram, template: int, combination: int, signature: bytes) -> bytes:
+    """The frame of one template and one combination of the fields' values, without FCS."""
+    begin = program.templates[template]
+    frame = bytearray(begin)
+    for field in program.fields:
+        mask = ((1 << field.bits) - 1) << field.shift
+        window = int.from_bytes(frame[field.offset : field.offset + field.size], "big")
+        window = window & ~mask | field.value(combination) << field.shift
+        frame[field.offset : field.offset + field.size] = window.to_bytes(field.size, "big")
+    at = program.signatures[template]
+    frame[at : at + len(signature)] = signature
+    for checksum in program.checksums:
+        if checksum.kind == "crc32c":
+            _store_crc32c(frame, checksum)
+        else:
+            _update_internet(frame, begin, checksum, program, at, len(signature))
+    return bytes(frame)
+
+
+def _update_internet(
+    frame: bytearray, begin: bytes, checksum: Checksum, program: FrameProgram, signature: int, signature_bytes: int
+) -> None:
+    """RFC 1624: the new checksum from the old one and from what differs. Zero and 0xffff are one number in its sum."""
+    changed = {at for index in checksum.fields for at in _bytes_of(program.fields[index])}
+    for index in checksum.checksums:
+        inner = program.checksums[index]
+        changed.update(range(inner.offset, inner.offset + (4 if inner.kind == "crc32c" else 2)))
+    if checksum.signature:
+        changed.update(range(signature, signature + signature_bytes))
+    total = 0xFFFF - int.from_bytes(begin[checksum.offset : checksum.offset + 2], "big")
+    for at in changed:
+        total += (frame[at] - begin[at]) << (0 if (at - checksum.start) % 2 else 8)
+    stored = 0xFFFF - (total % 0xFFFF or 0xFFFF)
+    if stored == 0 and checksum.never_zero:
+        stored = 0xFFFF
+    frame[checksum.offset : checksum.offset + 2] = stored.to_bytes(2, "big")
+
+
+def _bytes_of(field: VaryingField) -> range:
+    """Offsets of the bytes that have bits of the field; the others of its window can be of another one."""
+    end = field.offset + field.size
+    return range(end - (field.shift + field.bits + 7) // 8, end - field.shift // 8)
+
+
+def _store_crc32c(frame: bytearray, checksum: Checksum) -> None:
+    """CRC32c (RFC 9260 appendix A) over the bytes with zeros in its place; stored with its lowest byte first."""
+    frame[checksum.offset : checksum.offset + 4] = bytes(4)
+    register = 0xFFFFFFFF
+    table = _crc32c_table()
+    for byte in frame[checksum.start : len(frame) - checksum.end]:
+        register = register >> 8 ^ table[(register ^ byte) & 0xFF]
+    frame[checksum.offset : checksum.offset + 4] = (register ^ 0xFFFFFFFF).to_bytes(4, "little")
+
+
+@cache
+def _crc32c_table() -> tuple[int, ...]:
+    def entry(value: int) -> int:
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        return value
+
+    return tuple(map(entry, range(256)))

@@ -9,9 +9,10 @@ around it, and has no FCS.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import NoReturn
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NoReturn
 
 from pytest_nfvperf.model.arguments import (
     FLAG,
@@ -27,9 +28,12 @@ from pytest_nfvperf.model.arguments import (
     optional,
     several,
     whole,
+    word,
 )
 from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.traffic import frame_program
+from pytest_nfvperf.model.traffic.packet import LEAST_FRAME_SIZE, FrameSource, PacketStack, Vary
 
 # Headers of test frames: how long they are, and the VXLAN that can be around a frame (RFC 7348).
 
@@ -107,12 +111,10 @@ class Vxlan:
 
 # Traffic: what is sent to the DUT.
 
-FCS_BYTES = 4
+FCS_BYTES, TEST_PAYLOAD_BYTES = frame_program.FCS_BYTES, frame_program.TEST_PAYLOAD_BYTES
 WIRE_OVERHEAD_BYTES = 20
-MIN_FRAME_SIZE = 64
+MIN_FRAME_SIZE = LEAST_FRAME_SIZE
 MAX_FRAME_SIZE = 9216
-TEST_PAYLOAD_BYTES = 14
-"""What follows the innermost UDP header of every frame: its stream, its number, when it was sent."""
 
 IPV6_SOURCE, IPV6_DESTINATION = "2001:2::1", "2001:2:0:8000::1"
 """Of RFC 5180's range for benchmarks, 2001:2::/48."""
@@ -189,6 +191,10 @@ IMIXES: Mapping[str, Imix] = _Mixes(
 """The mixes known by name."""
 
 
+_SHORT_FORM = ("flows", "vlan", "src_mac", "dst_mac", "src_ip", "dst_ip", "vxlan")
+_PACKET_FORM = ("vary", "together", "checksums", "rewritten")
+
+
 @checked(
     frame_size=either(_BYTES, one(Imix, "an IMIX such as IMIXES['simple']")),
     bidirectional=FLAG,
@@ -199,10 +205,16 @@ IMIXES: Mapping[str, Imix] = _Mixes(
     src_ip=IP,
     dst_ip=IP,
     vxlan=optional(one(Vxlan, "a Vxlan, such as Vxlan(vni=1)")),
+    vary=several(one(Vary, "a Vary, such as Vary('IP.dst', count=100)")),
+    together=FLAG,
+    checksums=word("right", "as given"),
+    rewritten=several(TEXT),
 )
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """One offered traffic profile; the load is given apart from it.
+
+    Frames are Ethernet, an optional VLAN tag or VXLAN, IP and UDP, or what ``packet`` says.
 
     Attributes:
         frame_size: bytes with FCS, or a mix.
@@ -217,8 +229,18 @@ class Traffic:
         src_ip, dst_ip: first addresses, both IPv4 or both IPv6; RFC 2544's 198.18.0.0/15 by default. In a VXLAN the
             inner ones.
         vxlan: the VXLAN that every frame is in, or None.
+        packet: what scapy builds, ``Ether() / Dot1Q(vlan=20) / IP() / TCP(dport=80)``, in place of ``flows``, ``vlan``,
+            ``vxlan`` and the addresses; the traffic keeps it as a FrameSource. Addresses that it leaves open are those
+            that a traffic without it has. The reverse direction swaps addresses and ports at every layer, but a group
+            stays the destination, and so does a port that names a tunnel.
+        vary: fields of the packet that differ from frame to frame.
+        together: they are counted jointly, all combinations, the first field fastest; False: each takes its next value
+            with every frame.
+        checksums: ``right``: lengths and checksums are kept right; ``as given``: those that the packet sets are sent.
+        rewritten: fields of the packet that the DUT may rewrite, such as ``IP.src`` and ``TCP.sport`` behind a NAT.
 
-    Raises ConfigError where the frames are too small for the headers, or addresses do not fit together.
+    Raises ConfigError where the frames are too small for the headers, addresses do not fit together, or the packet
+    cannot be sent as it is asked for.
     """
 
     frame_size: int | Imix = 64
@@ -230,23 +252,66 @@ class Traffic:
     src_ip: str = "198.18.0.1"
     dst_ip: str = "198.19.0.1"
     vxlan: Vxlan | None = None
+    packet: Any = None
+    vary: tuple[Vary, ...] = ()
+    together: bool = True
+    checksums: Literal["right", "as given"] = "right"
+    rewritten: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         same_ip_version("src_ip", self.src_ip, "dst_ip", self.dst_ip)
+        object.__setattr__(self, "vary", tuple(self.vary))
+        object.__setattr__(self, "rewritten", tuple(self.rewritten))
+        object.__setattr__(self, "packet", self._frame_source())
         if self.smallest_frame_size < self.least_frame_size:
             raise ConfigError(
                 f"{self.headers_name} needs at least {self.least_frame_size} bytes (with FCS), and the traffic has "
                 f"frames of {self.smallest_frame_size}: {self._least_in_words()}"
             )
 
+    def _frame_source(self) -> FrameSource | None:
+        """The packet as it is kept; ConfigError for arguments that do not go together."""
+        defaults = {each.name: each.default for each in fields(Traffic)}
+        names = _SHORT_FORM if self.packet is not None else _PACKET_FORM
+        changed = next((name for name in names if getattr(self, name) != defaults[name]), None)
+        if changed and self.packet is None:
+            raise ArgumentError(f"Traffic(): {changed} is of a packet: write packet=Ether()/IP()/UDP(), too")
+        if changed:
+            raise ArgumentError(f"Traffic(): {changed} and packet exclude each other: write it into the packet")
+        if self.packet is None:
+            return None
+        if isinstance(self.packet, PacketStack):
+            return self.packet.varied(self.vary, self.together, self.checksums, self.rewritten)
+        if isinstance(self.packet, FrameSource):
+            if other := next((name for name in _PACKET_FORM if getattr(self, name) != defaults[name]), None):
+                raise ArgumentError(f"Traffic(): {other} is for a packet that scapy builds, not for {self.packet.text}")
+            return self.packet
+        return PacketStack.of(
+            self.packet, self.vary, together=self.together, checksums=self.checksums, rewritten=self.rewritten
+        )
+
+    @property
+    def frame_source(self) -> FrameSource | None:
+        """Where its frames come from; None: from its own short form."""
+        return self.packet  # type: ignore[no-any-return]
+
     @property
     def ip_version(self) -> int:
         """4 or 6: of the innermost addresses."""
+        if self.packet is not None:
+            return 6 if ([name for name in self.packet.layers if name in {"IP", "IPv6"}] or [""])[-1] == "IPv6" else 4
         return ip_version(self.src_ip)
 
     @property
+    def combinations(self) -> int:
+        """Frames until headers begin again: flows, or what the packet's fields make."""
+        return self.packet.combinations if self.packet is not None else self.flows
+
+    @property
     def header_bytes(self) -> int:
-        """All headers of a frame, from the first MAC address to the end of the innermost UDP header."""
+        """All headers of a frame, from the first MAC address to the signature."""
+        if self.packet is not None:
+            return self.packet.header_bytes  # type: ignore[no-any-return]
         tag = VLAN_TAG_BYTES if self.vlan is not None else 0
         around = self.vxlan.header_bytes if self.vxlan else 0
         return HEADER_BYTES + tag + around + IP_BYTES[self.ip_version] + UDP_BYTES
@@ -254,11 +319,15 @@ class Traffic:
     @property
     def least_frame_size(self) -> int:
         """Smallest frame that holds the headers and :data:`TEST_PAYLOAD_BYTES`, bytes with FCS."""
+        if self.packet is not None:
+            return self.packet.least_frame_size  # type: ignore[no-any-return]
         return max(MIN_FRAME_SIZE, self.header_bytes + TEST_PAYLOAD_BYTES + FCS_BYTES)
 
     @property
     def headers_name(self) -> str:
-        """``IPv6``, ``VXLAN over IPv4``, ``tagged VXLAN over IPv4 with IPv6 inside``: for a person."""
+        """``IPv6``, ``tagged VXLAN over IPv4 with IPv6 inside``, ``Ether / MPLS / IP / TCP``: for a person."""
+        if self.packet is not None:
+            return self.packet.text  # type: ignore[no-any-return]
         name = f"IPv{self.ip_version}"
         if self.vxlan:
             name = f"VXLAN over IPv{self.vxlan.ip_version}" + (" with IPv6 inside" if self.ip_version == 6 else "")
@@ -266,7 +335,9 @@ class Traffic:
 
     @property
     def headers_label(self) -> str | None:
-        """``ipv6``, ``vxlan``, ``vxlan-ipv6`` (IPv6 inside), ``vxlan6`` (over IPv6), ``vxlan6-ipv6``; None: IPv4."""
+        """``ipv6``, ``vxlan``, ``vxlan6-ipv6`` (over IPv6, IPv6 inside), ``qinq-tcp`` (of a packet); None: IPv4."""
+        if self.packet is not None:
+            return self.packet.label  # type: ignore[no-any-return]
         inside = "ipv6" if self.ip_version == 6 else ""
         around = {4: "vxlan", 6: "vxlan6"}[self.vxlan.ip_version] if self.vxlan else ""
         return "-".join(filter(None, (around, inside))) or None
@@ -274,6 +345,8 @@ class Traffic:
     @property
     def mean_frame_size(self) -> float:
         """Mean bytes per frame, with FCS."""
+        if self.packet is not None and self.packet.frame_sizes:
+            return statistics.fmean(self.packet.frame_sizes)
         return self.frame_size.mean_size if isinstance(self.frame_size, Imix) else float(self.frame_size)
 
     @property
@@ -287,24 +360,31 @@ class Traffic:
         return min(self._frame_sizes)
 
     @property
-    def _frame_sizes(self) -> list[int]:
+    def _frame_sizes(self) -> Sequence[int]:
+        if self.packet is not None and self.packet.frame_sizes:
+            return self.packet.frame_sizes  # type: ignore[no-any-return]
         return [size for size, _ in self.frame_size.recipe] if isinstance(self.frame_size, Imix) else [self.frame_size]
 
     @property
     def frame_label(self) -> str:
-        """``64`` or ``imix-simple``, as tables and selectors name it."""
+        """``64`` or ``imix-simple``, as tables and selectors name it; ``own`` where the packets say it themselves."""
+        if self.packet is not None and self.packet.frame_sizes:
+            return "own"
         return f"imix-{self.frame_size.name}" if isinstance(self.frame_size, Imix) else str(self.frame_size)
 
     @property
     def shape_label(self) -> str:
-        """Frame size and headers, ``64`` or ``128-vxlan``: what a generator's own ceiling depends on."""
-        return "-".join(filter(None, (self.frame_label, self.headers_label)))
+        """Frame size and headers, ``64``, ``128-qinq-tcp-vary2``: what a generator's own ceiling depends on."""
+        varying = f"vary{len(self.vary)}" if self.vary else None
+        return "-".join(filter(None, (self.frame_label, self.headers_label, varying)))
 
     def over_ipv6(self) -> Traffic:
-        """The same traffic with IPv6 addresses of RFC 5180's range."""
+        """The same traffic with IPv6 addresses of RFC 5180's range; ArgumentError for one that has a packet."""
         return replace(self, src_ip=IPV6_SOURCE, dst_ip=IPV6_DESTINATION)
 
     def _least_in_words(self) -> str:
+        if self.packet is not None:
+            return f"headers {self.header_bytes}, signature {TEST_PAYLOAD_BYTES}, FCS {FCS_BYTES}"
         parts = [f"Ethernet {HEADER_BYTES}", *(["802.1Q 4"] if self.vlan is not None else [])]
         if self.vxlan:
             parts.append(f"IPv{self.vxlan.ip_version}, UDP, VXLAN and inner Ethernet {self.vxlan.header_bytes}")
@@ -325,7 +405,8 @@ class Traffic:
 
 def check_mtu(traffic: Traffic, mtu: int) -> None:
     """Raise ValueError when the largest frame does not fit a port's MTU (bytes without header, tag and FCS)."""
-    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
+    tagged = traffic.vlan is not None or (traffic.packet and traffic.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)})
+    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if tagged else 0)
     needed = traffic.largest_frame_size - overhead
     if needed > mtu:
         raise ArgumentError(
