@@ -122,7 +122,8 @@ _IP = {"IP", "IPv6"}
 _CARRIED = {*_ETHERNET, *_IP, "ARP", "MPLS", "PPP", "LLC"}
 """Layers that a tunnel carries: ports in front of them stay, since the destination port names the tunnel."""
 _CHECKSUMS = re.compile(r"chksum|cksum|checksum")
-_COMPUTED = re.compile(r"chksum|cksum|checksum|len|plen|length|ihl|dataofs|hlen|optionlen")
+_COMPUTED = re.compile(r"\w*(chksum|cksum|checksum|len|length)|ihl|dataofs")
+"""Names of fields that scapy computes, if their default is None."""
 _INNER_MACS = ("02:00:00:00:0d:01", "02:00:00:00:0d:02")
 _ADDRESSES = {"IP": ("198.18.0.1", "198.19.0.1"), "IPv6": ("2001:2::1", "2001:2:0:8000::1")}
 """RFC 2544 appendix C.2.2 and RFC 5180: where the packet leaves them open, which scapy would take from the host."""
@@ -255,8 +256,8 @@ def _without_computed(layers: tuple[_Layer, ...], *, as_given: bool) -> tuple[_L
     """Leave out lengths and checksums that are those which scapy computes; ArgumentError for others."""
     for index, (kind, fields) in enumerate(layers):
         for name in [each for each in fields if _COMPUTED.fullmatch(each)]:
-            if getattr(kind(), name, 0) is not None or fields[name] is None:
-                continue  # nothing that scapy computes
+            if not _is_computed(kind, name) or fields[name] is None:
+                continue
             rest = (kind, {each: value for each, value in fields.items() if each != name})
             without = (*layers[:index], rest, *layers[index + 1 :])
             filled = _directed(layers, *_SOME_MACS, reverse=False)
@@ -268,6 +269,10 @@ def _without_computed(layers: tuple[_Layer, ...], *, as_given: bool) -> tuple[_L
                     "leave it out, so that it is right in every frame, or write checksums='as given'"
                 )
     return layers
+
+
+def _is_computed(kind: type[Any], name: str) -> bool:
+    return bool(_COMPUTED.fullmatch(name)) and getattr(kind(), name, 0) is None
 
 
 # One direction of it.
@@ -503,6 +508,8 @@ class _Compiler:
     def locate(self, name: str) -> _Located:
         """The bits of a field. ArgumentError for one that cannot vary by itself."""
         place = self.place(name)
+        if _is_computed(self.layers[place[0]][0], place[1]) and not self.as_given:
+            raise ArgumentError(f"{name} cannot vary: scapy computes it; write checksums='as given' to send it anyway")
         value = self.number(place, name)
         frame = self.build({place: self.written(place, value ^ 1)})
         if len(frame) != len(self.base):
@@ -528,8 +535,8 @@ class _Compiler:
         try:
             return int(ipaddress.ip_address(value)) if isinstance(value, str) else int(value)
         except (TypeError, ValueError):
-            reason = "scapy computes it" if value is None else f"it is {shown_value(value)}, no number or address"
-            raise ArgumentError(f"{name} cannot vary: {reason}") from None
+            wrong = "has no value" if value is None else f"is {shown_value(value)}, no number or address"
+            raise ArgumentError(f"{name} cannot vary: in the packet it {wrong}; write first=...") from None
 
     def written(self, place: _Place, number: int) -> Any:
         """The inverse of :meth:`number`: the value as scapy takes it."""

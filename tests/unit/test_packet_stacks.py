@@ -1,0 +1,247 @@
+"""Frames of packets that scapy builds: parsed and rebuilt by scapy, they are the same, checksums and lengths included."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from scapy.contrib.geneve import GENEVE
+from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
+from scapy.contrib.mpls import MPLS
+from scapy.layers.dns import DNS, DNSQR
+from scapy.layers.igmp import IGMP
+from scapy.layers.inet import GRE, ICMP, IP, TCP, UDP, IPOption_Router_Alert
+from scapy.layers.inet6 import (
+    ICMPv6EchoRequest,
+    ICMPv6ND_NS,
+    ICMPv6NDOptSrcLLAddr,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+    IPv6ExtHdrSegmentRouting,
+    PadN,
+    RouterAlert,
+)
+from scapy.layers.l2 import ARP, GRE_PPTP, LLC, SNAP, Dot1AD, Dot1Q, Dot3, Ether
+from scapy.layers.ppp import PPP, PPPoE
+from scapy.layers.sctp import SCTP, SCTPChunkData, SCTPChunkInit
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Packet, Raw
+
+from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
+from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
+
+MACS = {"source_mac": "02:00:00:00:00:01", "destination_mac": "02:00:00:00:00:02"}
+SIGNATURE = bytes(range(0xA1, 0xA1 + 14))
+
+STACKS: dict[str, tuple[Packet, tuple[Vary, ...]]] = {
+    "udp": (Ether() / IP() / UDP(), (Vary("IP.src", 300), Vary("UDP.sport", 16, step=3))),
+    "udp-no-checksum": (Ether() / IP() / UDP(chksum=0), (Vary("IP.dst", 300, order="random"),)),
+    "tcp-syn": (Ether() / IP() / TCP(flags="S"), (Vary("TCP.sport", 64, first=1024), Vary("TCP.seq", 9, step=1 << 20))),
+    "tcp-options": (
+        Ether() / IP() / TCP(options=[("MSS", 1460), ("NOP", None), ("WScale", 7), ("SAckOK", b"")]),
+        (Vary("IP.dst", 1000, order="random"), Vary("TCP.dport", 5)),
+    ),
+    "vlan": (Ether() / Dot1Q(vlan=7, prio=3) / IP() / UDP(), (Vary("Dot1Q.vlan", 4000), Vary("Dot1Q.prio", 5))),
+    "qinq": (
+        Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / TCP(dport=80),
+        (Vary("Dot1AD.vlan", 10), Vary("Dot1Q.vlan", 4000, order="random")),
+    ),
+    "three-tags": (Ether() / Dot1Q() / Dot1Q() / Dot1Q() / IPv6() / UDP(), (Vary("Dot1Q[3].vlan", 4000),)),
+    "mpls": (Ether() / MPLS(label=16) / IP() / UDP(), (Vary("MPLS.label", 1000), Vary("MPLS.ttl", 3, first=60))),
+    "mpls-two": (
+        Ether() / MPLS(label=16, s=0) / MPLS(label=17, s=1) / IPv6() / TCP(),
+        (Vary("MPLS[2].label", 1 << 19, first=1 << 19, order="random"), Vary("MPLS.cos", 8)),
+    ),
+    "gtpu": (
+        Ether() / IP() / UDP() / GTP_U_Header(teid=5) / IP() / UDP(),
+        (Vary("GTP_U_Header.teid", 1 << 20, order="random"), Vary("IP[2].dst", 60000), Vary("UDP[2].dport", 9)),
+    ),
+    "gtpu-session": (
+        Ether() / IP() / UDP() / GTP_U_Header(teid=5) / GTPPDUSessionContainer(QFI=9) / IPv6() / TCP(),
+        (Vary("GTP_U_Header.teid", 100), Vary("IPv6.dst", 60000), Vary("GTPPDUSessionContainer.QFI", 60, first=1)),
+    ),
+    "gre": (Ether() / IP() / GRE() / IP() / UDP(), (Vary("IP[2].src", 1000), Vary("IP.src", 3))),
+    "gre-checksum": (
+        Ether() / IP() / GRE(chksum_present=1) / IP() / TCP(),
+        (Vary("IP[2].src", 1000), Vary("TCP.sport", 100, order="random")),
+    ),
+    "gre-key": (Ether() / IP() / GRE(key_present=1, key=9) / IP() / UDP(), (Vary("GRE.key", 1 << 30),)),
+    "nvgre": (Ether() / IP() / GRE(key_present=1, key=9) / Ether() / IP() / UDP(), (Vary("Ether[2].src", 1 << 30),)),
+    "pptp": (Ether() / IP() / GRE_PPTP(call_id=4, seqnum_present=0) / Raw(b"xyz"), (Vary("GRE_PPTP.call_id", 99),)),
+    "vxlan": (
+        Ether() / IP() / UDP(sport=50000) / VXLAN(vni=5, flags="Instance") / Ether() / IP() / TCP(),
+        (Vary("VXLAN.vni", 1 << 20), Vary("UDP.sport", 1000), Vary("IP[2].dst", 9), Vary("Ether[2].dst", 77)),
+    ),
+    "vxlan-in-vlan": (
+        Ether() / Dot1Q(vlan=5) / IP() / UDP() / VXLAN(vni=5) / Ether() / Dot1Q(vlan=6) / IP() / UDP(),
+        (Vary("Dot1Q[2].vlan", 100),),
+    ),
+    "vxlan6": (
+        Ether() / IPv6() / UDP(chksum=0) / VXLAN(vni=5) / Ether() / IPv6() / UDP(),
+        (Vary("IPv6[2].dst", 1 << 40, order="random"),),
+    ),
+    "geneve": (
+        Ether() / IP() / UDP() / GENEVE(vni=7, options=[]) / Ether() / IP() / UDP(),
+        (Vary("GENEVE.vni", 1 << 20, order="random"), Vary("UDP[2].sport", 4)),
+    ),
+    "ipip": (Ether() / IP() / IP() / TCP(), (Vary("IP.src", 3), Vary("IP[2].src", 60000), Vary("TCP.ack", 1 << 30))),
+    "6in4": (Ether() / IP() / IPv6() / UDP(), (Vary("IPv6.src", 60000), Vary("IP.dst", 60000))),
+    "4in6": (Ether() / IPv6() / IP() / UDP(), (Vary("IPv6.src", 60000), Vary("IP.dst", 60000))),
+    "ipv6": (Ether() / IPv6(tc=0xB8) / UDP(), (Vary("IPv6.fl", 1 << 20), Vary("IPv6.src", 1 << 40, step=7))),
+    "ipv6-hopopts": (
+        Ether() / IPv6() / IPv6ExtHdrHopByHop(options=[RouterAlert(), PadN()]) / TCP(),
+        (Vary("IPv6.dst", 60000), Vary("TCP.sport", 64)),
+    ),
+    "ipv6-routing": (
+        Ether() / IPv6() / IPv6ExtHdrRouting(type=0, addresses=["2001:db8::5", "2001:db8::6"]) / UDP(),
+        (Vary("IPv6.src", 60000), Vary("UDP.sport", 64)),
+    ),
+    "srv6": (
+        Ether() / IPv6() / IPv6ExtHdrSegmentRouting(addresses=["2001:db8::5", "2001:db8::6"]) / IP() / UDP(),
+        (Vary("IP.dst", 600),),
+    ),
+    "ipv6-fragment": (
+        Ether() / IPv6() / IPv6ExtHdrFragment(id=7, m=1) / UDP(),
+        (Vary("IPv6ExtHdrFragment.id", 1 << 20, order="random"), Vary("UDP.sport", 3)),
+    ),
+    "ipv6-dstopts": (
+        Ether() / IPv6() / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"1234")]) / TCP(),
+        (Vary("TCP.sport", 9),),
+    ),
+    "ipv6-many": (
+        Ether() / IPv6() / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt() / IPv6ExtHdrFragment() / ICMPv6EchoRequest(),
+        (Vary("ICMPv6EchoRequest.id", 1000), Vary("IPv6.src", 9)),
+    ),
+    "icmp": (Ether() / IP() / ICMP(), (Vary("ICMP.id", 60000), Vary("ICMP.seq", 60000))),
+    "icmpv6": (Ether() / IPv6() / ICMPv6EchoRequest(), (Vary("ICMPv6EchoRequest.seq", 60000), Vary("IPv6.dst", 9))),
+    "nd": (
+        Ether() / IPv6() / ICMPv6ND_NS(tgt="2001:db8::1") / ICMPv6NDOptSrcLLAddr(lladdr="02:00:00:00:00:07"),
+        (Vary("ICMPv6ND_NS.tgt", 1000), Vary("ICMPv6NDOptSrcLLAddr.lladdr", 1000, order="random")),
+    ),
+    "sctp": (
+        Ether() / IP() / SCTP(sport=1, dport=2, tag=77) / SCTPChunkData(data=b"", tsn=1),
+        (Vary("SCTP.tag", 1 << 30), Vary("SCTP.sport", 999), Vary("IP.src", 5)),
+    ),
+    "sctp6": (
+        Ether() / IPv6() / SCTP() / SCTPChunkInit(),
+        (Vary("SCTPChunkInit.init_tag", 1000, first=1, order="random"),),
+    ),
+    "sctp-in-vxlan": (
+        Ether() / IP() / UDP() / VXLAN() / Ether() / IP() / SCTP() / SCTPChunkData(data=b""),
+        (Vary("SCTP.sport", 1000), Vary("IP[2].src", 6)),
+    ),
+    "arp": (Ether() / ARP(op=1), (Vary("ARP.psrc", 1000), Vary("ARP.hwsrc", 1000, first="02:00:00:00:10:00"))),
+    "ipv4-options": (Ether() / IP(options=[IPOption_Router_Alert()]) / UDP(), (Vary("IP.src", 1000),)),
+    "ipv4-fields": (
+        Ether() / IP(tos=0xB8, flags="DF") / UDP(),
+        (Vary("IP.id", 60000), Vary("IP.ttl", 64, first=64), Vary("IP.tos", 64, first=0, step=4)),
+    ),
+    "pppoe": (Ether() / PPPoE(sessionid=1) / PPP() / IP() / UDP(), (Vary("PPPoE.sessionid", 60000), Vary("IP.src", 4))),
+    "pppoe-qinq": (
+        Ether() / Dot1AD(vlan=5) / Dot1Q(vlan=6) / PPPoE() / PPP() / IPv6() / TCP(),
+        (Vary("Dot1Q.vlan", 4000), Vary("IPv6.dst", 9)),
+    ),
+    "plain-type": (Ether(type=0x88B5), (Vary("Ether.src", 1000, first="02:00:00:00:10:00"),)),
+    "type-and-bytes": (Ether(type=0x88B5) / Raw(b"some bytes"), (Vary("Ether.dst", 1000), Vary("Ether.src", 1000))),
+    "llc": (Dot3() / LLC(dsap=0x42, ssap=0x42, ctrl=3), (Vary("Dot3.src", 1000), Vary("LLC.ssap", 9))),
+    "snap": (Dot3() / LLC() / SNAP(code=0x800) / IP() / UDP(), (Vary("IP.src", 1000),)),
+    "multicast": (Ether() / IP(dst="239.1.2.3") / UDP(dport=5000), (Vary("IP.dst", 1000),)),
+    "multicast6": (Ether() / IPv6(dst="ff0e::1") / UDP(dport=5000), (Vary("IPv6.dst", 1000),)),
+    "broadcast": (Ether(dst="ff:ff:ff:ff:ff:ff") / IP(dst="255.255.255.255") / UDP(), (Vary("UDP.dport", 1000),)),
+    "igmp": (
+        Ether() / IP(dst="224.0.0.22", options=[]) / IGMP(type=0x16, gaddr="239.1.1.1"),
+        (Vary("IGMPv2_MR.gaddr", 999),),
+    ),
+    "dns": (Ether() / IP() / UDP() / DNS(qd=[DNSQR(qname="example.org")]), (Vary("DNS.id", 60000),)),
+    "payload": (Ether() / IP() / UDP(dport=5000) / Raw(b"the user's own payload"), (Vary("IP.dst", 60000),)),
+}
+
+
+def built_again(frame: bytes, packet_sent: Packet, headers: int) -> bytes:
+    """The frame as scapy parses it, with all lengths and checksums that scapy computes computed anew.
+
+    What is behind the layers is left as it is: scapy takes our signature for DNS, and the like.
+    """
+    own = packet_sent.getlayer(Raw)
+    headers -= len(own.load) if own else 0
+    layers = len(packet_sent.layers()) - bool(own)
+    packet = layer = type(packet_sent)(frame)
+    for number in range(layers):
+        for described in layer.fields_desc:
+            computed = described.name in {
+                "chksum",
+                "cksum",
+                "len",
+                "plen",
+                "ihl",
+                "dataofs",
+                "length",
+                "optionlen",
+                "payload_len",
+            }
+            if computed and described.name in layer.fields and described.default is None:
+                no_checksum = isinstance(layer, UDP) and described.name == "chksum" and layer.chksum == 0
+                if not no_checksum:
+                    delattr(layer, described.name)
+        layer.clear_cache()
+        if number == layers - 1 and layer.payload:
+            layer.remove_payload()
+            layer.add_payload(Raw(frame[headers:]))
+        layer = layer.payload
+    return bytes(packet)
+
+
+def programs(stack: PacketStack, sizes: tuple[int, ...]) -> list[FrameProgram]:
+    return [stack.program(sizes, range(len(sizes)), **MACS, reverse=reverse) for reverse in (False, True)]
+
+
+def sampled(program: FrameProgram, number: int = 12) -> list[int]:
+    chosen = random.Random(program.combinations)
+    return sorted({0, program.combinations - 1, *(chosen.randrange(program.combinations) for _ in range(number))})
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_frame_is_what_scapy_builds_from_it(name: str) -> None:
+    packet, vary = STACKS[name]
+    stack = PacketStack.of(packet, vary)
+    for program in programs(stack, (stack.least_frame_size, stack.least_frame_size + 1, 300)):
+        for template, begin in enumerate(program.templates):
+            for combination in sampled(program):
+                frame = frame_of(program, template, combination, SIGNATURE)
+                assert len(frame) == len(begin)
+                assert built_again(frame, packet, stack.header_bytes) == frame
+                at = program.signatures[template]
+                assert frame[at : at + 14] == SIGNATURE
+                behind = frame[at + 14 :]
+                assert behind == bytes(n % 256 for n in range(at + 14, len(frame)))
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_fields_have_their_values_where_scapy_reads_them(name: str) -> None:
+    packet, vary = STACKS[name]
+    stack = PacketStack.of(packet, vary)
+    program = programs(stack, (300,))[0]
+    for combination in sampled(program):
+        parsed = type(packet)(frame_of(program, 0, combination, SIGNATURE))
+        for field, wanted in zip(program.fields, vary, strict=True):
+            layer, _, attribute = field.name.partition(".")
+            kind, _, number = layer.removesuffix("]").partition("[")
+            value = parsed.getlayer(kind, int(number or 1)).getfieldval(attribute)
+            shown = _number(value) & ((1 << field.bits) - 1)
+            assert field.name == wanted.field
+            assert shown == field.value(combination)
+
+
+def _number(value: object) -> int:
+    import ipaddress
+
+    if not isinstance(value, str):
+        return int(value)  # type: ignore[call-overload,no-any-return]
+    return (
+        int(value.replace(":", ""), 16)
+        if value.count(":") == 5 and len(value) == 17
+        else int(ipaddress.ip_address(value))
+    )
