@@ -1,4 +1,4 @@
-"""Frames of packets that scapy builds: parsed and rebuilt by scapy, they are the same, checksums and lengths included."""
+"""Frames of packets that scapy builds: parsed and built again by scapy, they are the same, checksums included."""
 
 from __future__ import annotations
 

@@ -451,7 +451,7 @@ def _without_defaults(value: Any) -> Any:
         return [_without_defaults(item) for item in value]
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return plain(value)
-    written = {}
+    value, written = _recorded(value), {}
     for each in dataclasses.fields(value):
         item, factory = getattr(value, each.name), each.default_factory
         default = each.default if factory is dataclasses.MISSING else factory()
@@ -469,6 +469,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Enum):
         return storable(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = _recorded(value)
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
@@ -477,6 +478,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
+
+
+def _recorded(value: Any) -> Any:
+    """What evidence keeps of a frame source; any other value as it is."""
+    return value.recorded() if hasattr(value, "recorded") else value
 
 
 class RecordIds:

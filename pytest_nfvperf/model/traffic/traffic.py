@@ -33,7 +33,7 @@ from pytest_nfvperf.model.arguments import (
 from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic import frame_program
-from pytest_nfvperf.model.traffic.packet import LEAST_FRAME_SIZE, FrameSource, PacketStack, Vary
+from pytest_nfvperf.model.traffic.packet import LEAST_FRAME_SIZE, FrameSource, PacketStack, RecordedFrames, Vary
 
 # Headers of test frames: how long they are, and the VXLAN that can be around a frame (RFC 7348).
 
@@ -252,7 +252,7 @@ class Traffic:
     src_ip: str = "198.18.0.1"
     dst_ip: str = "198.19.0.1"
     vxlan: Vxlan | None = None
-    packet: Any = None
+    packet: RecordedFrames | Any = None
     vary: tuple[Vary, ...] = ()
     together: bool = True
     checksums: Literal["right", "as given"] = "right"
@@ -282,6 +282,8 @@ class Traffic:
             return None
         if isinstance(self.packet, PacketStack):
             return self.packet.varied(self.vary, self.together, self.checksums, self.rewritten)
+        if isinstance(self.packet, RecordedFrames):
+            return self.packet
         if isinstance(self.packet, FrameSource):
             if other := next((name for name in _PACKET_FORM if getattr(self, name) != defaults[name]), None):
                 raise ArgumentError(f"Traffic(): {other} is for a packet that scapy builds, not for {self.packet.text}")
@@ -293,7 +295,7 @@ class Traffic:
     @property
     def frame_source(self) -> FrameSource | None:
         """Where its frames come from; None: from its own short form."""
-        return self.packet  # type: ignore[no-any-return]
+        return self.packet
 
     @property
     def ip_version(self) -> int:
@@ -311,7 +313,7 @@ class Traffic:
     def header_bytes(self) -> int:
         """All headers of a frame, from the first MAC address to the signature."""
         if self.packet is not None:
-            return self.packet.header_bytes  # type: ignore[no-any-return]
+            return self.packet.header_bytes
         tag = VLAN_TAG_BYTES if self.vlan is not None else 0
         around = self.vxlan.header_bytes if self.vxlan else 0
         return HEADER_BYTES + tag + around + IP_BYTES[self.ip_version] + UDP_BYTES
@@ -320,14 +322,14 @@ class Traffic:
     def least_frame_size(self) -> int:
         """Smallest frame that holds the headers and :data:`TEST_PAYLOAD_BYTES`, bytes with FCS."""
         if self.packet is not None:
-            return self.packet.least_frame_size  # type: ignore[no-any-return]
+            return self.packet.least_frame_size
         return max(MIN_FRAME_SIZE, self.header_bytes + TEST_PAYLOAD_BYTES + FCS_BYTES)
 
     @property
     def headers_name(self) -> str:
         """``IPv6``, ``tagged VXLAN over IPv4 with IPv6 inside``, ``Ether / MPLS / IP / TCP``: for a person."""
         if self.packet is not None:
-            return self.packet.text  # type: ignore[no-any-return]
+            return self.packet.text
         name = f"IPv{self.ip_version}"
         if self.vxlan:
             name = f"VXLAN over IPv{self.vxlan.ip_version}" + (" with IPv6 inside" if self.ip_version == 6 else "")
@@ -337,7 +339,7 @@ class Traffic:
     def headers_label(self) -> str | None:
         """``ipv6``, ``vxlan``, ``vxlan6-ipv6`` (over IPv6, IPv6 inside), ``qinq-tcp`` (of a packet); None: IPv4."""
         if self.packet is not None:
-            return self.packet.label  # type: ignore[no-any-return]
+            return self.packet.label
         inside = "ipv6" if self.ip_version == 6 else ""
         around = {4: "vxlan", 6: "vxlan6"}[self.vxlan.ip_version] if self.vxlan else ""
         return "-".join(filter(None, (around, inside))) or None
@@ -346,7 +348,7 @@ class Traffic:
     def mean_frame_size(self) -> float:
         """Mean bytes per frame, with FCS."""
         if self.packet is not None and self.packet.frame_sizes:
-            return statistics.fmean(self.packet.frame_sizes)
+            return statistics.fmean(*zip(*self.packet.frame_sizes, strict=True))
         return self.frame_size.mean_size if isinstance(self.frame_size, Imix) else float(self.frame_size)
 
     @property
@@ -362,7 +364,7 @@ class Traffic:
     @property
     def _frame_sizes(self) -> Sequence[int]:
         if self.packet is not None and self.packet.frame_sizes:
-            return self.packet.frame_sizes  # type: ignore[no-any-return]
+            return [size for size, _ in self.packet.frame_sizes]
         return [size for size, _ in self.frame_size.recipe] if isinstance(self.frame_size, Imix) else [self.frame_size]
 
     @property

@@ -1,0 +1,566 @@
+"""The frame program of a packet's layers: where its fields and checksums are, and that scapy builds the same.
+
+A user's packet is used by its methods only (``fields``, ``payload``, ``bytes()``, ``/``): this module imports no scapy.
+A field or a checksum is found by building the packet twice and looking at which bits differ. Knowledge of layers is
+needed only for what a checksum is over. The program is compared with what scapy builds, at several combinations.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pytest_nfvperf.model.arguments import shown_value
+from pytest_nfvperf.model.display import how_many, listed, unknown_word
+from pytest_nfvperf.model.errors import ArgumentError
+from pytest_nfvperf.model.traffic.frame_program import (
+    FCS_BYTES,
+    MOST_CHECKSUMS,
+    MOST_FIELDS,
+    TEST_PAYLOAD_BYTES,
+    Checksum,
+    FrameProgram,
+    VaryingField,
+    frame_of,
+)
+
+if TYPE_CHECKING:
+    from pytest_nfvperf.model.traffic.packet import PacketStack
+
+Layer = tuple[type[Any], dict[str, Any]]
+"""A layer's class, and the fields that are set."""
+
+FIELD_NAME = re.compile(r"(\w+)(?:\[([1-9]\d*)\])?\.(\w+)")
+ETHERNET, TAGS, IP = {"Ether", "Dot3"}, {"Dot1Q", "Dot1AD"}, {"IP", "IPv6"}
+
+_Place = tuple[int, str]
+"""A field: its layer's index, and its name."""
+
+_CARRIED = {*ETHERNET, *IP, "ARP", "MPLS", "PPP", "LLC"}
+"""Layers that a tunnel carries: ports in front of them stay, since the destination port names the tunnel."""
+_CHECKSUMS = re.compile(r"chksum|cksum|checksum")
+_COMPUTED = re.compile(r"\w*(chksum|cksum|checksum|len|length)|ihl|dataofs")
+"""Names of fields that scapy computes, if their default is None."""
+_MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+_SIDES = (("src", "dst"), ("psrc", "pdst"), ("hwsrc", "hwdst"))
+_ADDRESSES = {"IP": ("198.18.0.1", "198.19.0.1"), "IPv6": ("2001:2::1", "2001:2:0:8000::1")}
+"""RFC 2544 appendix C.2.2 and RFC 5180: where the packet leaves them open, which scapy would take from the host."""
+_TUNNEL_ENDS = {"IP": ("192.0.2.1", "192.0.2.2"), "IPv6": ("2001:2::1", "2001:2:0:8000::1")}
+_INNER_MACS = ("02:00:00:00:0d:01", "02:00:00:00:0d:02")
+
+
+def compile_program(
+    stack: PacketStack,
+    layers: Sequence[Layer],
+    sizes: tuple[int, ...],
+    order: tuple[int, ...],
+    macs: tuple[str, str],
+    *,
+    reverse: bool,
+) -> FrameProgram:
+    """One direction's frames of these layers. ArgumentError for what cannot be sent as the stack's settings ask.
+
+    Args:
+        stack: whose settings count.
+        layers: as the user set them, without what scapy computes.
+        sizes: of the templates, bytes with FCS.
+        order: indexes into them.
+        macs: source and destination on the DUT's link, if the packet leaves them open.
+        reverse: addresses and ports change sides.
+    """
+    if len(stack.vary) > MOST_FIELDS:
+        raise ArgumentError(f"{len(stack.vary)} fields vary; at most {MOST_FIELDS} can: give the others one value")
+    if stack.combinations >= 1 << 63:
+        raise ArgumentError(f"the fields of {stack.text} have {stack.combinations:_} combinations: use fewer values")
+    begun = _Layout(stack.text, completed(layers, macs)).with_firsts(stack, layers)
+    sides = [_swapped(begun, index) if reverse else {} for index in range(len(begun))]
+    return _Compiler(stack, completed(begun, macs, reverse=reverse), sides).program(sizes, order)
+
+
+# Layers, and packets of them.
+
+
+def name_of(layer: Layer) -> str:
+    return layer[0].__name__
+
+
+def completed(layers: Sequence[Layer], macs: tuple[str, str], *, reverse: bool = False) -> list[Layer]:
+    """The layers of one direction with all addresses."""
+    made = list[Layer]()
+    for index, (kind, fields) in enumerate(layers):
+        name, given = kind.__name__, {key: value for key, value in fields.items() if value is not None}
+        defaults: Mapping[str, str] = {}
+        if name in IP:
+            ends = _TUNNEL_ENDS if IP.intersection(map(name_of, layers[index + 1 :])) else _ADDRESSES
+            defaults = dict(zip(("src", "dst"), ends[name], strict=True))
+        elif name in ETHERNET and index:
+            defaults = dict(zip(("src", "dst"), _INNER_MACS, strict=True))
+        elif name == "ARP":
+            defaults = dict(zip(("psrc", "pdst"), _ADDRESSES["IP"], strict=True))
+        given = {**defaults, **given}
+        if reverse and (sides := _swapped([*layers[:index], (kind, given), *layers[index + 1 :]], index)):
+            ports = {port: getattr(kind(), port) for port in ("sport", "dport") if port in sides}
+            given = {sides.get(key, key): value for key, value in (ports | given).items()}
+        if index == 0:
+            given = {"src": macs[0], "dst": _group_mac(layers) or macs[1]} | given
+        elif name == "ARP":
+            given = {"hwsrc": macs[0]} | given
+        made.append((kind, given))
+    return made
+
+
+def _swapped(layers: Sequence[Layer], index: int) -> dict[str, str]:
+    """What changes sides in a layer on the way back. A group stays the destination, and so does a tunnel's port."""
+    pairs, (kind, fields) = dict(_SIDES), layers[index]
+    if kind.__name__ not in {*ETHERNET, *IP, "ARP"}:
+        ends = [each for each in layers[:index] if name_of(each) in IP][-1:]
+        carries = _CARRIED.intersection(map(name_of, layers[index + 1 :]))
+        fixed = carries or (ends and _is_group(ends[0][1].get("dst"))) or not hasattr(kind(), "sport")
+        pairs = {} if fixed else {"sport": "dport"}
+    elif _is_group(fields.get("dst")):
+        pairs = {}
+    return pairs | {there: here for here, there in pairs.items()}
+
+
+def _is_group(address: Any) -> bool:
+    """A multicast or broadcast address, which can be nobody's source."""
+    if not isinstance(address, str):
+        return False
+    if _MAC.fullmatch(address):
+        return bool(int(address[:2], 16) & 1)
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return ip.is_multicast or address == "255.255.255.255"
+
+
+def _group_mac(layers: Sequence[Layer]) -> str | None:
+    """The MAC address of the group that the outermost IP layer sends to (RFC 1112, RFC 2464), or None."""
+    address = next((fields.get("dst") for kind, fields in layers if kind.__name__ in IP), None)
+    if not _is_group(address):
+        return None
+    ip = ipaddress.ip_address(str(address))
+    number = int(ip)
+    if str(ip) == "255.255.255.255":
+        number = (1 << 48) - 1
+    elif ip.version == 4:
+        number = 0x01005E000000 | number & 0x7FFFFF
+    else:
+        number = 0x333300000000 | number & 0xFFFFFFFF
+    return number.to_bytes(6, "big").hex(":")
+
+
+def _chain(layers: Sequence[Layer], payload: bytes, changes: Mapping[_Place, Any]) -> Any:
+    """The scapy packet of these layers."""
+    made = [
+        kind(**fields | {name: value for (at, name), value in changes.items() if at == index})
+        for index, (kind, fields) in enumerate(layers)
+    ]
+    if payload:
+        made[-1] = made[-1] / payload
+    for outer, inner in reversed(list(pairwise(made))):
+        outer.add_payload(inner)
+    return made[0]
+
+
+def build(layers: Sequence[Layer], payload: bytes = b"", changes: Mapping[_Place, Any] | None = None) -> bytes:
+    """The layers' bytes, as scapy builds them with other values in some fields."""
+    return bytes(_chain(layers, payload, changes or {}))
+
+
+def _walk(packet: Any) -> Iterator[Any]:
+    while packet:
+        yield packet
+        packet = packet.payload
+
+
+def _differing(one: bytes, other: bytes) -> list[int]:
+    return [at for at, (here, there) in enumerate(zip(one, other, strict=False)) if here != there]
+
+
+def named(layers: Sequence[Layer], place: _Place) -> str:
+    """``IP.dst``, or ``IP[2].dst`` of a second IP layer."""
+    name = layers[place[0]][0].__name__
+    number = Counter(kind.__name__ for kind, _ in layers[: place[0] + 1])[name]
+    return f"{name}{f'[{number}]' if number > 1 else ''}.{place[1]}"
+
+
+def is_computed(kind: type[Any], name: str) -> bool:
+    """A length or a checksum, which scapy computes unless it is set."""
+    return bool(_COMPUTED.fullmatch(name)) and getattr(kind(), name, 0) is None
+
+
+# Where fields and checksums are.
+
+
+@dataclass(frozen=True, slots=True)
+class _Bits:
+    """Where a field is in the frame: ``bits`` of them, the lowest being bit ``low`` of byte ``last``."""
+
+    last: int
+    low: int
+    bits: int
+
+    @property
+    def first(self) -> int:
+        return self.last - (self.low + self.bits - 1) // 8
+
+    @property
+    def mask(self) -> int:
+        """Of the bytes ``first`` to ``last``, at their place in a frame that is one little number of bytes."""
+        return ((1 << self.bits) - 1) << self.low
+
+    def value(self, frame: bytes) -> int:
+        return (int.from_bytes(frame[self.first : self.last + 1], "big") & self.mask) >> self.low
+
+    def overlaps(self, other: _Bits) -> bool:
+        """Some bit is of both."""
+        ends = [(-8 * each.last + each.low, -8 * each.last + each.low + each.bits) for each in (self, other)]
+        return max(begin for begin, _ in ends) < min(end for _, end in ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A field and its bits. ``followers``: bytes of checksums that change with it."""
+
+    name: str
+    place: _Place
+    bits: _Bits
+    followers: frozenset[int]
+
+
+class _Layout:
+    """Layers as scapy builds them: what a field is in them. ``text``: of the stack, for errors."""
+
+    def __init__(self, text: str, layers: Sequence[Layer], payload: bytes = b"") -> None:
+        self.text = text
+        self.layers = layers
+        self.payload = payload
+        self.names = [name_of(layer) for layer in layers]
+        packet = _chain(layers, payload, {})
+        self.objects = list(_walk(packet))[: len(layers)]
+        self.base = self._built(lambda: bytes(packet))
+
+    def _built(self, build_it: Callable[[], bytes]) -> bytes:
+        try:
+            return build_it()
+        except Exception as error:  # scapy raises anything for values that it cannot build
+            raise ArgumentError(f"scapy cannot build {self.text}: {error}") from error
+
+    def place(self, name: str) -> _Place:
+        """ArgumentError for a field that there is not, with the layers or fields that there are."""
+        match = FIELD_NAME.fullmatch(name)
+        if match is None:
+            raise ArgumentError(f"{name!r} is no field: write one as scapy names it, such as 'IP.dst' or 'IP[2].src'")
+        layer, number, attribute = match[1], int(match[2] or 1), match[3]
+        found = [at for at, each in enumerate(self.names) if each == layer]
+        if not found:
+            raise unknown_word(layer, f"layer of {self.text}", list(dict.fromkeys(self.names)))
+        if number > len(found):
+            raise ArgumentError(f"{name!r}: {self.text} has {how_many(len(found), 'layer')} {layer}")
+        fields = [each.name for each in self.layers[found[number - 1]][0].fields_desc]
+        if attribute not in fields:
+            raise unknown_word(attribute, f"field of {layer}", fields)
+        return found[number - 1], attribute
+
+    def with_firsts(self, stack: PacketStack, layers: Sequence[Layer]) -> list[Layer]:
+        """The layers with the first value of each field that varies."""
+        made = [(kind, dict(fields)) for kind, fields in layers]
+        for vary in stack.vary:
+            index, name = place = self.place(vary.field)
+            if vary.first is None:
+                continue
+            first: Any = vary.first
+            if isinstance(first, int):
+                bits = self.bits_of(place)
+                if not 0 <= first < 1 << bits:
+                    raise ArgumentError(
+                        f"{vary.field} has {bits} bits, 0 to {(1 << bits) - 1:_}: first cannot be {first:_}"
+                    )
+                first = self.written(place, first, low_bits=128)
+            elif isinstance(self.value(place), str) and type(_address(self.value(place))) is not type(_address(first)):
+                raise ArgumentError(f"{vary.field}: first is {first!r}: write an address like {self.value(place)}")
+            made[index][1][name] = first
+        return made
+
+    def value(self, place: _Place) -> Any:
+        return self.objects[place[0]].getfieldval(place[1])
+
+    def bits_of(self, place: _Place) -> int:
+        """A field's bits."""
+        address = _address(self.value(place))
+        if address is not None:
+            return 48 if isinstance(address, int) else address.max_prefixlen
+        described = self.objects[place[0]].get_field(place[1])
+        size = getattr(described, "size", None)
+        return abs(size) if isinstance(size, int) else int(described.sz * 8)
+
+    def number(self, place: _Place, name: str) -> int:
+        """A field's value as a number."""
+        value = self.value(place)
+        address = _address(value)
+        try:
+            return int(value if address is None else address)
+        except (TypeError, ValueError):
+            wrong = "has no value" if value is None else f"is {shown_value(value)}, no number or address"
+            raise ArgumentError(f"{name} cannot vary: in the packet it {wrong}; write first=...") from None
+
+    def written(self, place: _Place, number: int, *, low_bits: int = 64) -> Any:
+        """The inverse of :meth:`number`: the value as scapy takes it. ``low_bits``: that it replaces in an address."""
+        address = _address(self.value(place))
+        if address is None:
+            return number
+        if isinstance(address, int):
+            return number.to_bytes(6, "big").hex(":")
+        low = (1 << min(low_bits, address.max_prefixlen)) - 1
+        return str(type(address)(int(address) & ~low | number & low))
+
+
+def _address(value: Any) -> int | ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """A MAC address as a number, or an IP address; None for anything else."""
+    if not isinstance(value, str):
+        return None
+    if _MAC.fullmatch(value):
+        return int(value.replace(":", ""), 16)
+    try:
+        return ipaddress.ip_address(value)
+    except ValueError:
+        return None
+
+
+class _Compiler(_Layout):
+    """Finds the places of one direction's layers. ``sides``: by layer, fields that changed sides."""
+
+    def __init__(self, stack: PacketStack, layers: Sequence[Layer], sides: Sequence[Mapping[str, str]]) -> None:
+        super().__init__(stack.text, layers, bytes(TEST_PAYLOAD_BYTES))
+        if not self.base.endswith(self.payload):
+            raise ArgumentError(
+                f"{stack.text} ends with a trailer behind its payload, where frames are padded: "
+                "leave the layer out that adds it"
+            )
+        self.stack = stack
+        self.sides = sides
+        self.as_given = stack.checksums == "as given"
+        self.signature = len(self.base) - len(self.payload)
+        self.starts = [len(self.base) - len(bytes(layer)) for layer in self.objects]
+        self.sums = {place: bits for place in self._checksum_places() if (bits := self._checksum_bits(place))}
+        self.sum_bytes = {at for bits in self.sums.values() for at in range(bits.first, bits.last + 1)}
+        self._check_signed()
+
+    def place(self, name: str) -> _Place:
+        """The field that is of this side in this direction."""
+        index, attribute = super().place(name)
+        return index, self.sides[index].get(attribute, attribute)
+
+    def build(self, changes: Mapping[_Place, Any], payload: bytes | None = None) -> bytes:
+        return self._built(lambda: build(self.layers, self.payload if payload is None else payload, changes))
+
+    def _checksum_places(self) -> Iterator[_Place]:
+        """Checksums that scapy computes; inner ones first."""
+        for index in reversed(range(len(self.layers))):
+            for each in self.objects[index].fields_desc:
+                if _CHECKSUMS.fullmatch(each.name) and self.value((index, each.name)) is None:
+                    yield index, each.name
+
+    def _checksum_bits(self, place: _Place) -> _Bits | None:
+        """None for a checksum that is not in the frame, such as GRE's."""
+        if self.bits_of(place) not in {16, 32}:
+            return None
+        frames = [self.build({place: value}) for value in (0, 1)]
+        end = self.starts[place[0] + 1] if place[0] + 1 < len(self.starts) else self.signature
+        changed = [at for at in _differing(*frames) if self.starts[place[0]] <= at < end]
+        if not changed:
+            return None
+        return _Bits(changed[-1], 0, self.bits_of(place))
+
+    def _check_signed(self) -> None:
+        """ArgumentError if the signature changes more than checksums that are known."""
+        other = self.build({}, b"\x01" + self.payload[1:])
+        unknown = set(_differing(self.base, other)) - {self.signature} - self.sum_bytes
+        if unknown and not self.as_given:
+            raise ArgumentError(
+                f"{self._layer_at(min(unknown))} has a checksum that cannot be kept right, in byte {min(unknown)} of "
+                "the frame: leave the layer out, or write checksums='as given'"
+            )
+
+    def _layer_at(self, offset: int) -> str:
+        return self.names[max(0, sum(start <= offset for start in self.starts) - 1)]
+
+    def locate(self, name: str) -> _Located:
+        """The bits of a field. ArgumentError for one that cannot vary by itself."""
+        place = self.place(name)
+        if is_computed(self.layers[place[0]][0], place[1]) and not self.as_given:
+            raise ArgumentError(f"{name} cannot vary: scapy computes it; write checksums='as given' to send it anyway")
+        value = self.number(place, name)
+        frame = self.build({place: self.written(place, value ^ 1)})
+        if len(frame) != len(self.base):
+            raise ArgumentError(f"{name} cannot vary: frames get another length with it")
+        differing = _differing(self.base, frame)
+        changed = [at for at in differing if at not in self.sum_bytes]
+        if not changed:
+            raise ArgumentError(f"{name} cannot vary: the frame does not have it, or scapy computes it")
+        difference = self.base[changed[0]] ^ frame[changed[0]]
+        if len(changed) > 1 or difference.bit_count() > 1:
+            others = list(dict.fromkeys(map(self._layer_at, changed)))
+            raise ArgumentError(f"{name} cannot vary: other bytes of {listed(others)} follow from it")
+        bits = _Bits(changed[0], difference.bit_length() - 1, self.bits_of(place))
+        if bits.value(self.base) != value & ((1 << bits.bits) - 1):
+            raise ArgumentError(f"{name} cannot vary: the frame does not store it as one number, highest byte first")
+        return _Located(name, place, bits, frozenset(differing) - {changed[0]})
+
+    # What a generator is told of them.
+
+    def program(self, sizes: tuple[int, ...], order: tuple[int, ...]) -> FrameProgram:
+        """ArgumentError where scapy builds something else than this program."""
+        located = [self.locate(each.field) for each in self.stack.vary]
+        self._check_overlaps(located)
+        fields = tuple(self._fields(located))
+        sums = self._sums(located)
+        if len(sums) > MOST_CHECKSUMS:
+            raise ArgumentError(f"{self.stack.text} has {len(sums)} checksums; at most {MOST_CHECKSUMS} are kept right")
+        templates = tuple(self.build({}, self._padding(bytes(TEST_PAYLOAD_BYTES), size)) for size in sizes)
+        program = FrameProgram(
+            templates=templates,
+            signatures=(self.signature,) * len(templates),
+            order=order,
+            fields=fields,
+            checksums=sums,
+            combinations=self.stack.combinations,
+            compared_from=self._compared_from(),
+            changeable=tuple(self._changeable(located)),
+        )
+        self._verify(program, located)
+        return program
+
+    def _padding(self, signature: bytes, size: int) -> bytes:
+        behind = self.signature + len(signature)
+        return signature + bytes(at % 256 for at in range(behind, size - FCS_BYTES))
+
+    def _check_overlaps(self, located: Sequence[_Located]) -> None:
+        for index, one in enumerate(located):
+            for other in located[:index]:
+                if one.bits.overlaps(other.bits):
+                    raise ArgumentError(
+                        f"vary: {other.name} and {one.name} are the same bits of the frame: leave one out"
+                    )
+
+    def _fields(self, located: Sequence[_Located]) -> Iterator[VaryingField]:
+        every = 1
+        for seed, (vary, found) in enumerate(zip(self.stack.vary, located, strict=True)):
+            bits = replace(found.bits, bits=min(64, found.bits.bits))
+            first = bits.value(self.base)
+            last, most = first + vary.step * (vary.count - 1), (1 << bits.bits) - 1
+            if last > most:
+                raise ArgumentError(
+                    f"{vary.field} has {bits.bits} bits, at most {most:_}: {vary.count:_} values from {first:_} on by "
+                    f"{vary.step:_} reach {last:_}; begin lower, or use fewer"
+                )
+            offset, size = self._window(bits)
+            yield VaryingField(
+                name=named(self.layers, found.place),
+                offset=offset,
+                size=size,
+                shift=8 * (offset + size - 1 - bits.last) + bits.low,
+                bits=bits.bits,
+                first=first,
+                step=vary.step,
+                count=vary.count,
+                every=every,
+                order=vary.order,
+                seed=seed,
+            )
+            every *= vary.count if self.stack.together else 1
+
+    def _window(self, bits: _Bits) -> tuple[int, int]:
+        """Offset and size: as small as can be, in front of the signature, at an even offset where there is one."""
+        size = next(each for each in (1, 2, 4, 8) if each > bits.last - bits.first)
+        offsets = range(max(0, bits.last + 1 - size), min(bits.first, self.signature - size) + 1)
+        return max(offsets, key=lambda offset: (offset % 2 == 0, offset)), size
+
+    def _sums(self, located: Sequence[_Located]) -> tuple[Checksum, ...]:
+        made = list[Checksum]()
+        for place, bits in self.sums.items():
+            start, end = self._covered(place)
+            covered = range(start, end)
+            made.append(
+                Checksum(
+                    name=named(self.layers, place),
+                    kind="internet" if bits.bits == 16 else "crc32c",
+                    offset=bits.first,
+                    start=start,
+                    end=0,
+                    fields=tuple(n for n, each in enumerate(located) if self._follows(bits, covered, each)),
+                    checksums=tuple(n for n, each in enumerate(made) if each.offset in covered),
+                    signature=end > self.signature,
+                    never_zero=self.names[place[0]].startswith("UDP"),
+                )
+            )
+        return tuple(made)
+
+    def _covered(self, place: _Place) -> tuple[int, int]:
+        """The bytes that a checksum is over: IPv4's the header, all others what is behind, too."""
+        start = self.starts[place[0]]
+        if self.names[place[0]] != "IP":
+            return start, len(self.base)
+        return start, (*self.starts, self.signature)[place[0] + 1]
+
+    @staticmethod
+    def _follows(checksum: _Bits, covered: range, found: _Located) -> bool:
+        """A field in front of what a checksum is over can be of its pseudo-header."""
+        return found.bits.last in covered or (found.bits.last < covered.start and checksum.last in found.followers)
+
+    def _compared_from(self) -> int:
+        """The innermost IP header, or what is behind Ethernet and its tags."""
+        inner = [start for name, start in zip(self.names, self.starts, strict=True) if name in IP]
+        behind = next((at for at, name in enumerate(self.names) if at and name not in TAGS), len(self.names))
+        return inner[-1] if inner else (*self.starts, self.signature)[behind]
+
+    def _changeable(self, located: Sequence[_Located]) -> Iterator[tuple[int, int]]:
+        """What routers change in the innermost IP header, and what ``rewritten`` names with its checksums."""
+        begin = self._compared_from()
+        inner = next((at for at in reversed(range(len(self.names))) if self.names[at] in IP), None)
+        if inner is not None and self.names[inner] == "IP":
+            yield from ((begin + 1, 1), (begin + 8, 1), (begin + 10, 2))  # DSCP and ECN, TTL, checksum
+        elif inner is not None:
+            labelled = any(each.place == (inner, "fl") for each in located)
+            yield from ((begin, 2 if labelled else 4), (begin + 7, 1))  # traffic class and flow label, hop limit
+        for found in map(self.locate, self.stack.rewritten):
+            places = [(found.bits.first, found.bits.last - found.bits.first + 1)]
+            for place, bits in self.sums.items():
+                if self._follows(bits, range(*self._covered(place)), found):
+                    places.append((bits.first, bits.bits // 8))
+            yield from (each for each in places if each[0] >= begin)
+
+    def _verify(self, program: FrameProgram, located: Sequence[_Located]) -> None:
+        """Compare with what scapy builds, at several combinations, each with another signature."""
+        last = program.combinations - 1
+        for template, frame in enumerate(program.templates):
+            for combination in sorted({0, min(1, last), last // 3, last // 2, last}):
+                signature = bytes((combination * 37 + template + at * at) % 256 for at in range(TEST_PAYLOAD_BYTES))
+                changes = {
+                    found.place: self.written(found.place, value.value(combination))
+                    for found, value in zip(located, program.fields, strict=True)
+                }
+                built = self.build(changes, self._padding(signature, len(frame) + FCS_BYTES))
+                sent = frame_of(program, template, combination, signature)
+                wrong = _differing(built, sent)
+                if self.as_given:  # of checksums that cannot be kept right, the template's stay
+                    wrong = [at for at in wrong if any(each.bits.first <= at <= each.bits.last for each in located)]
+                if wrong:
+                    self._refuse(wrong[0])
+
+    def _refuse(self, wrong: int) -> None:
+        name = self._layer_at(wrong)
+        known = [named(self.layers, place) for place, bits in self.sums.items() if bits.first <= wrong <= bits.last]
+        what = known[0] if known else f"byte {wrong} of the frame, in {name},"
+        varied = listed([each.field for each in self.stack.vary]) or "the payload"
+        raise ArgumentError(
+            f"{self.stack.text}: {what} cannot be kept right while {varied} varies: vary something else, or write "
+            "checksums='as given'"
+        )
