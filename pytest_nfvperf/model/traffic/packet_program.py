@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -170,8 +170,12 @@ def _chain(layers: Sequence[Layer], payload: bytes, changes: Mapping[_Place, Any
 
 
 def build(layers: Sequence[Layer], payload: bytes = b"", changes: Mapping[_Place, Any] | None = None) -> bytes:
-    """The layers' bytes, as scapy builds them with other values in some fields."""
-    return bytes(_chain(layers, payload, changes or {}))
+    """The layers' bytes, as scapy builds them with other values in some fields. ArgumentError if it cannot."""
+    try:
+        return bytes(_chain(layers, payload, changes or {}))
+    except Exception as error:  # scapy raises anything for values that it cannot build
+        text, reason = " / ".join(map(name_of, layers)), " ".join(str(error).splitlines()[:2])
+        raise ArgumentError(f"scapy cannot build {text}: {reason}") from error
 
 
 def _walk(packet: Any) -> Iterator[Any]:
@@ -243,15 +247,8 @@ class _Layout:
         self.layers = layers
         self.payload = payload
         self.names = [name_of(layer) for layer in layers]
-        packet = _chain(layers, payload, {})
-        self.objects = list(_walk(packet))[: len(layers)]
-        self.base = self._built(lambda: bytes(packet))
-
-    def _built(self, build_it: Callable[[], bytes]) -> bytes:
-        try:
-            return build_it()
-        except Exception as error:  # scapy raises anything for values that it cannot build
-            raise ArgumentError(f"scapy cannot build {self.text}: {error}") from error
+        self.base = build(layers, payload)
+        self.objects = list(_walk(_chain(layers, payload, {})))[: len(layers)]
 
     def place(self, name: str) -> _Place:
         """ArgumentError for a field that there is not, with the layers or fields that there are."""
@@ -359,7 +356,7 @@ class _Compiler(_Layout):
         return index, self.sides[index].get(attribute, attribute)
 
     def build(self, changes: Mapping[_Place, Any], payload: bytes | None = None) -> bytes:
-        return self._built(lambda: build(self.layers, self.payload if payload is None else payload, changes))
+        return build(self.layers, self.payload if payload is None else payload, changes)
 
     def _checksum_places(self) -> Iterator[_Place]:
         """Checksums that scapy computes; inner ones first."""
@@ -446,9 +443,7 @@ class _Compiler(_Layout):
         for index, one in enumerate(located):
             for other in located[:index]:
                 if one.bits.overlaps(other.bits):
-                    raise ArgumentError(
-                        f"vary: {other.name} and {one.name} are the same bits of the frame: leave one out"
-                    )
+                    raise ArgumentError(f"vary: {other.name} and {one.name} are the same bits: leave one out")
 
     def _fields(self, located: Sequence[_Located]) -> Iterator[VaryingField]:
         every = 1
