@@ -43,7 +43,7 @@ SELECTORS = {
     "test": Selector("name of the test function"),
     "topology": Selector("phy2phy, pvp, pvvp or a suite's own"),
     "frame_size": Selector("bytes with FCS, or imix-NAME"),
-    "headers": Selector("not plain IPv4", values=("ipv6", "vxlan", "vxlan-ipv6", "vxlan6", "vxlan6-ipv6")),
+    "headers": Selector("what is not plain IPv4 and UDP: ipv6, vxlan, vxlan6-ipv6, or a packet's label, e.g. qinq-tcp"),
     "flows": Selector("distinct 5-tuples per direction; 10k and 1M are understood"),
     "datapath": Selector("the DUT's datapath", values=("dpdk", "netdev", "system", "linux-bridge"), foreign=True),
     "direction": Selector("who sends", values=("unidirectional", "bidirectional")),

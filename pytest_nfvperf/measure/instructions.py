@@ -69,7 +69,7 @@ class CountedInstructions(TrafficFigure):
         for port in live.topology.ports:
             check_mtu(self.traffic, port.mtu)
         live.learn(self.traffic)
-        generator.run_trial(self._spec(live, min(_WARM_UP_FRAMES * self.traffic.flows, _MOST_WARM_UP_FRAMES)))
+        generator.run_trial(self._spec(live, min(_WARM_UP_FRAMES * self.traffic.combinations, _MOST_WARM_UP_FRAMES)))
         bursts: list[Burst] = []
 
         def counted(spec: TrialSpec) -> TrialResult:

@@ -438,7 +438,7 @@ def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
         **node_labels(live.topology, live.datapath_info),
         "topology": live.name,
         "frame_size": traffic.frame_label,
-        "flows": str(traffic.flows),
+        "flows": str(traffic.combinations),
         "direction": "bidirectional" if traffic.bidirectional else "unidirectional",
         "datapath": live.datapath_kind,
     }

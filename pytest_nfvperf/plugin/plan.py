@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_nfvperf.adapters.report.texts import topology_drawing
+from pytest_nfvperf.adapters.report.texts import topology_drawing, traffic_drawings
 from pytest_nfvperf.backends.simulated import ASSUMED_FPS, EndSpec, SimulatedBackend
 from pytest_nfvperf.model.display import format_fps, format_seconds, how_many
 from pytest_nfvperf.model.evidence.records import TopologyData
@@ -48,7 +48,8 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
     for test in planned:
         reporter.write_line(_line(test))
         if reporter.verbosity > 0:
-            for line in (line for deployed in test.topologies for line in topology_drawing(deployed).splitlines()):
+            drawings = [*map(topology_drawing, test.topologies), *traffic_drawings(test.specs)]
+            for line in (line for drawing in drawings for line in drawing.splitlines()):
                 reporter.write_line(f"    {line}")
             for spec in test.specs:
                 reporter.write_line(

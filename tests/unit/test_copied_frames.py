@@ -5,10 +5,14 @@ from __future__ import annotations
 import struct
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from pytest_nfvperf.adapters.generators.frames import Addresses, build_frame, check_frames, legs_of
 from pytest_nfvperf.model.topology.compose import pvvp
 from pytest_nfvperf.model.topology.workloads import vm_chain
+from pytest_nfvperf.model.traffic.frame_program import frame_at
+from pytest_nfvperf.model.traffic.packet import Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 
@@ -63,6 +67,28 @@ def test_a_frame_that_is_not_as_sent_is_told(frame: bytes, message: str) -> None
 def test_cut_copies_are_compared_as_far_as_they_go() -> None:
     assert check_frames([copy(0, 0)[:64]], CHAIN, WAY, SENT, snaplen=64).wrong == ()
     assert check_frames([copy(0, 0)], CHAIN, WAY, SENT, snaplen=64).wrong == ("96 bytes with FCS in place of 68",)
+
+
+def test_frames_of_a_packet_have_checksums_of_their_own() -> None:
+    traffic = Traffic(packet=Ether() / IP() / UDP(sport=50000, dport=9999), vary=[Vary("UDP.sport", 5)])
+    leg = legs_of(CHAIN, WAY, traffic)[0]
+    assert traffic.frame_source is not None
+    program = traffic.frame_source.program(
+        (64,), (0,), source_mac=leg.source, destination_mac=leg.destination, reverse=False
+    )
+    sent = [
+        frame_at(program, number, struct.pack("<HBBIIH", 0x664E, 3, 0x80, number, 9 * number, 7)) for number in range(9)
+    ]
+    assert check_frames(sent, CHAIN, WAY, traffic).wrong == ()
+    assert Ether(sent[3])[UDP].sport == 50003
+    (wrong,) = check_frames([changed(sent[3], 35, 0x35)], CHAIN, WAY, traffic).wrong
+    assert wrong.startswith("Ether / IP / UDP 198.18.0.1:49973 > 198.19.0.1:9999")
+
+
+def test_legs_have_the_addresses_that_the_packet_sets() -> None:
+    traffic = Traffic(packet=Ether(src="02:00:00:00:55:01", dst="02:00:00:00:55:02") / IP() / UDP())
+    leg = legs_of(pvvp(), Direction("p0", "p1"), traffic)[0]
+    assert (leg.source, leg.destination) == ("02:00:00:00:55:01", "02:00:00:00:55:02")
 
 
 @pytest.mark.parametrize("traffic", [Traffic(flows=2), Traffic(frame_size=IMIXES["simple"])])

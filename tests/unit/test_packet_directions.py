@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 from itertools import islice
@@ -14,9 +15,14 @@ from scapy.layers.l2 import ARP, Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
+from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.adapters.report.texts import traffic_drawing, traffic_drawings
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.evidence.records import make_record, trial_data
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at, frames_of_program
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet import RecordedFrames, Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, RigHealth, TrialResult, TrialSpec
 
 A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 
@@ -134,9 +140,8 @@ def test_what_a_nat_rewrites_may_change_with_its_checksums() -> None:
 
 
 def test_lengths_and_checksums_of_a_captured_packet_are_made_anew() -> None:
-    captured = Ether(
-        bytes(Ether(src=A, dst=B) / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(dport=5000) / b"abc") + bytes(9)
-    )
+    sent_by_another = Ether(src=A, dst=B) / IP(src="10.0.0.1", dst="10.0.0.2") / UDP(sport=6000, dport=5000) / b"abc"
+    captured = Ether(bytes(sent_by_another) + bytes(9))
     assert captured[IP].len == 31
     frame = sent(Traffic(packet=captured, frame_size=200))
     assert (frame[IP].len, frame[UDP].len, frame[Raw].load[:3]) == (182, 162, b"abc")
@@ -203,3 +208,53 @@ def test_labels_are_short(packet: Packet, label: str, shape: str) -> None:
     assert (traffic.headers_label, traffic.shape_label) == (label, shape)
     assert traffic.headers_name == " / ".join(each.__name__ for each in packet.layers())
     assert replace(traffic, vary=(Vary("Ether.src", 5),)).shape_label == f"{shape}-vary1"
+
+
+def test_evidence_keeps_what_describes_the_packet() -> None:
+    vary = (Vary("IP.dst", 9, first="10.0.0.1", order="random"), Vary("TCP.sport", 64, step=2))
+    traffic = Traffic(packet=Ether() / Dot1Q(vlan=20) / IP() / TCP(dport=80), vary=vary, together=False, frame_size=100)
+    spec = TrialSpec(traffic, 1000, 1.0, (Direction("a", "b"),))
+    data = trial_data(TrialResult(spec, (), RigHealth(), ()), wall_s=1.0, encode=None)
+    line = json.dumps(make_record(data, id="trial-0001", run="r", test="t", time_ns=1).to_json())
+    read = parse_line(line).data.result.spec.traffic
+    assert read.packet == RecordedFrames(
+        label="vlan-tcp",
+        text="Ether / Dot1Q / IP / TCP",
+        layers=("Ether", "Dot1Q", "IP", "TCP"),
+        header_bytes=58,
+        least_frame_size=76,
+        combinations=576,
+        frame=read.packet.frame,
+        command="Ether()/Dot1Q(vlan=20)/IP()/TCP(dport=80)",
+    )
+    shown = Ether(bytes.fromhex(read.packet.frame))
+    assert (len(shown), shown[Dot1Q].vlan, shown[IP].dst, shown[TCP].dport) == (72, 20, "10.0.0.1", 80)
+    assert (read.vary, read.together, read.frame_size) == (vary, False, 100)
+    for name in ("shape_label", "headers_name", "header_bytes", "least_frame_size", "ip_version", "combinations"):
+        assert getattr(read, name) == getattr(traffic, name)
+    assert traffic_drawing(read) == traffic_drawing(traffic)
+    with pytest.raises(ConfigError) as caught:
+        program(read)
+    assert str(caught.value) == (
+        "Ether / Dot1Q / IP / TCP was read from evidence, which describes frames and cannot send them: build it again "
+        "as Ether()/Dot1Q(vlan=20)/IP()/TCP(dport=80)"
+    )
+
+
+def test_a_packet_is_drawn() -> None:
+    vary = (Vary("IP.dst", 9, first="10.0.0.1", order="random"), Vary("UDP.sport", 1000, step=2))
+    traffic = Traffic(packet=Ether() / IP() / UDP(sport=1, dport=2), vary=vary, rewritten=["IP.src", "UDP.sport"])
+    lines = traffic_drawing(traffic).splitlines()
+    assert lines[:7] == [
+        "┌───────┬────┬─────┬───────────┬─────────┐",
+        "│ Ether │ IP │ UDP │ signature │ pattern │",
+        "└───────┴────┴─────┴───────────┴─────────┘",
+        "IP.dst: 9 values from 10.0.0.1, in a fixed random order",
+        "UDP.sport: 1,000 values by 2",
+        "counted jointly: 9,000 different headers",
+        "the DUT may rewrite IP.src, UDP.sport",
+    ]
+    assert lines[7] == "0000  02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00"
+    assert traffic_drawing(Traffic()) == ""
+    spec = TrialSpec(traffic, 1000, 1.0, (Direction("a", "b"),))
+    assert traffic_drawings([spec, spec]) == [traffic_drawing(traffic)]

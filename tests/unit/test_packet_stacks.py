@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import random
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scapy.contrib.geneve import GENEVE
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 from scapy.contrib.mpls import MPLS
@@ -30,7 +35,7 @@ from scapy.layers.sctp import SCTP, SCTPChunkData, SCTPChunkInit
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
+from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at, frame_of
 from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
 
 MACS = {"source_mac": "02:00:00:00:00:01", "destination_mac": "02:00:00:00:00:02"}
@@ -235,9 +240,113 @@ def test_fields_have_their_values_where_scapy_reads_them(name: str) -> None:
             assert shown == field.value(combination)
 
 
-def _number(value: object) -> int:
-    import ipaddress
+FIELDS = {
+    "Dot1Q": ("vlan",),
+    "Dot1AD": ("vlan",),
+    "MPLS": ("label", "ttl"),
+    "IP": ("src", "dst", "id", "ttl"),
+    "IPv6": ("src", "dst", "fl", "hlim"),
+    "UDP": ("sport",),
+    "TCP": ("sport", "dport", "seq"),
+    "ICMP": ("id", "seq"),
+    "ICMPv6EchoRequest": ("id", "seq"),
+    "SCTP": ("tag", "sport"),
+    "VXLAN": ("vni",),
+    "GENEVE": ("vni",),
+    "GTP_U_Header": ("teid",),
+    "GRE": ("key",),
+}
+INNER = Ether(src="02:00:00:00:01:01", dst="02:00:00:00:01:02")
+TUNNELS: dict[str, Callable[[int], Packet]] = {
+    "vxlan": lambda number: UDP(sport=50000) / VXLAN(vni=number) / INNER,
+    "geneve": lambda number: UDP() / GENEVE(vni=number) / INNER,
+    "gtpu": lambda number: UDP() / GTP_U_Header(teid=number),
+    "gre": lambda number: GRE(key_present=1, key=number),
+    "gre with a checksum": lambda number: GRE(chksum_present=1, key_present=1, key=number),
+}
+SMALL = st.integers(1, 60000)
 
+
+@st.composite
+def internet(draw: st.DrawFn) -> Packet:
+    if draw(st.booleans()):
+        first = draw(SMALL)
+        return IP(src=f"10.1.0.{first % 200}", dst="10.2.1.0", id=first, ttl=first % 150, tos=first % 256)
+    packet = IPv6(src="2001:db8::1:1", dst="2001:db8::2:ff", fl=draw(SMALL), hlim=draw(st.integers(1, 150)))
+    if draw(st.booleans()):
+        packet /= IPv6ExtHdrHopByHop(options=[PadN(optdata=bytes(4))])
+    return packet / IPv6ExtHdrDestOpt() if draw(st.booleans()) else packet
+
+
+@st.composite
+def random_stacks(draw: st.DrawFn) -> Packet:
+    """Tags, labels and up to two tunnels around IP, with all addresses set."""
+    packet: Packet = Ether(src="02:00:00:00:02:01", dst="02:00:00:00:02:02")
+    for kind in draw(st.lists(st.sampled_from((Dot1Q, Dot1AD)), max_size=2)):
+        packet /= kind(vlan=draw(st.integers(0, 3000)), prio=draw(st.integers(0, 7)))
+    labels = draw(st.integers(0, 2))
+    for number in range(labels):
+        packet /= MPLS(label=draw(SMALL), s=int(number == labels - 1), ttl=draw(st.integers(1, 150)))
+    for name in draw(st.lists(st.sampled_from(sorted(TUNNELS)), max_size=2)):
+        packet /= draw(internet()) / TUNNELS[name](draw(SMALL))
+    inner = draw(internet())
+    ports = {"sport": draw(st.integers(1, 60000)), "dport": draw(st.sampled_from((7, 9999, 40000)))}
+    echo = {"id": draw(SMALL), "seq": draw(SMALL)}
+    six = isinstance(inner, IPv6)
+    behind = draw(
+        st.sampled_from(
+            (
+                UDP(**ports),
+                UDP(**ports, chksum=0),
+                TCP(**ports, seq=draw(SMALL), options=[("MSS", 1460)]),
+                ICMPv6EchoRequest(**echo) if six else ICMP(**echo),
+                SCTP(**ports, tag=draw(SMALL)) / SCTPChunkData(data=b""),
+            )
+        )
+    )
+    own = draw(st.binary(max_size=5))
+    return packet / inner / behind / own if own else packet / inner / behind
+
+
+@st.composite
+def varied(draw: st.DrawFn) -> tuple[Packet, tuple[Vary, ...]]:
+    packet = draw(random_stacks())
+    names, seen = [], Counter[str]()
+    for kind in packet.layers():
+        seen[kind.__name__] += 1
+        names += [f"{kind.__name__}[{seen[kind.__name__]}].{name}" for name in FIELDS.get(kind.__name__, ())]
+    chosen = draw(st.lists(st.sampled_from(names), unique=True, min_size=1, max_size=6))
+    order = st.sampled_from(("up", "random"))
+    return packet, tuple(
+        Vary(name, draw(st.integers(1, 100)), step=1, order=draw(order))  # type: ignore[arg-type]
+        for name in chosen
+    )
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(varied(), st.booleans(), st.integers(0, 1 << 60), st.binary(min_size=14, max_size=14), st.integers(0, 300))
+def test_frames_of_a_random_stack_are_what_scapy_builds(
+    made: tuple[Packet, tuple[Vary, ...]], together: bool, number: int, signature: bytes, longer: int
+) -> None:
+    packet, vary = made
+    stack = PacketStack.of(packet, vary, together=together)
+    size = stack.least_frame_size + longer
+    program = stack.program((size,), (0,), **MACS, reverse=False)
+    wanted = packet.copy()
+    for each, field in zip(vary, program.fields, strict=True):
+        layer, _, name = each.field.partition(".")
+        kind, _, at = layer.removesuffix("]").partition("[")
+        value = field.value(number % program.combinations)
+        old = wanted.getlayer(kind, int(at)).getfieldval(name)
+        if isinstance(old, str):
+            address = ipaddress.ip_address(old)
+            value = str(type(address)(int(address) >> field.bits << field.bits | value))
+        wanted.getlayer(kind, int(at)).setfieldval(name, value)
+    behind = bytes(n % 256 for n in range(stack.header_bytes + 14, size - 4))
+    assert frame_at(program, number, signature) == bytes(wanted / (signature + behind))
+
+
+def _number(value: object) -> int:
     if not isinstance(value, str):
         return int(value)  # type: ignore[call-overload,no-any-return]
     return (

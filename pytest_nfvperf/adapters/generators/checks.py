@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, VLAN_TAG_BYTES, Traffic
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
@@ -100,10 +100,9 @@ def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable
 
 def check_traffic(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Iterable[Direction]) -> None:
     """Raise ConfigError if a frame does not fit the MTU of a port on its path."""
-    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
     for direction in directions:
         for end in (direction.tx, direction.rx):
-            fits = attached[end].mtu + overhead
+            fits = attached[end].mtu + traffic.beside_mtu
             if traffic.largest_frame_size > fits:
                 raise ConfigError(
                     f"frames of {traffic.largest_frame_size} bytes do not fit port {end!r}, whose MTU of "

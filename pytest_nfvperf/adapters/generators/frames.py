@@ -11,7 +11,7 @@ import ipaddress
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -20,7 +20,8 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.frame_program import FrameProgram
+from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at
+from pytest_nfvperf.model.traffic.packet import FrameSource
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     TEST_PAYLOAD_BYTES,
@@ -159,13 +160,17 @@ def program_of(
     if source is None:
         raise ArgumentError("the traffic has no packet: its frames are those of its short form")
     sender = ports[direction.tx]
+    receiver_mac = sender.eth_peer or ports[direction.rx].mac
+    return _program_between(source, traffic, sender.mac, receiver_mac, reverse=reverse)
+
+
+def _program_between(
+    source: FrameSource, traffic: Traffic, source_mac: str, destination_mac: str, *, reverse: bool = False
+) -> FrameProgram:
     recipe = () if source.frame_sizes else recipe_of(traffic)
+    sizes = [size for size, _ in recipe]
     return source.program(
-        [size for size, _ in recipe],
-        mix_order(recipe),
-        source_mac=sender.mac,
-        destination_mac=sender.eth_peer or ports[direction.rx].mac,
-        reverse=reverse,
+        sizes, mix_order(recipe), source_mac=source_mac, destination_mac=destination_mac, reverse=reverse
     )
 
 
@@ -312,6 +317,9 @@ def legs_of(topology: Topology, direction: Direction, traffic: Traffic) -> tuple
     first = topology.port(direction.tx)
     source = traffic.src_mac or first.mac
     destination = traffic.dst_mac or first.eth_peer or topology.port(direction.rx).mac
+    if traffic.frame_source is not None:  # it can have addresses of its own
+        frame = _program_between(traffic.frame_source, traffic, source, destination).templates[0]
+        source, destination = frame[6:12].hex(":"), frame[:6].hex(":")
     legs = [LegCopies(source, destination)]
     for crossed in passes[:-1]:
         vnf = topology.port(crossed.exit)
@@ -332,11 +340,11 @@ def check_frames(
         frames: captured, without FCS.
         topology: the one that they crossed.
         direction: of the trial.
-        traffic: of the trial: one flow, one frame size.
+        traffic: of the trial: one flow, one frame size, or a packet.
         snaplen: bytes that copies were cut to, or None.
     """
     legs = legs_of(topology, direction, traffic)
-    expected = {leg.destination: _expected(traffic, leg)[:snaplen] for leg in legs}
+    expected = {leg.destination: _expected(traffic, leg) for leg in legs}
     by_destination = {leg.destination: leg for leg in legs}
     start, end = traffic.header_bytes, traffic.header_bytes + SIGNATURE_BYTES
     signed = [(frame, _trial_and_number(frame, start)) for frame in frames]
@@ -348,7 +356,7 @@ def check_frames(
             others += 1
             continue
         by_destination[destination].seen[known[1]] += 1
-        sent = expected[destination]
+        sent = expected[destination](known[1], frame[start:end])[:snaplen]
         if (frame[:start], frame[end:]) != (sent[:start], sent[end:]) and len(wrong) < _MOST_SHOWN:
             wrong.append(_difference(frame, sent, start))
     return CopiedFrames(legs, others, tuple(wrong))
@@ -362,13 +370,18 @@ def _trial_and_number(frame: bytes, start: int) -> tuple[int, int] | None:
     return (trial, number) if magic == _MAGIC else None
 
 
-def _expected(traffic: Traffic, leg: LegCopies) -> bytes:
+def _expected(traffic: Traffic, leg: LegCopies) -> Callable[[int, bytes], bytes]:
+    """What was sent there, by sequence number and signature: checksums of packets follow from it."""
+    if traffic.frame_source is not None:
+        program = _program_between(traffic.frame_source, traffic, leg.source, leg.destination)
+        return lambda number, signature: frame_at(program, number, signature)
     if isinstance(traffic.frame_size, Imix) or traffic.flows > 1:
         raise ArgumentError(
             "captured frames of several sizes or flows cannot be compared with one frame: send one flow of one size"
         )
     addresses = Addresses(leg.source, leg.destination, traffic.src_ip, traffic.dst_ip, traffic.vlan, traffic.vxlan)
-    return build_frame(traffic.frame_size, addresses)
+    frame = build_frame(traffic.frame_size, addresses)
+    return lambda _number, _signature: frame
 
 
 def _difference(frame: bytes, expected: bytes, start: int) -> str:

@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.report.ledger_chart import ledger_chart
 from pytest_nfvperf.adapters.report.page_charts import ChartFolder
 from pytest_nfvperf.adapters.report.studies import ratio_text, subject_name
 from pytest_nfvperf.adapters.report.subjects import differing, distinctions, title
+from pytest_nfvperf.adapters.report.texts import traffic_drawings
 from pytest_nfvperf.model.display import MISSING
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import Cause, ConnectData, RequestData, StreamData, TrialData
@@ -87,6 +88,11 @@ class TestPage:
         """``bridges=9``: what a verdict is about, if the test has several subjects; else ""."""
         subjects = [dict(one.subject) for one in self.evidence.verdicts.values()]
         return " ".join(distinctions(dict(verdict.subject), differing(subjects)))
+
+    @property
+    def frames(self) -> list[str]:
+        """Packets that it sent, drawn; none for traffic of the short form."""
+        return traffic_drawings(trial.result.spec for trial in self.evidence.trials.values())
 
     @property
     def accounts(self) -> list[tuple[str, CpuAccount]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,12 +23,15 @@ from pytest_nfvperf.model.display import (
     format_ratio,
     format_seconds,
     how_many,
+    listed,
 )
 from pytest_nfvperf.model.evidence.conclusion import Fate, TestConclusion
 from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, TrialData
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.topology_text import topology_text
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 Piece = tuple[str, dict[str, bool]]
 """Text, and how it is marked: what pytest's terminal writer takes."""
@@ -151,6 +154,41 @@ def topology_drawing(deployed: TopologyData) -> str:
     ways = dict.fromkeys(deployed.sending.values())
     lines = [f"{', '.join(port for port, used in deployed.sending.items() if used == way)}: {way}" for way in ways]
     return "\n".join([text, *(f"rings of {line}" for line in lines)])
+
+
+def traffic_drawing(traffic: Traffic) -> str:
+    """The layers, the fields that vary, and one frame as hex; "" for a traffic of the short form."""
+    if traffic.frame_source is None:
+        return ""
+    frames = traffic.frame_source.recorded()
+    boxes = [*frames.layers, "signature", "pattern"]
+    rules = ["─" * (len(name) + 2) for name in boxes]
+    drawn = [f"┌{'┬'.join(rules)}┐", f"│ {' │ '.join(boxes)} │", f"└{'┴'.join(rules)}┘"]
+    lines = drawn if frames.layers else [frames.text]
+    for vary in traffic.vary:
+        begin = "" if vary.first is None else f" from {vary.first}"
+        step = f" by {vary.step:,}" if vary.step != 1 else ""
+        order = ", in a fixed random order" if vary.order == "random" else ""
+        lines.append(f"{vary.field}: {how_many(vary.count, 'value')}{begin}{step}{order}")
+    if len(traffic.vary) > 1:
+        counted = "jointly" if traffic.together else "each by itself"
+        lines.append(f"counted {counted}: {how_many(frames.combinations, 'different header')}")
+    if traffic.rewritten:
+        lines.append(f"the DUT may rewrite {listed(traffic.rewritten)}")
+    data = bytes.fromhex(frames.frame)
+    lines += [f"{at:04x}  {data[at : at + 16].hex(' ')}" for at in range(0, len(data), 16)]
+    return "\n".join(lines)
+
+
+def traffic_drawings(trials: Iterable[TrialSpec]) -> list[str]:
+    """The drawing of each traffic that some trial sends; of a mix with the names of its classes."""
+    drawings = dict[str, None]()
+    for traffic in dict.fromkeys(spec.traffic for spec in trials):
+        classes = [(each.name, each.traffic) for each in getattr(traffic, "classes", ())] or [("", traffic)]
+        for name, sent in classes:
+            if drawing := traffic_drawing(sent):
+                drawings[f"class {name}\n{drawing}" if name else drawing] = None
+    return list(drawings)
 
 
 def deployed_title(deployed: TopologyData) -> str:

@@ -97,7 +97,7 @@ def profile_functions(name: str, prefix: str | None, workload: ProfileWorkload) 
                 raise ConfigError(f"topology {live.topology.name!r} has no generator port: there is nothing to send")
             traffic = workload.traffic
             live.learn(traffic)
-            _send(live, traffic, min(_WARM_UP_FRAMES * traffic.flows, _MOST_WARM_UP_FRAMES))
+            _send(live, traffic, min(_WARM_UP_FRAMES * traffic.combinations, _MOST_WARM_UP_FRAMES))
             datapath = rig.datapath()
             assert isinstance(datapath, OvsDatapath)  # made by make_datapath above
             counted = callgrind.counted(datapath.instance.pid, lambda: _send(live, traffic, workload.frames))

@@ -114,9 +114,9 @@ class CountedBursts:
         """
         if forwarding_ns is None:
             raise ConfigError("frames over rings cost the DUT's threads something, and this DUT has none that forwards")
-        if spec.traffic.flows > MOST_FLOWS:
-            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
-        at_once = max(BURST_FRAMES, spec.traffic.flows)
+        if (flows := spec.traffic.combinations) > MOST_FLOWS:
+            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {flows}")
+        at_once = max(BURST_FRAMES, flows)
         frames = intended_frames(spec.load_fps, spec.duration_s)
         if frames < 1:
             raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")

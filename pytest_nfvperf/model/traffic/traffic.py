@@ -357,6 +357,12 @@ class Traffic:
         return max(self._frame_sizes)
 
     @property
+    def beside_mtu(self) -> int:
+        """Bytes of a frame that a port's MTU does not count: Ethernet, its outermost tag and FCS."""
+        tagged = self.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)} if self.packet else self.vlan is not None
+        return HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if tagged else 0)
+
+    @property
     def smallest_frame_size(self) -> int:
         """Smallest frame in bytes with FCS."""
         return min(self._frame_sizes)
@@ -407,11 +413,9 @@ class Traffic:
 
 def check_mtu(traffic: Traffic, mtu: int) -> None:
     """Raise ValueError when the largest frame does not fit a port's MTU (bytes without header, tag and FCS)."""
-    tagged = traffic.vlan is not None or (traffic.packet and traffic.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)})
-    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if tagged else 0)
-    needed = traffic.largest_frame_size - overhead
+    needed = traffic.largest_frame_size - traffic.beside_mtu
     if needed > mtu:
         raise ArgumentError(
             f"frame size {traffic.largest_frame_size} needs an MTU of {needed}, but the port has {mtu}: "
-            f"send at most {mtu + overhead} bytes (with FCS) or raise the port's mtu"
+            f"send at most {mtu + traffic.beside_mtu} bytes (with FCS) or raise the port's mtu"
         )
