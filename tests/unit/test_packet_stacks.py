@@ -61,11 +61,11 @@ STACKS: dict[str, tuple[Packet, tuple[Vary, ...]]] = {
         (Vary("MPLS[2].label", 1 << 19, first=1 << 19, order="random"), Vary("MPLS.cos", 8)),
     ),
     "gtpu": (
-        Ether() / IP() / UDP() / GTP_U_Header(teid=5) / IP() / UDP(),
+        Ether() / IP() / UDP(sport=50000) / GTP_U_Header(teid=5) / IP() / UDP(),
         (Vary("GTP_U_Header.teid", 1 << 20, order="random"), Vary("IP[2].dst", 60000), Vary("UDP[2].dport", 9)),
     ),
     "gtpu-session": (
-        Ether() / IP() / UDP() / GTP_U_Header(teid=5) / GTPPDUSessionContainer(QFI=9) / IPv6() / TCP(),
+        Ether() / IP() / UDP(sport=50000) / GTP_U_Header(teid=5) / GTPPDUSessionContainer(QFI=9) / IPv6() / TCP(),
         (Vary("GTP_U_Header.teid", 100), Vary("IPv6.dst", 60000), Vary("GTPPDUSessionContainer.QFI", 60, first=1)),
     ),
     "gre": (Ether() / IP() / GRE() / IP() / UDP(), (Vary("IP[2].src", 1000), Vary("IP.src", 3))),
@@ -81,7 +81,7 @@ STACKS: dict[str, tuple[Packet, tuple[Vary, ...]]] = {
         (Vary("VXLAN.vni", 1 << 20), Vary("UDP.sport", 1000), Vary("IP[2].dst", 9), Vary("Ether[2].dst", 77)),
     ),
     "vxlan-in-vlan": (
-        Ether() / Dot1Q(vlan=5) / IP() / UDP() / VXLAN(vni=5) / Ether() / Dot1Q(vlan=6) / IP() / UDP(),
+        Ether() / Dot1Q(vlan=5) / IP() / UDP(sport=50000) / VXLAN(vni=5) / Ether() / Dot1Q(vlan=6) / IP() / UDP(),
         (Vary("Dot1Q[2].vlan", 100),),
     ),
     "vxlan6": (
@@ -89,7 +89,7 @@ STACKS: dict[str, tuple[Packet, tuple[Vary, ...]]] = {
         (Vary("IPv6[2].dst", 1 << 40, order="random"),),
     ),
     "geneve": (
-        Ether() / IP() / UDP() / GENEVE(vni=7, options=[]) / Ether() / IP() / UDP(),
+        Ether() / IP() / UDP(sport=50000) / GENEVE(vni=7, options=[]) / Ether() / IP() / UDP(),
         (Vary("GENEVE.vni", 1 << 20, order="random"), Vary("UDP[2].sport", 4)),
     ),
     "ipip": (Ether() / IP() / IP() / TCP(), (Vary("IP.src", 3), Vary("IP[2].src", 60000), Vary("TCP.ack", 1 << 30))),
@@ -135,7 +135,7 @@ STACKS: dict[str, tuple[Packet, tuple[Vary, ...]]] = {
         (Vary("SCTPChunkInit.init_tag", 1000, first=1, order="random"),),
     ),
     "sctp-in-vxlan": (
-        Ether() / IP() / UDP() / VXLAN() / Ether() / IP() / SCTP() / SCTPChunkData(data=b""),
+        Ether() / IP() / UDP(sport=50000) / VXLAN() / Ether() / IP() / SCTP() / SCTPChunkData(data=b""),
         (Vary("SCTP.sport", 1000), Vary("IP[2].src", 6)),
     ),
     "arp": (Ether() / ARP(op=1), (Vary("ARP.psrc", 1000), Vary("ARP.hwsrc", 1000, first="02:00:00:00:10:00"))),

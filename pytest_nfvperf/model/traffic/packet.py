@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
-from pytest_nfvperf.model.arguments import Allowed, checked, optional, shown_value, whole, word
+from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
-from pytest_nfvperf.model.traffic.frame_program import FCS_BYTES, TEST_PAYLOAD_BYTES, FrameProgram, Order
+from pytest_nfvperf.model.traffic.frame_program import FCS_BYTES, TEST_PAYLOAD_BYTES, FrameProgram
 from pytest_nfvperf.model.traffic.packet_program import (
     ETHERNET,
-    FIELD_NAME,
     TAGS,
     Layer,
+    PacketSettings,
+    Vary,
     build,
     compile_program,
     completed,
@@ -24,43 +24,11 @@ from pytest_nfvperf.model.traffic.packet_program import (
     named,
 )
 
+__all__ = ["LEAST_FRAME_SIZE", "FrameSource", "PacketStack", "RecordedFrames", "Vary"]
+
 LEAST_FRAME_SIZE = 64
-_FIELD = Allowed(
-    "a field as scapy names it, such as 'IP.dst' or 'IP[2].src'",
-    lambda value: isinstance(value, str) and bool(FIELD_NAME.fullmatch(value)),
-)
-_FIRST = Allowed(
-    "the field's first value, such as '198.18.0.1' or 1024",
-    lambda value: isinstance(value, (int, str)) and not isinstance(value, bool),
-)
 _SOME_MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 """Of frames that are shown or checked before the ports are known."""
-
-
-@checked(
-    field=_FIELD,
-    count=whole(1, 1 << 63),
-    first=optional(_FIRST),
-    step=whole(1, 1 << 63),
-    order=word("up", "random"),
-)
-@dataclass(frozen=True, slots=True)
-class Vary:
-    """A field of a traffic's packet that differs from frame to frame.
-
-    Attributes:
-        field: as scapy names it: ``IP.dst``, ``IP[2].src`` (of the second IP layer), ``GTP_U_Header.teid``.
-        count: how many values it takes.
-        first: the first of them; None means the packet's.
-        step: between values. Of an IPv6 address the lowest 64 bits count.
-        order: ``up``, or a fixed ``random`` one in which nothing repeats.
-    """
-
-    field: str
-    count: int
-    first: int | str | None = None
-    step: int = 1
-    order: Order = "up"
 
 
 @runtime_checkable
@@ -152,14 +120,11 @@ class PacketStack:
 
     Attributes:
         command: the packet as scapy writes it: ``Ether()/IP()/TCP(dport=80)``.
-        vary, together, checksums, rewritten: as of Traffic.
+        settings: as of Traffic.
     """
 
     command: str
-    vary: tuple[Vary, ...] = ()
-    together: bool = True
-    checksums: Literal["right", "as given"] = "right"
-    rewritten: tuple[str, ...] = ()
+    settings: PacketSettings
     _layers: tuple[Layer, ...] = field(default=(), repr=False, compare=False)
 
     @staticmethod
@@ -172,20 +137,13 @@ class PacketStack:
         rewritten: Sequence[str] = (),
     ) -> PacketStack:
         """Take over a scapy packet. ArgumentError for one that cannot be sent, or a field that cannot vary."""
-        layers = _without_computed(_layers_of(packet), as_given=checksums == "as given")
-        return PacketStack(packet.command(), tuple(vary), together, checksums, tuple(rewritten), layers)._checked()
+        settings = PacketSettings(tuple(vary), together, checksums, tuple(rewritten))
+        layers = _without_computed(_layers_of(packet), as_given=settings.as_given)
+        return PacketStack(packet.command(), settings, layers)._checked()
 
-    def varied(
-        self,
-        vary: tuple[Vary, ...],
-        together: bool,
-        checksums: Literal["right", "as given"],
-        rewritten: tuple[str, ...],
-    ) -> PacketStack:
+    def varied(self, settings: PacketSettings) -> PacketStack:
         """The same packet with other settings; ArgumentError as of :meth:`of`."""
-        if (self.vary, self.together, self.checksums, self.rewritten) == (vary, together, checksums, rewritten):
-            return self
-        return replace(self, vary=vary, together=together, checksums=checksums, rewritten=rewritten)._checked()
+        return self if settings == self.settings else replace(self, settings=settings)._checked()
 
     def _checked(self) -> PacketStack:
         """Find mistakes where the traffic is written: when tests are collected."""
@@ -218,8 +176,7 @@ class PacketStack:
 
     @property
     def combinations(self) -> int:
-        counts = [each.count for each in self.vary]
-        return math.prod(counts) if self.together else math.lcm(*counts)
+        return self.settings.combinations
 
     def program(
         self, sizes: Sequence[int], order: Sequence[int], *, source_mac: str, destination_mac: str, reverse: bool
@@ -234,7 +191,7 @@ class PacketStack:
 def _program(
     stack: PacketStack, sizes: tuple[int, ...], order: tuple[int, ...], macs: tuple[str, str], reverse: bool
 ) -> FrameProgram:
-    return compile_program(stack, stack._layers, sizes, order, macs, reverse=reverse)
+    return compile_program(stack.settings, stack._layers, sizes, order, macs, reverse=reverse)
 
 
 @lru_cache(maxsize=512)

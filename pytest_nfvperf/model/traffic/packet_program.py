@@ -8,14 +8,15 @@ needed only for what a checksum is over. The program is compared with what scapy
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from pytest_nfvperf.model.arguments import shown_value
+from pytest_nfvperf.model.arguments import Allowed, checked, optional, shown_value, whole, word
 from pytest_nfvperf.model.display import how_many, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.traffic.frame_program import (
@@ -25,12 +26,10 @@ from pytest_nfvperf.model.traffic.frame_program import (
     TEST_PAYLOAD_BYTES,
     Checksum,
     FrameProgram,
+    Order,
     VaryingField,
     frame_of,
 )
-
-if TYPE_CHECKING:
-    from pytest_nfvperf.model.traffic.packet import PacketStack
 
 Layer = tuple[type[Any], dict[str, Any]]
 """A layer's class, and the fields that are set."""
@@ -54,8 +53,64 @@ _TUNNEL_ENDS = {"IP": ("192.0.2.1", "192.0.2.2"), "IPv6": ("2001:2::1", "2001:2:
 _INNER_MACS = ("02:00:00:00:0d:01", "02:00:00:00:0d:02")
 
 
+_FIELD = Allowed(
+    "a field as scapy names it, such as 'IP.dst' or 'IP[2].src'",
+    lambda value: isinstance(value, str) and bool(FIELD_NAME.fullmatch(value)),
+)
+_FIRST = Allowed(
+    "the field's first value, such as '198.18.0.1' or 1024",
+    lambda value: isinstance(value, (int, str)) and not isinstance(value, bool),
+)
+
+
+@checked(
+    field=_FIELD,
+    count=whole(1, (1 << 63) - 1),
+    first=optional(_FIRST),
+    step=whole(1, 1 << 63),
+    order=word("up", "random"),
+)
+@dataclass(frozen=True, slots=True)
+class Vary:
+    """A field of a traffic's packet that differs from frame to frame.
+
+    Attributes:
+        field: as scapy names it: ``IP.dst``, ``IP[2].src`` (of the second IP layer), ``GTP_U_Header.teid``.
+        count: how many values it takes.
+        first: the first of them; None means the packet's.
+        step: between values. Of an IPv6 address the lowest 64 bits count.
+        order: ``up``, or a fixed ``random`` one in which nothing repeats.
+    """
+
+    field: str
+    count: int
+    first: int | str | None = None
+    step: int = 1
+    order: Order = "up"
+
+
+@dataclass(frozen=True, slots=True)
+class PacketSettings:
+    """What a traffic says of its packet; attributes as of Traffic."""
+
+    vary: tuple[Vary, ...] = ()
+    together: bool = True
+    checksums: Literal["right", "as given"] = "right"
+    rewritten: tuple[str, ...] = ()
+
+    @property
+    def combinations(self) -> int:
+        """Frames until the fields begin again."""
+        counts = [each.count for each in self.vary]
+        return math.prod(counts) if self.together else math.lcm(*counts)
+
+    @property
+    def as_given(self) -> bool:
+        return self.checksums == "as given"
+
+
 def compile_program(
-    stack: PacketStack,
+    settings: PacketSettings,
     layers: Sequence[Layer],
     sizes: tuple[int, ...],
     order: tuple[int, ...],
@@ -63,23 +118,24 @@ def compile_program(
     *,
     reverse: bool,
 ) -> FrameProgram:
-    """One direction's frames of these layers. ArgumentError for what cannot be sent as the stack's settings ask.
+    """One direction's frames of these layers. ArgumentError for what cannot be sent as the settings ask.
 
     Args:
-        stack: whose settings count.
+        settings: of the packet.
         layers: as the user set them, without what scapy computes.
         sizes: of the templates, bytes with FCS.
         order: indexes into them.
         macs: source and destination on the DUT's link, if the packet leaves them open.
         reverse: addresses and ports change sides.
     """
-    if len(stack.vary) > MOST_FIELDS:
-        raise ArgumentError(f"{len(stack.vary)} fields vary; at most {MOST_FIELDS} can: give the others one value")
-    if stack.combinations >= 1 << 63:
-        raise ArgumentError(f"the fields of {stack.text} have {stack.combinations:_} combinations: use fewer values")
-    begun = _Layout(stack.text, completed(layers, macs)).with_firsts(stack, layers)
-    sides = [_swapped(begun, index) if reverse else {} for index in range(len(begun))]
-    return _Compiler(stack, completed(begun, macs, reverse=reverse), sides).program(sizes, order)
+    if len(settings.vary) > MOST_FIELDS:
+        raise ArgumentError(f"{len(settings.vary)} fields vary; at most {MOST_FIELDS} can: give the others one value")
+    begun = _Layout(completed(layers, macs))
+    if settings.combinations >= 1 << 63:
+        raise ArgumentError(f"the fields of {begun.text} have {settings.combinations:_} combinations: use fewer values")
+    layers = begun.with_firsts(settings.vary, layers)
+    sides = [_swapped(layers, index) if reverse else {} for index in range(len(layers))]
+    return _Compiler(settings, completed(layers, macs, reverse=reverse), sides).program(sizes, order)
 
 
 # Layers, and packets of them.
@@ -240,10 +296,10 @@ class _Located:
 
 
 class _Layout:
-    """Layers as scapy builds them: what a field is in them. ``text``: of the stack, for errors."""
+    """Layers as scapy builds them: what a field is in them."""
 
-    def __init__(self, text: str, layers: Sequence[Layer], payload: bytes = b"") -> None:
-        self.text = text
+    def __init__(self, layers: Sequence[Layer], payload: bytes = b"") -> None:
+        self.text = " / ".join(map(name_of, layers))
         self.layers = layers
         self.payload = payload
         self.names = [name_of(layer) for layer in layers]
@@ -266,10 +322,10 @@ class _Layout:
             raise unknown_word(attribute, f"field of {layer}", fields)
         return found[number - 1], attribute
 
-    def with_firsts(self, stack: PacketStack, layers: Sequence[Layer]) -> list[Layer]:
+    def with_firsts(self, varied: Sequence[Vary], layers: Sequence[Layer]) -> list[Layer]:
         """The layers with the first value of each field that varies."""
         made = [(kind, dict(fields)) for kind, fields in layers]
-        for vary in stack.vary:
+        for vary in varied:
             index, name = place = self.place(vary.field)
             if vary.first is None:
                 continue
@@ -334,16 +390,15 @@ def _address(value: Any) -> int | ipaddress.IPv4Address | ipaddress.IPv6Address 
 class _Compiler(_Layout):
     """Finds the places of one direction's layers. ``sides``: by layer, fields that changed sides."""
 
-    def __init__(self, stack: PacketStack, layers: Sequence[Layer], sides: Sequence[Mapping[str, str]]) -> None:
-        super().__init__(stack.text, layers, bytes(TEST_PAYLOAD_BYTES))
+    def __init__(self, settings: PacketSettings, layers: Sequence[Layer], sides: Sequence[Mapping[str, str]]) -> None:
+        super().__init__(layers, bytes(TEST_PAYLOAD_BYTES))
         if not self.base.endswith(self.payload):
             raise ArgumentError(
-                f"{stack.text} ends with a trailer behind its payload, where frames are padded: "
+                f"{self.text} ends with a trailer behind its payload, where frames are padded: "
                 "leave the layer out that adds it"
             )
-        self.stack = stack
+        self.settings = settings
         self.sides = sides
-        self.as_given = stack.checksums == "as given"
         self.signature = len(self.base) - len(self.payload)
         self.starts = [len(self.base) - len(bytes(layer)) for layer in self.objects]
         self.sums = {place: bits for place in self._checksum_places() if (bits := self._checksum_bits(place))}
@@ -380,7 +435,7 @@ class _Compiler(_Layout):
         """ArgumentError if the signature changes more than checksums that are known."""
         other = self.build({}, b"\x01" + self.payload[1:])
         unknown = set(_differing(self.base, other)) - {self.signature} - self.sum_bytes
-        if unknown and not self.as_given:
+        if unknown and not self.settings.as_given:
             raise ArgumentError(
                 f"{self._layer_at(min(unknown))} has a checksum that cannot be kept right, in byte {min(unknown)} of "
                 "the frame: leave the layer out, or write checksums='as given'"
@@ -392,7 +447,7 @@ class _Compiler(_Layout):
     def locate(self, name: str) -> _Located:
         """The bits of a field. ArgumentError for one that cannot vary by itself."""
         place = self.place(name)
-        if is_computed(self.layers[place[0]][0], place[1]) and not self.as_given:
+        if is_computed(self.layers[place[0]][0], place[1]) and not self.settings.as_given:
             raise ArgumentError(f"{name} cannot vary: scapy computes it; write checksums='as given' to send it anyway")
         value = self.number(place, name)
         frame = self.build({place: self.written(place, value ^ 1)})
@@ -415,12 +470,12 @@ class _Compiler(_Layout):
 
     def program(self, sizes: tuple[int, ...], order: tuple[int, ...]) -> FrameProgram:
         """ArgumentError where scapy builds something else than this program."""
-        located = [self.locate(each.field) for each in self.stack.vary]
+        located = [self.locate(each.field) for each in self.settings.vary]
         self._check_overlaps(located)
         fields = tuple(self._fields(located))
         sums = self._sums(located)
         if len(sums) > MOST_CHECKSUMS:
-            raise ArgumentError(f"{self.stack.text} has {len(sums)} checksums; at most {MOST_CHECKSUMS} are kept right")
+            raise ArgumentError(f"{self.text} has {len(sums)} checksums; at most {MOST_CHECKSUMS} are kept right")
         templates = tuple(self.build({}, self._padding(bytes(TEST_PAYLOAD_BYTES), size)) for size in sizes)
         program = FrameProgram(
             templates=templates,
@@ -428,7 +483,7 @@ class _Compiler(_Layout):
             order=order,
             fields=fields,
             checksums=sums,
-            combinations=self.stack.combinations,
+            combinations=self.settings.combinations,
             compared_from=self._compared_from(),
             changeable=tuple(self._changeable(located)),
         )
@@ -447,7 +502,7 @@ class _Compiler(_Layout):
 
     def _fields(self, located: Sequence[_Located]) -> Iterator[VaryingField]:
         every = 1
-        for seed, (vary, found) in enumerate(zip(self.stack.vary, located, strict=True)):
+        for seed, (vary, found) in enumerate(zip(self.settings.vary, located, strict=True)):
             bits = replace(found.bits, bits=min(64, found.bits.bits))
             first = bits.value(self.base)
             last, most = first + vary.step * (vary.count - 1), (1 << bits.bits) - 1
@@ -470,7 +525,7 @@ class _Compiler(_Layout):
                 order=vary.order,
                 seed=seed,
             )
-            every *= vary.count if self.stack.together else 1
+            every *= vary.count if self.settings.together else 1
 
     def _window(self, bits: _Bits) -> tuple[int, int]:
         """Offset and size: as small as can be, in front of the signature, at an even offset where there is one."""
@@ -525,7 +580,7 @@ class _Compiler(_Layout):
         elif inner is not None:
             labelled = any(each.place == (inner, "fl") for each in located)
             yield from ((begin, 2 if labelled else 4), (begin + 7, 1))  # traffic class and flow label, hop limit
-        for found in map(self.locate, self.stack.rewritten):
+        for found in map(self.locate, self.settings.rewritten):
             places = [(found.bits.first, found.bits.last - found.bits.first + 1)]
             for place, bits in self.sums.items():
                 if self._follows(bits, range(*self._covered(place)), found):
@@ -545,7 +600,7 @@ class _Compiler(_Layout):
                 built = self.build(changes, self._padding(signature, len(frame) + FCS_BYTES))
                 sent = frame_of(program, template, combination, signature)
                 wrong = _differing(built, sent)
-                if self.as_given:  # of checksums that cannot be kept right, the template's stay
+                if self.settings.as_given:  # of checksums that cannot be kept right, the template's stay
                     wrong = [at for at in wrong if any(each.bits.first <= at <= each.bits.last for each in located)]
                 if wrong:
                     self._refuse(wrong[0])
@@ -554,8 +609,8 @@ class _Compiler(_Layout):
         name = self._layer_at(wrong)
         known = [named(self.layers, place) for place, bits in self.sums.items() if bits.first <= wrong <= bits.last]
         what = known[0] if known else f"byte {wrong} of the frame, in {name},"
-        varied = listed([each.field for each in self.stack.vary]) or "the payload"
+        varied = listed([each.field for each in self.settings.vary]) or "the payload"
         raise ArgumentError(
-            f"{self.stack.text}: {what} cannot be kept right while {varied} varies: vary something else, or write "
+            f"{self.text}: {what} cannot be kept right while {varied} varies: vary something else, or write "
             "checksums='as given'"
         )

@@ -33,7 +33,8 @@ from pytest_nfvperf.model.arguments import (
 from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic import frame_program
-from pytest_nfvperf.model.traffic.packet import LEAST_FRAME_SIZE, FrameSource, PacketStack, RecordedFrames, Vary
+from pytest_nfvperf.model.traffic.packet import LEAST_FRAME_SIZE, FrameSource, PacketStack, RecordedFrames
+from pytest_nfvperf.model.traffic.packet_program import PacketSettings, Vary
 
 # Headers of test frames: how long they are, and the VXLAN that can be around a frame (RFC 7348).
 
@@ -281,7 +282,8 @@ class Traffic:
         if self.packet is None:
             return None
         if isinstance(self.packet, PacketStack):
-            return self.packet.varied(self.vary, self.together, self.checksums, self.rewritten)
+            settings = PacketSettings(self.vary, self.together, self.checksums, self.rewritten)
+            return self.packet.varied(settings)
         if isinstance(self.packet, RecordedFrames):
             return self.packet
         if isinstance(self.packet, FrameSource):
