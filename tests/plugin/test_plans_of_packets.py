@@ -1,0 +1,48 @@
+"""``--nfv-plan -v`` draws the packets of a suite, and finds those that cannot be sent."""
+
+from __future__ import annotations
+
+from user_project import CONFTEST, make_project
+
+TEST = """
+from scapy.contrib.gtp import GTP_U_Header
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from pytest_nfvperf import Traffic, Vary
+
+GTPU = Ether() / IP() / UDP() / GTP_U_Header(teid=5) / IP() / UDP()
+
+
+def test_gtpu(search, phy2phy, sla):
+    vary = [Vary("GTP_U_Header.teid", 1000), Vary("IP[2].dst", 7, order="random")]
+    sla.check(search.ndr_pdr(phy2phy, Traffic(packet=GTPU, frame_size=128, vary=vary)))
+
+
+def test_small(search, phy2phy, sla):
+    sla.check(search.ndr_pdr(phy2phy, Traffic(packet=GTPU)))
+"""
+
+
+def test_a_packet_is_drawn_before_it_is_sent(pytester):
+    make_project(pytester, TEST, CONFTEST)
+    plan = pytester.runpytest_subprocess("mine", "--nfv-plan", "-v", "-k", "gtpu")
+    plan.stdout.fnmatch_lines(
+        [
+            "*│ Ether │ IP │ UDP │ GTP_U_Header │ IP │ UDP │ signature │ pattern │",
+            "*GTP_U_Header.teid: 1,000 values",
+            "*IP[[]2].dst: 7 values, in a fixed random order",
+            "*counted jointly: 7,000 different headers",
+            "*0000  02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00",
+        ]
+    )
+
+
+def test_a_packet_that_does_not_fit_is_a_usage_error(pytester):
+    make_project(pytester, TEST, CONFTEST)
+    plan = pytester.runpytest_subprocess("mine", "--nfv-plan", "-k", "small")
+    text = plan.stdout.str() + plan.stderr.str()
+    assert (
+        "Ether / IP / UDP / GTP_U_Header / IP / UDP needs at least 96 bytes (with FCS), and the traffic has frames of 64: "
+        "headers 78, signature 14, FCS 4"
+    ) in " ".join(text.split())
