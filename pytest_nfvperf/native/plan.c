@@ -5,6 +5,7 @@
 
 #include "answer.h"
 #include "plan.h"
+#include "plan_frames.h"
 #include "plan_windows.h"
 #include "windows.h"
 
@@ -14,93 +15,15 @@ enum {
 	 * preemption takes milliseconds: what falls due in that is given up. */
 	DEFAULT_GAP_LIMIT_NS = 100000,
 	SHORTEST_INTERVAL_NS = 10000000,
+	DEFAULT_COMPARED_FROM = 14,
 };
 
 struct stream_request {
-	const char *tx, *rx;
-	json_t *templates, *order, *flows;
+	const char *tx;
+	json_t *rx;
 	json_int_t fps, frames, queue_depth;
-	int signature;
+	struct frames_request what;
 };
-
-static int nibble(char digit)
-{
-	if (digit >= '0' && digit <= '9')
-		return digit - '0';
-	if (digit >= 'a' && digit <= 'f')
-		return digit - 'a' + 10;
-	return -1;
-}
-
-/* Lower-case hex into bytes; the length, or 0 for what is not hex or too long. */
-static size_t unhex(const char *hex, uint8_t *bytes, size_t size)
-{
-	size_t length = strlen(hex) / 2;
-
-	if (strlen(hex) % 2 != 0 || length > size)
-		return 0;
-	for (size_t at = 0; at < length; at++) {
-		int high = nibble(hex[2 * at]);
-		int low = nibble(hex[2 * at + 1]);
-
-		if (high < 0 || low < 0)
-			return 0;
-		bytes[at] = (uint8_t)(high << 4 | low);
-	}
-	return length;
-}
-
-static bool add_templates(struct frame_set *set, const json_t *templates, json_t *answer)
-{
-	uint8_t bytes[MAX_FRAME_BYTES];
-	size_t index;
-	json_t *item;
-
-	json_array_foreach(templates, index, item) {
-		const char *hex = json_string_value(item);
-		size_t length = hex != NULL ? unhex(hex, bytes, sizeof(bytes)) : 0;
-		const char *wrong = length > 0 ? frame_set_add(set, bytes, length) : "not lower-case hex, or too long";
-
-		if (wrong != NULL)
-			return answer_error(answer, "bad_template", "template %zu: %s", index, wrong);
-	}
-	return true;
-}
-
-static bool parse_flows(const json_t *object, struct flows *flows, json_t *answer)
-{
-	json_int_t count = 1, addresses = 1, first_address = 0, first_port = 0;
-	json_error_t error;
-
-	if (object != NULL &&
-	    json_unpack_ex((json_t *)(uintptr_t)object, &error, JSON_STRICT, "{s:I, s:I, s:I, s:I}", "count", &count,
-			   "addresses", &addresses, "first_address", &first_address, "first_port", &first_port) != 0)
-		return answer_error(answer, "bad_request", "flows: %s", error.text);
-	if (count < 1 || count > 1 << 24 || addresses < 1 || addresses > count || first_address < 0 ||
-	    first_address + addresses - 1 > UINT32_MAX || first_port < 0 || first_port > UINT16_MAX)
-		return answer_error(answer, "bad_request", "flows: a number is out of range");
-	*flows = (struct flows){.count = (uint32_t)count, .addresses = (uint32_t)addresses,
-				.first_address = (uint32_t)first_address, .first_port = (uint16_t)first_port};
-	return true;
-}
-
-static bool finish_frames(struct frame_set *set, const struct stream_request *want, json_t *answer)
-{
-	uint8_t order[MAX_MIX_ORDER] = {0};
-	struct flows flows;
-	const char *wrong;
-	size_t length = want->order != NULL ? json_array_size(want->order) : 1;
-
-	if (!parse_flows(want->flows, &flows, answer))
-		return false;
-	for (size_t at = 0; want->order != NULL && at < length && at < MAX_MIX_ORDER; at++) {
-		json_int_t index = json_integer_value(json_array_get(want->order, at));
-
-		order[at] = index >= 0 && index < MAX_TEMPLATES ? (uint8_t)index : UINT8_MAX;
-	}
-	wrong = frame_set_finish(set, order, length, flows);
-	return wrong == NULL || answer_error(answer, "bad_template", "%s", wrong);
-}
 
 static struct port *endpoint(struct engine *engine, const char *name, json_t *answer)
 {
@@ -125,28 +48,72 @@ static bool check_load(const struct engine *engine, const struct stream_request 
 	return true;
 }
 
-static bool plan_stream(struct engine *engine, struct stream *stream, json_t *object, json_t *answer)
+static bool receives(const struct stream *stream, const struct port *port)
 {
-	struct stream_request want = {0};
+	for (unsigned int at = 0; at < stream->receivers; at++)
+		if (stream->receiver[at] == port)
+			return true;
+	return false;
+}
+
+/* One port, or several, each of which gets every frame. */
+static bool plan_receivers(struct engine *engine, struct stream *stream, json_t *rx, json_t *answer)
+{
+	size_t count = json_is_array(rx) ? json_array_size(rx) : 1;
+
+	if (count < 1 || count > MAX_PORTS)
+		return answer_error(answer, "bad_request", "rx must be a port or a list of 1..%d ports, not of %zu", MAX_PORTS,
+				    count);
+	for (size_t at = 0; at < count; at++) {
+		const char *name = json_string_value(json_is_array(rx) ? json_array_get(rx, at) : rx);
+		struct port *port;
+
+		if (name == NULL)
+			return answer_error(answer, "bad_request", "stream: rx must be a port's name or a list of them");
+		port = endpoint(engine, name, answer);
+		if (port == NULL)
+			return false;
+		if (receives(stream, port))
+			return answer_error(answer, "bad_request", "rx names port \"%s\" twice", name);
+		stream->receiver[stream->receivers++] = port;
+	}
+	stream->rx = stream->receiver[0];
+	return true;
+}
+
+static bool unpack_stream(json_t *object, struct stream_request *want, json_t *answer)
+{
+	struct frames_request *what = &want->what;
 	json_error_t error;
 
-	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:s, s:I, s:I, s:i, s:o, s?o, s?o, s?I}", "tx", &want.tx, "rx",
-			   &want.rx, "fps", &want.fps, "frames", &want.frames, "signature", &want.signature, "templates",
-			   &want.templates, "order", &want.order, "flows", &want.flows, "queue_depth",
-			   &want.queue_depth) != 0)
+	*want = (struct stream_request){.what = {.combinations = 1, .compared_from = DEFAULT_COMPARED_FROM}};
+	if (json_unpack_ex(object, &error, JSON_STRICT,
+			   "{s:s, s:o, s:I, s:I, s:o, s:o, s?o, s?o, s?o, s?o, s?I, s?I, s?I}", "tx", &want->tx, "rx",
+			   &want->rx, "fps", &want->fps, "frames", &want->frames, "templates", &what->templates, "signatures",
+			   &what->signatures, "order", &what->order, "fields", &what->fields, "checksums", &what->checksums,
+			   "changeable", &what->changeable, "combinations", &what->combinations, "compared_from",
+			   &what->compared_from, "queue_depth", &want->queue_depth) != 0)
 		return answer_error(answer, "bad_request", "stream: %s", error.text);
-	stream->tx = endpoint(engine, want.tx, answer);
-	stream->rx = stream->tx != NULL ? endpoint(engine, want.rx, answer) : NULL;
-	if (stream->rx == NULL || !check_load(engine, &want, answer))
+	if (!json_is_array(what->templates) || !json_is_array(what->signatures) ||
+	    (what->order != NULL && !json_is_array(what->order)))
+		return answer_error(answer, "bad_request", "stream: templates, signatures and order must be lists");
+	return true;
+}
+
+static bool plan_stream(struct engine *engine, struct stream *stream, json_t *object, json_t *answer)
+{
+	struct stream_request want;
+
+	if (!unpack_stream(object, &want, answer))
 		return false;
-	if (want.signature < 0 || want.signature > MAX_FRAME_BYTES)
-		return answer_error(answer, "bad_request", "signature must be an offset into the frame");
+	stream->tx = endpoint(engine, want.tx, answer);
+	if (stream->tx == NULL || !plan_receivers(engine, stream, want.rx, answer) || !check_load(engine, &want, answer))
+		return false;
 	if (want.queue_depth < 0 || want.queue_depth > MAX_QUEUE_DEPTH)
 		return answer_error(answer, "bad_request", "queue_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
 	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
-	stream->frames.signature = (uint16_t)want.signature;
-	if (!add_templates(&stream->frames, want.templates, answer) || !finish_frames(&stream->frames, &want, answer))
+	if (!plan_frames(&stream->frames, &want.what, answer))
 		return false;
 	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, engine->run.gap_limit,
 		   stream->tx->config.tx_descriptors * 3 / 4);
@@ -190,7 +157,9 @@ static bool plan_streams(struct engine *engine, const json_t *objects, uint64_t 
 		if (!plan_stream(engine, stream, object, answer))
 			return false;
 		if (too_many_on_port(run, stream->tx))
-			return answer_error(answer, "bad_request", "more than %d streams send on one port", MAX_PORT_STREAMS);
+			return answer_error(answer, "bad_request",
+					    "more than %d streams send on port \"%s\": send fewer classes of traffic there",
+					    MAX_PORT_STREAMS, stream->tx->config.name);
 		stream->sample_every = sampling(stream->fps, samples_per_s);
 	}
 	return true;
@@ -208,7 +177,7 @@ static void plan_buffers(struct run *run)
 				most = RTE_MAX(most, frame_set_copied(&run->streams[other].frames));
 		frame_set_widen(&stream->frames, most);
 		if (stream->tx->host != NULL)
-			frame_set_write_whole(&stream->frames); /* its frames are written into the same buffers */
+			frame_set_widen(&stream->frames, UINT16_MAX); /* its frames are written into the same buffers */
 		port_prepare_buffers(stream->tx, most);
 	}
 }
@@ -222,6 +191,8 @@ static bool plan_track(struct engine *engine, struct port *port, struct stream *
 	port->tracks[stream->id] = track;
 	if (is_end)
 		run->tracks[stream->id] = track;
+	for (uint32_t at = 0; at < stream->frames.templates && port->places.count < MAX_PLACES; at++)
+		places_add(&port->places, stream->frames.template[at]->signature);
 	return track != NULL;
 }
 
@@ -250,12 +221,14 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 
 		memset(&port->foreign, 0, sizeof(port->foreign));
 		memset(&port->forwarded, 0, sizeof(port->forwarded));
+		memset(&port->places, 0, sizeof(port->places));
+		port->trial = run->trial;
 		port->flushed = 0;
 		run->monitored |= port->used && port->config.role == ROLE_MONITOR && !port->config.unread;
 		for (unsigned int id = 0; port->used && id < run->stream_count; id++) {
 			struct stream *stream = &run->streams[id];
 
-			if (stream->rx != port && port->config.role != ROLE_MONITOR)
+			if (!receives(stream, port) && port->config.role != ROLE_MONITOR)
 				continue;
 			if (!plan_track(engine, port, stream) || !plan_addresses(port, stream))
 				return answer_error(answer, "no_memory", "no memory to track the streams");

@@ -15,6 +15,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include "places.h"
 #include "port_config.h"
 #include "sizes.h"
 #include "vhost_switch.h"
@@ -82,7 +83,9 @@ struct port {
 	struct port *host; /* behind this endpoint, or NULL */
 	struct rte_mempool *rx_pool;
 	struct rte_mempool *tx_pool;
-	/* of the running trial */
+	/* of the running trial, or the last one */
+	uint8_t trial;
+	struct places places; /* of signatures in frames received */
 	struct track *tracks[MAX_STREAMS];
 	struct foreign foreign;
 	struct forward_counts forwarded;

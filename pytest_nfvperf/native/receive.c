@@ -5,6 +5,7 @@
 #include <rte_cycles.h>
 
 #include "host.h"
+#include "places.h"
 #include "receive.h"
 #include "signature.h"
 #include "template.h"
@@ -12,12 +13,12 @@
 
 enum {
 	MAX_ROUNDS = 8, /* bursts taken in one turn: drains eight times faster than it is sent */
-	CONTENT_EVERY = 16, /* every so many latency samples the whole frame is compared */
+	CONTENT_EVERY = 16, /* every so many latency samples the whole of a long frame is compared */
+	RECENT_TRIALS = 4,
+	ETHERTYPE_OFFSET = 12,
 };
 
 /* As they stand in memory on a little-endian machine. */
-#define TYPE_IPV4 0x0008
-#define TYPE_VLAN 0x0081
 #define TYPE_ARP 0x0608
 #define TYPE_IPV6 0xdd86
 #define TYPE_LLDP 0xcc88
@@ -68,10 +69,9 @@ struct frame {
 	uint16_t whole;
 };
 
-static void check_content(struct track *track, struct frame frame, uint64_t seq, size_t payload)
+static void check_content(struct track *track, const struct frame_cursor *at, struct frame frame, size_t place)
 {
-	if (frame.length == frame.whole &&
-	    !frame_matches(&track->stream->frames, seq, frame.bytes, frame.length, payload))
+	if (frame.length == frame.whole && !frame_matches(&track->stream->frames, at, frame.bytes, place))
 		track->corrupted++;
 }
 
@@ -89,119 +89,146 @@ static void note_gap(struct track *track, uint64_t seq, uint64_t due)
 	}
 }
 
-/* Counts the number; returns where the frame with it stands in mix and flows. */
-static inline struct frame_cursor count_number(struct track *track, uint64_t seq, uint64_t due)
+/* Has the frame the end that it was sent with? Short ones may have been padded to the least that Ethernet has. */
+static inline bool ends_right(const struct template *template, struct frame frame, size_t place)
+{
+	size_t behind = frame.whole - place, wanted = (size_t)template->length - template->signature;
+
+	return likely(behind == wanted) || (behind > wanted && frame.whole == MIN_FRAME_BYTES);
+}
+
+static inline const struct signature *signature_at(const uint8_t *bytes, size_t place)
+{
+	return (const void *)(bytes + place);
+}
+
+static inline struct track *track_at(const struct port *port, struct frame frame, size_t place)
+{
+	uint8_t stream = signature_at(frame.bytes, place)->stream;
+
+	return track_of(port->tracks[(stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS], frame.bytes);
+}
+
+/*
+ * Bytes of a frame may happen to look like a signature, in front of its own: another place from which on it is as long
+ * as it was sent; 0: there is none.
+ */
+static size_t better_place(const struct port *port, struct frame frame, uint8_t trial)
+{
+	size_t place = 0;
+
+	while ((place = place_behind(frame.bytes, frame.length, trial, place)) != 0) {
+		const struct track *track = track_at(port, frame, place);
+		uint64_t seq;
+
+		if (track == NULL)
+			continue;
+		seq = seq_expand(track->window, signature_at(frame.bytes, place)->seq);
+		if (ends_right(frame_set_at(&track->stream->frames, seq), frame, place))
+			return place;
+	}
+	return 0;
+}
+
+/* The frame with this number came, whatever is in it. */
+static inline void count_number(struct track *track, struct frame frame, const struct signature *signature, uint64_t seq,
+				uint64_t cycles)
 {
 	const struct frame_set *frames = &track->stream->frames;
-	struct frame_cursor at = track->due;
+	unsigned int shift = track->stream->timebase.shift;
+	uint64_t due = cycles - ((uint64_t)((uint32_t)(cycles >> shift) - signature->scheduled) << shift);
 
 	if (likely(seq == track->window->next && seq != 0)) {
 		frame_next(frames, &track->due);
 	} else {
 		note_gap(track, seq, due);
-		at = frame_cursor_at(frames, seq);
 		if (seq >= track->window->next)
 			track->due = frame_cursor_at(frames, seq + 1);
 	}
+	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
 	track->last_due = due;
 	seq_record(track->window, seq);
-	return at;
 }
 
-/* A frame of this trial and stream. */
-static inline void count_ours(struct track *track, struct frame frame, const struct signature *signature, size_t payload,
-			      uint64_t cycles)
+/* A frame of this trial and stream. False, and nothing is counted, where it has not the end that it was sent with. */
+static inline bool count_ours(struct track *track, struct frame frame, size_t place, uint64_t cycles)
 {
+	const struct signature *signature = signature_at(frame.bytes, place);
 	const struct frame_set *frames = &track->stream->frames;
-	unsigned int shift = track->stream->timebase.shift;
-	uint32_t now = (uint32_t)(cycles >> shift);
-	uint64_t due = cycles - ((uint64_t)(now - signature->scheduled) << shift);
 	uint64_t seq = seq_expand(track->window, signature->seq);
-	struct frame_cursor at = count_number(track, seq, due);
-	const struct template *template = frames->template[frames->order[at.order]];
-	uint16_t length = (uint16_t)__builtin_bswap16(raw16((const uint8_t *)signature - UDP_HEADER_BYTES +
-							    UDP_LENGTH_OFFSET));
+	bool sampled = signature->stream & SIGNATURE_SAMPLED;
+	const struct frame_cursor *at = &track->due;
+	const struct template *template;
+	struct frame_cursor elsewhere;
 
-	track->bytes += (uint64_t)frame.whole + FCS_BYTES;
-	if (unlikely(length != template->udp_length || frame.whole < payload - UDP_HEADER_BYTES + length)) {
-		track->corrupted++;
-		track->truncated += length == template->udp_length;
-		return;
+	if (unlikely(seq != track->window->next || seq == 0)) {
+		elsewhere = frame_cursor_at(frames, seq);
+		at = &elsewhere;
 	}
-	if (likely(template->lines != 0 && frame.length == frame.whole) &&
-	    unlikely(!frame_is_as_sent(frames, &at, (const uint8_t *)signature - frames->signature)))
-		check_content(track, frame, seq, payload);
-	if (!(signature->stream & SIGNATURE_SAMPLED))
-		return;
-	if (track->latency != NULL)
-		sample(track, signature, now);
-	if (track->samples++ % CONTENT_EVERY == 0 && template->lines == 0)
-		check_content(track, frame, seq, payload);
-}
-
-static inline const struct signature *signature_at(const uint8_t *bytes, size_t payload)
-{
-	return (const void *)(bytes + payload);
-}
-
-/* Where the signature stands in a frame that is UDP over IPv4, as most are, else 0. */
-static inline size_t payload_over_ipv4(const uint8_t *bytes, uint16_t type, uint16_t length)
-{
-	size_t ipv4 = ETHERTYPE_OFFSET + 2;
-	size_t payload;
-
-	if (unlikely(type == TYPE_VLAN)) {
-		type = raw16(bytes + ETHERTYPE_OFFSET + 4);
-		ipv4 += 4;
+	template = frame_template(frames, at);
+	if (unlikely(!ends_right(template, frame, place)))
+		return false;
+	if (likely(frame.length == frame.whole) && unlikely(!frame_is_as_sent(frames, at, frame.bytes, place)))
+		check_content(track, at, frame, place);
+	else if (sampled && template->length > MAX_COMPARED && track->samples % CONTENT_EVERY == 0)
+		check_content(track, at, frame, place);
+	count_number(track, frame, signature, seq, cycles);
+	if (sampled) {
+		track->samples++;
+		if (track->latency != NULL)
+			sample(track, signature, (uint32_t)(cycles >> track->stream->timebase.shift));
 	}
-	payload = ipv4 + IPV4_HEADER_BYTES + UDP_HEADER_BYTES;
-	if (type != TYPE_IPV4 || length < payload + sizeof(struct signature))
-		return 0;
-	return bytes[ipv4] == 0x45 && bytes[ipv4 + 9] == PROTOCOL_UDP ? payload : 0;
+	return true;
 }
 
-/* The same over IPv6 and in a VXLAN. */
-static size_t payload_elsewhere(const uint8_t *bytes, uint16_t length)
+/* One that is too short or too long; it says no latency. */
+static void count_wrong_length(struct track *track, struct frame frame, size_t place, uint64_t cycles)
 {
-	struct layout layout;
+	const struct signature *signature = signature_at(frame.bytes, place);
+	uint64_t seq = seq_expand(track->window, signature->seq);
+	const struct template *template = frame_set_at(&track->stream->frames, seq);
 
-	if (!layout_of(bytes, length, &layout) || length < layout.payload + sizeof(struct signature))
-		return 0;
-	return signature_at(bytes, layout.payload)->magic == SIGNATURE_MAGIC ? layout.payload : 0;
+	track->corrupted++;
+	track->truncated += frame.whole - place < (size_t)template->length - template->signature;
+	count_number(track, frame, signature, seq, cycles);
 }
 
-/* Where the signature stands in a frame of any generator of ours, else 0. */
-static inline size_t payload_of(const uint8_t *bytes, uint16_t type, uint16_t length)
+/* Of a trial whose frames may still be under way: a host's frames look like one of any trial more often. */
+static bool is_recent(struct frame frame, size_t place, uint8_t trial)
 {
-	size_t payload = payload_over_ipv4(bytes, type, length);
-
-	if (unlikely(payload == 0 || signature_at(bytes, payload)->magic != SIGNATURE_MAGIC))
-		return payload_elsewhere(bytes, length);
-	return payload;
+	return (uint8_t)(trial - signature_at(frame.bytes, place)->trial) <= RECENT_TRIALS;
 }
 
+static void count_misfit(struct port *port, struct frame frame, size_t place, uint8_t trial)
+{
+	bool ours = place != 0 && (port->host == NULL || is_recent(frame, place, trial));
+
+	if (!ours && port->host != NULL && host_take(port->host, frame.bytes, frame.length, frame.whole))
+		return;
+	if (ours)
+		port->foreign.other_trial++;
+	else
+		count_foreign(&port->foreign, frame.bytes, raw16(frame.bytes + ETHERTYPE_OFFSET));
+}
 static inline void receive_frame(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
 {
-	uint16_t type = raw16(frame.bytes + ETHERTYPE_OFFSET);
-	size_t payload = payload_of(frame.bytes, type, frame.length);
-	const struct signature *signature = signature_at(frame.bytes, payload);
+	size_t place = place_of(&port->places, frame.bytes, frame.length, trial), better;
 	struct track *track;
 
-	if (unlikely(payload == 0)) {
-		if (port->host == NULL || !host_take(port->host, frame.bytes, frame.length, frame.whole))
-			count_foreign(&port->foreign, frame.bytes, type);
+	if (unlikely(place == 0 || signature_at(frame.bytes, place)->trial != trial)) {
+		count_misfit(port, frame, place, trial);
 		return;
 	}
-	if (unlikely(signature->trial != trial)) {
-		port->foreign.other_trial++;
+	track = track_at(port, frame, place);
+	if (likely(track != NULL && count_ours(track, frame, place, now)))
 		return;
-	}
-	track = track_of(port->tracks[(signature->stream & ~SIGNATURE_SAMPLED) % MAX_STREAMS], frame.bytes);
-	if (unlikely(track == NULL)) {
+	better = better_place(port, frame, trial);
+	if (better != 0)
+		(void)count_ours(track_at(port, frame, better), frame, better, now);
+	else if (track != NULL)
+		count_wrong_length(track, frame, place, now);
+	else
 		port->foreign.misdirected++;
-		return;
-	}
-	count_ours(track, frame, signature, payload, now);
 }
 
 static struct frame frame_at(const struct burst *burst, uint16_t at)
@@ -250,7 +277,12 @@ uint32_t receive_turn(struct port *port, uint8_t trial, struct poll_clock *clock
 /* True when the frame was the host's behind the port. */
 static bool pass_on(struct port *port, struct frame frame)
 {
-	if (port->host == NULL || payload_of(frame.bytes, raw16(frame.bytes + ETHERTYPE_OFFSET), frame.length) != 0)
+	size_t place;
+
+	if (port->host == NULL)
+		return false;
+	place = place_of(&port->places, frame.bytes, frame.length, port->trial);
+	if (place != 0 && is_recent(frame, place, port->trial))
 		return false;
 	return host_take(port->host, frame.bytes, frame.length, frame.whole);
 }

@@ -83,6 +83,23 @@ static json_t *report_address(const struct track *track)
 	return object;
 }
 
+/* Of a stream to several ports, what each got. */
+static json_t *report_receivers(const struct run *run, const struct stream *stream)
+{
+	json_t *receivers = json_object();
+
+	for (unsigned int at = 0; at < stream->receivers; at++) {
+		const struct track *track = stream->receiver[at]->tracks[stream->id];
+		json_t *object = json_object();
+
+		report_arrivals(object, track);
+		if (track->window->received > 0)
+			json_object_set_new(object, "due", report_dues(run, track));
+		json_object_set_new(receivers, stream->receiver[at]->config.name, object);
+	}
+	return receivers;
+}
+
 /* From the first frame to the end of the last one's interval, so that frames / time is the rate. */
 static uint64_t elapsed_ns(const struct stream *stream)
 {
@@ -115,6 +132,8 @@ static json_t *report_stream(const struct run *run, const struct stream *stream,
 	report_arrivals(object, track);
 	if (track->window->received > 0)
 		json_object_set_new(object, "due", report_dues(run, track));
+	if (stream->receivers > 1)
+		json_object_set_new(object, "receivers", report_receivers(run, stream));
 	if (track->latency != NULL) {
 		json_object_set_new(object, "latency", report_hist(track->total != NULL ? track->total : track->latency));
 		json_object_set_new(object, "latency_raw", report_hist(track->latency_raw));

@@ -11,8 +11,12 @@ enum {
 	MAX_PORTS = 32,
 	MAX_ADDRESSES = 16, /* destinations by which a monitor tells copies apart */
 	MAX_WORKERS = 32,
-	MAX_TEMPLATES = 8,
-	MAX_MIX_ORDER = 256, /* frames until a mix of sizes repeats */
+	MAX_TEMPLATES = 65536,
+	MAX_ORDER = 65536, /* frames until templates repeat */
+	MAX_FIELDS = 8, /* that vary in a stream's frames */
+	MAX_CHECKSUMS = 8, /* that are kept right in them */
+	MAX_CHANGEABLE = 32, /* ranges of bytes that the way may change */
+	MAX_PLACES = 8, /* of signatures, that a port remembers */
 	MAX_FRAME_BYTES = 9216, /* in memory, without FCS */
 	MIN_FRAME_BYTES = 60,
 	FCS_BYTES = 4,

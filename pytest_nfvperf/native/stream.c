@@ -28,10 +28,11 @@ void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint
 	stream->give_up = pacer_scheduled(&stream->pacer, stream->pacer.frames) + patience;
 	stream->absences_seen = absences;
 	stream->until_sample = 0;
+	stream->cursor = frame_cursor_at(&stream->frames, 0);
 }
 
-/* Writes the signature of a frame about to be sent; `due` is when it should have been. */
-static inline void sign(const struct stream *stream, uint8_t *frame, uint32_t seq, uint64_t due, bool sampled, uint64_t now)
+/* Writes the signature of a frame about to be sent; `due` is when it should have been, `late` by how much it is not. */
+static inline void sign(const struct stream *stream, uint8_t *at, uint32_t seq, uint64_t due, bool sampled, uint64_t now)
 {
 	unsigned int shift = stream->timebase.shift;
 	struct signature signature = {
@@ -44,46 +45,41 @@ static inline void sign(const struct stream *stream, uint8_t *frame, uint32_t se
 
 	if (sampled)
 		signature.lateness = lateness_encode(now > due ? (now - due) >> shift : 0);
-	memcpy(frame + stream->frames.signature, &signature, sizeof(signature));
+	memcpy(at, &signature, sizeof(signature));
 }
 
-/* Writes the next `count` frames into the burst's buffers; returns where the stream stands behind them. */
-static struct frame_cursor write_frames(const struct stream *stream, struct burst *burst, uint16_t first, uint16_t count,
-					uint64_t now)
+/* Writes the next `count` frames into the burst's buffers, `first` frames behind those that are accounted for. */
+static void write_frames(struct stream *stream, struct burst *burst, uint16_t first, uint16_t count, uint64_t now)
 {
+	const struct frame_set *frames = &stream->frames;
 	const struct pacer *pacer = &stream->pacer;
-	struct frame_cursor cursor = stream->cursor;
 	uint64_t seq = stream->sent + first;
 	__uint128_t scheduled =
 		(__uint128_t)(pacer->next + first) * pacer->cycles_per_frame + ((__uint128_t)pacer->start << 32);
 	uint32_t sample = stream->sample_every ? stream->until_sample : UINT32_MAX;
 
-	for (uint16_t at = 0; at < first; at++)
-		frame_next(&stream->frames, &cursor);
 	while (sample < first)
 		sample += stream->sample_every;
 	for (uint16_t at = first; at < first + count; at++, scheduled += pacer->cycles_per_frame) {
 		uint8_t *frame = burst->bytes[at - first];
-		const struct template *template = frame_write(&stream->frames, &cursor, frame);
+		const struct template *template = frame_write(frames, &stream->cursor, frame);
 		bool sampled = at == sample;
 
 		burst->length[at - first] = template->length;
-		sign(stream, frame, (uint32_t)seq, (uint64_t)(scheduled >> 32), sampled, now);
+		sign(stream, frame + template->signature, (uint32_t)seq++, (uint64_t)(scheduled >> 32), sampled, now);
 		if (sampled)
 			sample += stream->sample_every;
-		/* A checksum over IPv6 covers the times. */
-		if (unlikely(stream->frames.layout.ipv6))
-			frame_seal(&stream->frames, seq, frame);
-		seq++;
+		/* Checksums that cover the times. */
+		if (unlikely(frames->late != 0))
+			frame_seal(frames, &stream->cursor, frame);
+		frame_next(frames, &stream->cursor);
 	}
-	return cursor;
 }
 
 /* What became of frames that were handed to a port. */
 struct handed {
 	uint16_t sent;
 	uint64_t bytes; /* with FCS */
-	struct frame_cursor behind; /* where the stream stands behind them */
 	bool full; /* the ring took not all */
 	bool unbuilt; /* no buffer was free: not the ring's doing */
 };
@@ -96,15 +92,13 @@ static struct handed send_burst(struct stream *stream, uint16_t queue, uint16_t 
 	bool full = room < wanted && port->kind != PORT_DPDK;
 	struct handed handed = {.full = full, .unbuilt = room < wanted && !full};
 
-	handed.behind = write_frames(stream, &burst, first, room, now);
+	write_frames(stream, &burst, first, room, now);
 	handed.sent = port_send(port, queue, &burst, room);
 	for (uint16_t at = 0; at < handed.sent; at++)
 		handed.bytes += burst.length[at] + FCS_BYTES;
 	if (unlikely(handed.sent < room)) {
 		handed.full = true;
-		handed.behind = write_frames(stream, &burst, first, 0, now);
-		for (uint16_t at = 0; at < handed.sent; at++)
-			frame_next(&stream->frames, &handed.behind);
+		stream->cursor = frame_cursor_at(&stream->frames, stream->sent + first + handed.sent);
 	}
 	return handed;
 }
@@ -115,8 +109,8 @@ static struct handed send_burst(struct stream *stream, uint16_t queue, uint16_t 
  */
 static struct handed send_spread(struct stream *stream, uint16_t wanted, uint64_t now)
 {
-	uint32_t flows = stream->frames.flows.count;
-	struct handed handed = {.behind = stream->cursor};
+	uint64_t flows = stream->frames.fields != 0 ? stream->frames.combinations : 1;
+	struct handed handed = {0};
 
 	while (handed.sent < wanted && !handed.full && !handed.unbuilt) {
 		uint64_t flow = (stream->sent + handed.sent) % flows;
@@ -141,7 +135,6 @@ static void account(struct stream *stream, const struct handed *handed, uint64_t
 	if (stream->sent == 0)
 		stream->first_sent = now;
 	stream->last_sent = now;
-	stream->cursor = handed->behind;
 	stream->sent += handed->sent;
 	stream->sent_bytes += handed->bytes;
 	if (stream->sample_every) {

@@ -23,7 +23,9 @@ struct stream {
 	uint8_t id;
 	uint8_t trial;
 	struct port *tx;
-	struct port *rx;
+	struct port *rx; /* the first of those: its counts are the stream's */
+	struct port *receiver[MAX_PORTS]; /* each gets every frame */
+	unsigned int receivers;
 	uint64_t fps;
 	struct frame_set frames;
 	struct timebase timebase;

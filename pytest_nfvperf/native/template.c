@@ -1,308 +1,592 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "signature.h"
+#ifdef __SSE4_2__
+#include <nmmintrin.h>
+#endif
+
+#include "permute.h"
 #include "template.h"
 
-static uint16_t word_at(const uint8_t *bytes)
+enum {
+	LINES_BEHIND = 2 * HEAD_UNIT, /* a comparison reads so many bytes from where it begins */
+	MOST_OTHERS = 8, /* changed ranges of which nobody said whether a checksum is over them */
+};
+
+static uint16_t whole_units(size_t bytes)
 {
-	return (uint16_t)(bytes[0] << 8 | bytes[1]);
+	return (uint16_t)((bytes + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT);
 }
 
-static uint32_t ipv4_sum_without_source(const uint8_t *ipv4)
+static size_t stored_bytes(const struct checksum *checksum)
 {
-	uint32_t sum = 0;
-
-	for (size_t at = 0; at < IPV4_HEADER_BYTES; at += 2)
-		if (at != IPV4_CHECKSUM_OFFSET && at != IPV4_SOURCE_OFFSET && at != IPV4_SOURCE_OFFSET + 2)
-			sum += word_at(ipv4 + at);
-	return sum;
+	return checksum->crc32c ? 4 : 2;
 }
 
-/*
- * The sum of words as they stand in memory, an odd last byte filled up with 0. One's complement sums do not
- * depend on the order of bytes (RFC 1071 section 2): the result only has to be stored the way it was read.
- */
-static uint32_t memory_sum(const uint8_t *bytes, size_t length)
+/* ---- checksums */
+
+uint32_t crc32c(uint32_t crc, const uint8_t *bytes, size_t length)
 {
-	uint32_t sum = length % 2 != 0 ? bytes[length - 1] : 0;
+#ifdef __SSE4_2__
+	uint64_t wide = ~crc;
 
-	for (size_t at = 0; at + 1 < length; at += 2) {
-		uint16_t word;
+	for (; length >= sizeof(uint64_t); length -= sizeof(uint64_t), bytes += sizeof(uint64_t)) {
+		uint64_t eight;
 
-		memcpy(&word, bytes + at, sizeof(word));
-		sum += word;
+		memcpy(&eight, bytes, sizeof(eight));
+		wide = _mm_crc32_u64(wide, eight);
 	}
-	return sum;
+	crc = (uint32_t)wide;
+	for (; length > 0; length--)
+		crc = _mm_crc32_u8(crc, *bytes++);
+#else
+	static const uint32_t nibbles[] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+					   0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+					   0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+
+	crc = ~crc;
+	for (; length > 0; length--) {
+		crc ^= *bytes++;
+		crc = crc >> 4 ^ nibbles[crc & 15];
+		crc = crc >> 4 ^ nibbles[crc & 15];
+	}
+#endif
+	return ~crc;
 }
 
-/* What of a frame differs from the next one's and is in UDP's checksum over IPv6: address, port, signature. */
-static uint32_t differing_sum(const struct layout *layout, const uint8_t *bytes)
+/* Its own bytes count as zeros. */
+static uint32_t crc32c_of_frame(const struct checksum *checksum, const uint8_t *bytes, size_t length)
 {
-	return memory_sum(bytes + layout->ip + IPV6_SOURCE_OFFSET + 12, 4) + memory_sum(bytes + layout->udp, 2) +
-	       memory_sum(bytes + layout->payload, sizeof(struct signature));
+	static const uint8_t zeros[4];
+	size_t end = length - checksum->end, own = checksum->offset;
+	uint32_t crc;
+
+	if (own < checksum->start || own + sizeof(zeros) > end)
+		return crc32c(0, bytes + checksum->start, end - checksum->start);
+	crc = crc32c(0, bytes + checksum->start, own - checksum->start);
+	crc = crc32c(crc, zeros, sizeof(zeros));
+	return crc32c(crc, bytes + own + sizeof(zeros), end - own - sizeof(zeros));
 }
 
-/* Of the pseudo-header (RFC 8200 section 8.1), UDP header and payload; 0xffff when the checksum in it is right. */
-static uint32_t udp6_sum(const struct layout *layout, const uint8_t *bytes, uint16_t udp_length)
+void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint8_t *bytes)
 {
-	static const uint8_t next_header[] = {0, PROTOCOL_UDP};
-	const uint8_t *length_field = bytes + layout->udp + UDP_LENGTH_OFFSET;
+	const struct template *template = frame_template(set, at);
 
-	return memory_sum(bytes + layout->ip + IPV6_SOURCE_OFFSET, 32) + memory_sum(length_field, 2) +
-	       memory_sum(next_header, sizeof(next_header)) + memory_sum(bytes + layout->udp, udp_length);
+	for (unsigned int which = 0; set->late >> which != 0; which++) {
+		const struct checksum *checksum = &set->checksum[which];
+
+		if (!(set->late >> which & 1))
+			continue;
+		if (checksum->crc32c) {
+			uint32_t crc = crc32c_of_frame(checksum, bytes, template->length);
+
+			memcpy(bytes + checksum->offset, &crc, sizeof(crc));
+			continue;
+		}
+		window_put(bytes + checksum->offset, 2,
+			   internet_checksum(set, which, template->base[which], at->value, bytes, template->signature));
+	}
 }
 
-static uint16_t folded(uint32_t sum)
+/* What the bytes of a range add, modulo 0xffff, to an internet checksum, without that itself. */
+static uint32_t range_sum(const struct checksum *checksum, const struct byte_range *range, const uint8_t *bytes)
 {
-	sum = (sum >> 16) + (sum & 0xffff);
-	sum = (sum >> 16) + (sum & 0xffff);
-	return (uint16_t)sum;
+	uint64_t sum = 0;
+
+	for (size_t at = range->offset; at < (size_t)range->offset + range->bytes; at++)
+		if (at - checksum->offset >= 2)
+			sum += (at - checksum->start) % 2 == 0 ? (uint32_t)bytes[at] << 8 : bytes[at];
+	return (uint32_t)(sum % UINT16_MAX);
 }
 
-static uint32_t udp6_base(const struct layout *layout, const uint8_t *bytes, uint16_t udp_length)
-{
-	uint32_t checksum = memory_sum(bytes + layout->udp + UDP_CHECKSUM_OFFSET, 2);
+/* ---- making a set */
 
-	return udp6_sum(layout, bytes, udp_length) - checksum - differing_sum(layout, bytes);
+static const char *range_wrong(struct frame_set *set, const char *what, unsigned int which, const char *why)
+{
+	snprintf(set->wrong, sizeof(set->wrong), "%s[%u] %s", what, which, why);
+	return set->wrong;
 }
 
-uint16_t frame_udp6_checksum(const struct frame_set *set, const struct template *template, const uint8_t *bytes)
+const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t length, size_t signature)
 {
-	uint16_t checksum = (uint16_t)~folded(template->checksum_base + differing_sum(&set->layout, bytes));
-
-	return checksum == 0 ? UINT16_MAX : checksum; /* RFC 768: 0 would say that there is none */
-}
-
-void frame_seal(const struct frame_set *set, uint64_t seq, uint8_t *bytes)
-{
-	uint16_t checksum;
-
-	if (!set->layout.ipv6)
-		return;
-	checksum = frame_udp6_checksum(set, frame_set_at(set, seq), bytes);
-	memcpy(bytes + set->layout.udp + UDP_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
-}
-
-struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq)
-{
-	uint32_t flow = (uint32_t)(seq % set->flows.count);
-
-	return (struct frame_cursor){
-		.order = (unsigned int)(seq % set->order_length),
-		.flow = flow,
-		.address = flow % set->flows.addresses,
-		.port = flow / set->flows.addresses,
-	};
-}
-
-static void differs(struct template *template, size_t first, size_t count)
-{
-	for (size_t at = first; at < first + count; at++)
-		if (at >= template->compared_from && at < template->compared_from + sizeof(template->same))
-			template->same[at - template->compared_from] = 0;
-}
-
-/* Which bytes of a short frame every received one must have, and in which lines they are. */
-static void plan_comparison(struct template *template, const struct layout *layout)
-{
-	size_t end = layout->udp + (size_t)template->udp_length;
-
-	template->compared_from = (uint16_t)(layout->ip / HEAD_UNIT * HEAD_UNIT);
-	if (template->length > MAX_COMPARED || end > template->compared_from + sizeof(template->same))
-		return;
-	template->lines = (uint16_t)((end - template->compared_from + HEAD_UNIT - 1) / HEAD_UNIT);
-	memset(template->same, 0xff, sizeof(template->same));
-	differs(template, 0, layout->ip); /* switches rewrite addresses and tags, and tunnels are around */
-	differs(template, end, sizeof(template->same));
-	differs(template, layout->ip + (layout->ipv6 ? 0 : 1), layout->ipv6 ? 4 : 1); /* class, flow label */
-	differs(template, layout->ip + (layout->ipv6 ? 7 : 8), 1); /* TTL */
-	differs(template, layout->ip + (layout->ipv6 ? IPV6_SOURCE_OFFSET + 12 : IPV4_SOURCE_OFFSET), 4);
-	differs(template, layout->ipv6 ? layout->udp + UDP_CHECKSUM_OFFSET : layout->ip + IPV4_CHECKSUM_OFFSET, 2);
-	differs(template, layout->udp, 2);
-	differs(template, layout->payload, sizeof(struct signature));
-}
-
-/* How much of the frame must be copied each time: all of it unless the rest is the pattern. */
-static uint16_t bytes_to_copy(const uint8_t *bytes, size_t length, size_t behind_signature)
-{
-	size_t different = behind_signature;
-
-	for (size_t at = behind_signature; at < length; at++)
-		if (bytes[at] != pattern_byte(at))
-			different = at + 1;
-	return (uint16_t)((different + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT);
-}
-
-static const char *check_headers(const struct frame_set *set, const uint8_t *bytes, size_t length,
-				 const struct layout *layout)
-{
-	if (set->signature + sizeof(struct signature) > length)
-		return "the signature does not fit behind the headers; use a longer frame";
-	if (set->signature != layout->payload)
-		return "the signature must stand behind the innermost UDP header";
-	if (set->templates > 0 && (set->layout.ip != layout->ip || set->layout.outer_udp != layout->outer_udp))
-		return "all templates of a stream must have the same headers";
-	if ((size_t)word_at(bytes + layout->udp + UDP_LENGTH_OFFSET) + layout->udp > length)
-		return "the UDP length is beyond the template's end";
-	if (word_at(bytes + layout->udp + UDP_LENGTH_OFFSET) < UDP_HEADER_BYTES + sizeof(struct signature))
-		return "the UDP length does not cover the signature";
-	return NULL;
-}
-
-const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t length)
-{
-	struct layout layout = {0};
-	const char *wrong;
+	size_t room = whole_units(length) + LINES_BEHIND;
 	struct template *template;
 
 	if (set->templates == MAX_TEMPLATES)
-		return "a stream has at most 8 templates";
+		return "a stream has at most 65536 templates";
 	if (length < MIN_FRAME_BYTES || length > MAX_FRAME_BYTES)
 		return "a template must have 60 to 9216 bytes (without FCS)";
-	if (!layout_of(bytes, length, &layout))
-		return "a template must be UDP over IPv4 without options or IPv6 without extension headers, or that in VXLAN";
-	wrong = check_headers(set, bytes, length, &layout);
-	if (wrong != NULL)
-		return wrong;
-	set->layout = layout;
-	template = aligned_alloc(64, (sizeof(*template) + 63) / 64 * 64);
+	if (signature < 14 || signature + sizeof(struct signature) > length)
+		return "the signature's 14 bytes must be behind the first 14 and within the template; use a longer frame";
+	if (set->templates == set->room) {
+		uint32_t more = set->room == 0 ? 8 : 2 * set->room;
+		struct template **grown = realloc(set->template, more * sizeof(struct template *));
+
+		if (grown == NULL)
+			return "out of memory";
+		set->template = grown;
+		set->room = more;
+	}
+	template = aligned_alloc(64, sizeof(*template) + room);
 	if (template == NULL)
 		return "out of memory";
 	memset(template, 0, sizeof(*template));
 	memcpy(template->bytes, bytes, length);
-	for (size_t at = length; at < sizeof(template->bytes); at++)
+	for (size_t at = length; at < room; at++)
 		template->bytes[at] = pattern_byte(at);
 	template->length = (uint16_t)length;
-	template->copied = bytes_to_copy(bytes, length, set->signature + sizeof(struct signature));
-	template->udp_length = word_at(bytes + layout.udp + UDP_LENGTH_OFFSET);
-	template->checksum_base = layout.ipv6 ? udp6_base(&layout, bytes, template->udp_length) :
-						ipv4_sum_without_source(bytes + layout.ip);
-	plan_comparison(template, &layout);
+	template->signature = (uint16_t)signature;
 	set->template[set->templates++] = template;
 	return NULL;
 }
 
-const char *frame_set_finish(struct frame_set *set, const uint8_t *order, size_t length, struct flows flows)
+static size_t shortest(const struct frame_set *set)
 {
-	uint32_t ports;
+	size_t length = MAX_FRAME_BYTES;
 
+	for (uint32_t at = 0; at < set->templates; at++)
+		length = set->template[at]->length < length ? set->template[at]->length : length;
+	return length;
+}
+
+struct bits {
+	size_t first, end;
+};
+
+static struct bits field_bits(const struct field *field)
+{
+	size_t end = 8U * (field->offset + field->size) - field->shift;
+
+	return (struct bits){end - field->bits, end};
+}
+
+static struct bits checksum_bits(const struct checksum *checksum)
+{
+	return (struct bits){8U * checksum->offset, 8U * (checksum->offset + stored_bytes(checksum))};
+}
+
+static struct bits range_bits(const struct byte_range *range)
+{
+	return (struct bits){8U * range->offset, 8U * (range->offset + range->bytes)};
+}
+
+static bool overlap(struct bits one, struct bits other)
+{
+	return one.first < other.end && other.first < one.end;
+}
+
+static bool over_signature(const struct frame_set *set, struct bits bits)
+{
+	for (uint32_t at = 0; at < set->templates; at++) {
+		size_t signature = set->template[at]->signature;
+
+		if (overlap(bits, (struct bits){8 * signature, 8 * (signature + sizeof(struct signature))}))
+			return true;
+	}
+	return false;
+}
+
+static const char *check_field(struct frame_set *set, unsigned int which, size_t length)
+{
+	struct field *field = &set->field[which];
+
+	if (field->size != 1 && field->size != 2 && field->size != 4 && field->size != 8)
+		return range_wrong(set, "fields", which, "must have a size of 1, 2, 4 or 8 bytes");
+	if (field->bits < 1 || field->shift + field->bits > 8 * field->size)
+		return range_wrong(set, "fields", which, "has bits that do not fit its window");
+	if ((size_t)field->offset + field->size > length)
+		return range_wrong(set, "fields", which, "is beyond the end of a template");
+	if (field->count < 1 || field->every < 1 || field->count > UINT32_MAX)
+		return range_wrong(set, "fields", which, "must have a count of 1 to 4294967295, and every of at least 1");
+	if (field->bits < 32 && field->count > UINT64_C(1) << field->bits)
+		return range_wrong(set, "fields", which, "has too few bits for its count of values");
+	if (field->random && field->count > MAX_RANDOM_COUNT)
+		return range_wrong(set, "fields", which, "may have at most 16777216 values in random order");
+	if (over_signature(set, field_bits(field)))
+		return range_wrong(set, "fields", which, "overlaps the signature");
+	for (unsigned int other = 0; other < which; other++)
+		if (overlap(field_bits(field), field_bits(&set->field[other])))
+			return range_wrong(set, "fields", which, "overlaps a field before it");
+	return NULL;
+}
+
+static const char *check_checksum(struct frame_set *set, unsigned int which, size_t length)
+{
+	const struct checksum *checksum = &set->checksum[which];
+	struct bits bits = checksum_bits(checksum);
+
+	if (checksum->offset + stored_bytes(checksum) > length)
+		return range_wrong(set, "checksums", which, "is beyond the end of a template");
+	if ((size_t)checksum->start + (checksum->crc32c ? checksum->end : 0) > length)
+		return range_wrong(set, "checksums", which, "must start before its end");
+	if (checksum->fields >> set->fields != 0)
+		return range_wrong(set, "checksums", which, "names a field that is not there");
+	if (checksum->checksums >> which != 0)
+		return range_wrong(set, "checksums", which, "names a checksum that does not stand before it: inner ones come first");
+	if (over_signature(set, bits))
+		return range_wrong(set, "checksums", which, "overlaps the signature");
+	for (unsigned int field = 0; field < set->fields; field++)
+		if (overlap(bits, field_bits(&set->field[field])))
+			return range_wrong(set, "checksums", which, "overlaps a field");
+	for (unsigned int other = 0; other < which; other++)
+		if (overlap(bits, checksum_bits(&set->checksum[other])))
+			return range_wrong(set, "checksums", which, "overlaps a checksum before it");
+	return NULL;
+}
+
+static const char *check_set(struct frame_set *set)
+{
+	size_t length = shortest(set);
+	const char *wrong = NULL;
+
+	for (unsigned int at = 0; at < set->fields && wrong == NULL; at++)
+		wrong = check_field(set, at, length);
+	for (unsigned int at = 0; at < set->checksums && wrong == NULL; at++)
+		wrong = check_checksum(set, at, length);
+	for (unsigned int at = 0; at < set->changeables && wrong == NULL; at++)
+		if ((size_t)set->changeable[at].offset + set->changeable[at].bytes > length)
+			wrong = range_wrong(set, "changeable", at, "is beyond the end of a template");
+	if (wrong == NULL && (set->combinations < 1 || set->combinations > INT64_MAX))
+		wrong = "combinations must be 1 to 2^63 - 1";
+	if (wrong == NULL && set->compared_from > length)
+		wrong = "compared_from is beyond the end of a template";
+	return wrong;
+}
+
+static bool may_change(const struct frame_set *set, struct bits bits)
+{
+	for (unsigned int at = 0; at < set->changeables; at++)
+		if (overlap(bits, range_bits(&set->changeable[at])))
+			return true;
+	return false;
+}
+
+/* In the order of the frame. */
+static void sort_changeables(struct frame_set *set)
+{
+	for (unsigned int at = 1; at < set->changeables; at++) {
+		struct byte_range range = set->changeable[at];
+		unsigned int to = at;
+
+		for (; to > 0 && set->changeable[to - 1].offset > range.offset; to--)
+			set->changeable[to] = set->changeable[to - 1];
+		set->changeable[to] = range;
+	}
+}
+
+static const char *plan_field(struct frame_set *set, unsigned int which)
+{
+	struct field *field = &set->field[which];
+	uint64_t window = field->size == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * field->size) - 1;
+	uint32_t *places;
+
+	field->mask = field->bits == 64 ? UINT64_MAX : (UINT64_C(1) << field->bits) - 1;
+	field->beside = window & ~(field->mask << field->shift);
+	field->first &= field->mask;
+	if (field_bits(field).first >= 8U * set->compared_from && !may_change(set, field_bits(field)))
+		set->compared_fields |= (uint8_t)(1U << which);
+	if (!field->random)
+		return NULL;
+	/* Read one after the other: cheaper for each frame than the network. */
+	places = malloc(field->count * sizeof(*places));
+	if (places == NULL)
+		return "out of memory";
+	for (uint32_t at = 0; at < field->count; at++)
+		places[at] = permuted(at, (uint32_t)field->count, field->seed);
+	field->places = places;
+	return NULL;
+}
+
+static void plan_checksum(struct frame_set *set, unsigned int which)
+{
+	struct checksum *checksum = &set->checksum[which];
+	uint8_t bit = (uint8_t)(1U << which);
+
+	for (unsigned int at = 0; at < set->fields; at++)
+		if ((set->field[at].offset + set->field[at].size - checksum->start) % 2 != 0)
+			checksum->odd_fields |= (uint8_t)(1U << at);
+	for (unsigned int at = 0; at < which; at++)
+		if ((set->checksum[at].offset - checksum->start) % 2 != 0)
+			checksum->odd_checksums |= (uint8_t)(1U << at);
+	if (checksum->crc32c || checksum->signature || (checksum->checksums & set->late) != 0)
+		set->late |= bit;
+	else if (checksum->fields != 0 || (checksum->checksums & set->early) != 0)
+		set->early |= bit;
+	if (checksum->offset >= set->compared_from && ((set->late | set->early) & bit) != 0)
+		set->compared_checksums |= bit;
+	if (checksum->offset >= set->compared_from && may_change(set, checksum_bits(checksum)))
+		set->changeable_checksums |= bit;
+}
+
+static bool is_quick(const struct frame_set *set)
+{
+	const struct field *field = &set->field[0];
+	const struct checksum *checksum = &set->checksum[0];
+
+	return set->fields == 1 && set->checksums == 1 && set->early == 1 && set->compared_fields == 1 &&
+	       set->compared_checksums == 1 && field->size == 4 && field->bits == 32 && !field->random &&
+	       field->every == 1 && set->combinations <= field->count && checksum->odd_fields == 0 && !checksum->never_zero;
+}
+
+static void values_read(const struct frame_set *set, const uint8_t *bytes, uint64_t *values)
+{
+	for (unsigned int at = 0; at < set->fields; at++)
+		values[at] = field_get(&set->field[at], bytes);
+}
+
+/* What is the same in all frames of a sum is what is left when all that differs is taken from it. */
+static void plan_bases(const struct frame_set *set, struct template *template)
+{
+	uint64_t values[MAX_FIELDS];
+
+	values_read(set, template->bytes, values);
+	for (unsigned int which = 0; which < set->checksums; which++) {
+		uint32_t sum = UINT16_MAX - (uint32_t)window_get(template->bytes + set->checksum[which].offset, 2);
+		uint16_t differs =
+			(uint16_t)~internet_checksum(set, which, 0, values, template->bytes, template->signature);
+		uint32_t base = (sum + UINT16_MAX - differs) % UINT16_MAX;
+
+		template->base[which] = base == 0 ? UINT16_MAX : (uint16_t)base;
+	}
+}
+
+/* Puts bits into the mask of what all frames have the same, or takes them out. */
+static void mark(struct template *template, struct bits bits, bool same)
+{
+	size_t first = 8U * template->compared_from, end = first + 8U * HEAD_UNIT * template->lines;
+
+	for (size_t at = bits.first; at < bits.end && at < end; at++) {
+		uint8_t bit = (uint8_t)(0x80U >> at % 8);
+
+		if (at >= first)
+			template->same[(at - first) / 8] = (uint8_t)((template->same[(at - first) / 8] & ~bit) | (same ? bit : 0));
+	}
+}
+
+/* Of a long frame only the headers: the rest of it lies in cache lines that nobody else needs. */
+static void plan_comparison(const struct frame_set *set, struct template *template)
+{
+	size_t signature_end = template->signature + sizeof(struct signature);
+	size_t end = template->length > MAX_COMPARED ? signature_end : template->length;
+	size_t first = set->compared_from / HEAD_UNIT * HEAD_UNIT;
+	size_t lines = end > first ? whole_units(end - first) / HEAD_UNIT : 0;
+
+	template->compared_from = (uint16_t)first;
+	template->lines = (uint16_t)(lines > 2 ? 2 : lines);
+	mark(template, (struct bits){8U * set->compared_from, 8U * template->length}, true);
+	mark(template, (struct bits){8U * template->signature, 8 * signature_end}, false);
+	for (unsigned int at = 0; at < set->fields; at++)
+		mark(template, field_bits(&set->field[at]), false);
+	for (unsigned int at = 0; at < set->changeables; at++)
+		mark(template, range_bits(&set->changeable[at]), false);
+	/* One that is the same in all frames unless the way changes it is looked at more closely when it is not. */
+	for (unsigned int at = 0; at < set->checksums; at++)
+		if (set->checksum[at].offset >= set->compared_from)
+			mark(template, checksum_bits(&set->checksum[at]), !((set->early | set->late) >> at & 1));
+}
+
+/* How much of the frame must be written each time: all of it unless the rest is the pattern. */
+static void plan_copy(const struct frame_set *set, struct template *template)
+{
+	size_t copied = template->signature + sizeof(struct signature);
+
+	for (unsigned int at = 0; at < set->fields; at++)
+		if (copied < (size_t)set->field[at].offset + set->field[at].size)
+			copied = (size_t)set->field[at].offset + set->field[at].size;
+	for (unsigned int at = 0; at < set->checksums; at++)
+		if (copied < set->checksum[at].offset + stored_bytes(&set->checksum[at]))
+			copied = set->checksum[at].offset + stored_bytes(&set->checksum[at]);
+	for (size_t at = copied; at < template->length; at++)
+		if (template->bytes[at] != pattern_byte(at))
+			copied = at + 1;
+	template->copied = whole_units(copied);
+}
+
+static const char *set_order(struct frame_set *set, const uint16_t *order, size_t length)
+{
 	if (set->templates == 0)
 		return "a stream needs at least one template";
-	if (length == 0 || length > MAX_MIX_ORDER)
-		return "the order must have 1 to 256 entries";
+	if (length == 0 || length > MAX_ORDER)
+		return "the order must have 1 to 65536 entries";
 	for (size_t at = 0; at < length; at++)
 		if (order[at] >= set->templates)
 			return "the order names a template that is not there";
-	if (flows.count == 0 || flows.addresses == 0)
-		return "flows and addresses must be at least 1";
-	ports = (flows.count - 1) / flows.addresses + 1;
-	if (flows.first_port + ports - 1 > UINT16_MAX)
-		return "the flows' UDP source ports go beyond 65535; use more addresses";
-	memcpy(set->order, order, length);
-	set->order_length = (unsigned int)length;
-	set->flows = flows;
+	set->order = malloc(length * sizeof(*order));
+	if (set->order == NULL)
+		return "out of memory";
+	memcpy(set->order, order, length * sizeof(*order));
+	set->order_length = (uint32_t)length;
 	return NULL;
+}
+
+const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_t length)
+{
+	const char *wrong = set_order(set, order, length);
+
+	if (wrong == NULL)
+		wrong = check_set(set);
+	sort_changeables(set);
+	for (unsigned int at = 0; at < set->fields && wrong == NULL; at++)
+		wrong = plan_field(set, at);
+	if (wrong != NULL)
+		return wrong;
+	for (unsigned int at = 0; at < set->checksums; at++)
+		plan_checksum(set, at);
+	set->quick = is_quick(set);
+	for (uint32_t at = 0; at < set->templates; at++) {
+		plan_bases(set, set->template[at]);
+		plan_comparison(set, set->template[at]);
+		plan_copy(set, set->template[at]);
+	}
+	return NULL;
+}
+
+void frame_set_free(struct frame_set *set)
+{
+	for (uint32_t at = 0; at < set->templates; at++)
+		free(set->template[at]);
+	for (unsigned int at = 0; at < MAX_FIELDS; at++) {
+		free((void *)(uintptr_t)set->field[at].places);
+		set->field[at].places = NULL;
+	}
+	free(set->template);
+	free(set->order);
+	set->template = NULL;
+	set->order = NULL;
+	set->templates = set->room = set->order_length = 0;
 }
 
 uint16_t frame_set_copied(const struct frame_set *set)
 {
 	uint16_t most = 0;
 
-	for (unsigned int at = 0; at < set->templates; at++)
+	for (uint32_t at = 0; at < set->templates; at++)
 		most = set->template[at]->copied > most ? set->template[at]->copied : most;
 	return most;
 }
 
 void frame_set_widen(struct frame_set *set, uint16_t bytes)
 {
-	for (unsigned int at = 0; at < set->templates; at++)
-		if (set->template[at]->copied < bytes)
-			set->template[at]->copied = bytes;
-}
-
-void frame_set_write_whole(struct frame_set *set)
-{
-	for (unsigned int at = 0; at < set->templates; at++) {
+	for (uint32_t at = 0; at < set->templates; at++) {
 		struct template *template = set->template[at];
-		uint16_t whole = (uint16_t)((template->length + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT);
+		uint16_t whole = whole_units(template->length);
+		uint16_t wanted = bytes < whole ? bytes : whole;
 
-		template->copied = template->copied > whole ? template->copied : whole;
+		template->copied = template->copied > wanted ? template->copied : wanted;
 	}
 }
 
-void frame_set_free(struct frame_set *set)
+struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq)
 {
-	for (unsigned int at = 0; at < set->templates; at++)
-		free(set->template[at]);
-	set->templates = 0;
+	struct frame_cursor at = {.order = (uint32_t)(seq % set->order_length)};
+	uint64_t combination = set->fields != 0 ? seq % set->combinations : 0;
+
+	at.left = set->combinations - combination;
+	for (unsigned int field = 0; field < set->fields; field++) {
+		const struct field *of = &set->field[field];
+		uint32_t index = (uint32_t)(combination / of->every % of->count);
+
+		at.index[field] = index;
+		at.wait[field] = of->every - combination % of->every;
+		at.value[field] = (of->first + of->step * (of->random ? of->places[index] : index)) & of->mask;
+	}
+	return at;
 }
 
-static bool checksum_holds(const uint8_t *ipv4)
-{
-	uint32_t sum = 0;
+/* ---- looking at received frames */
 
-	for (size_t at = 0; at < IPV4_HEADER_BYTES; at += 2)
-		sum += word_at(ipv4 + at);
-	sum = (sum >> 16) + (sum & 0xffff);
-	sum = (sum >> 16) + (sum & 0xffff);
-	return sum == 0xffff;
+bool varying_as_sent(const struct frame_set *set, const struct frame_cursor *at, const struct template *template,
+		     const uint8_t *bytes)
+{
+	for (unsigned int field = 0; set->compared_fields >> field != 0; field++)
+		if ((set->compared_fields >> field & 1) && field_get(&set->field[field], bytes) != at->value[field])
+			return false;
+	for (unsigned int which = 0; set->compared_checksums >> which != 0; which++) {
+		const struct checksum *checksum = &set->checksum[which];
+		const uint8_t *stored = bytes + checksum->offset;
+		uint32_t crc;
+
+		if (!(set->compared_checksums >> which & 1))
+			continue;
+		if (!checksum->crc32c) {
+			if (window_get(stored, 2) !=
+			    internet_checksum(set, which, template->base[which], at->value, bytes, template->signature))
+				return false;
+			continue;
+		}
+		memcpy(&crc, stored, sizeof(crc));
+		/* Over all bytes, so that of a long one is looked at when the rest of it is. */
+		if (template->length <= MAX_COMPARED && crc != crc32c_of_frame(checksum, bytes, template->length))
+			return false;
+	}
+	return true;
 }
 
-static bool flow_matches(const struct frame_set *set, uint64_t seq, const uint8_t *source, const uint8_t *udp)
+/*
+ * Whether a checksum that came is right for the bytes that came, as it was for those that were sent: changed bytes
+ * between its start and itself changed it as much. Whether others are part of it nobody said: addresses of a
+ * pseudo-header are, those behind a header of its own are not. Any of them may be.
+ */
+static bool checksum_holds(const struct frame_set *set, const struct checksum *checksum, const uint8_t *sent,
+			   const uint8_t *got, size_t length)
 {
-	uint32_t flow = (uint32_t)(seq % set->flows.count);
-	uint32_t address = set->flows.first_address + flow % set->flows.addresses;
-	uint32_t port = set->flows.first_port + flow / set->flows.addresses;
+	uint32_t stored = (uint32_t)window_get(got + checksum->offset, 2), others[MOST_OTHERS], count = 0;
+	uint64_t sum = UINT16_MAX - window_get(sent + checksum->offset, 2);
+	uint32_t crc;
 
-	return word_at(source) == address >> 16 && word_at(source + 2) == (address & 0xffff) && word_at(udp) == port;
-}
-
-static bool ipv4_matches(const uint8_t *got, const uint8_t *sent)
-{
-	return checksum_holds(got) && got[9] == sent[9] && memcmp(got + 2, sent + 2, 2) == 0 &&
-	       memcmp(got + 16, sent + 16, 4) == 0;
-}
-
-/* Traffic class, flow label and hop limit may differ. */
-static bool ipv6_matches(const uint8_t *got, const uint8_t *sent)
-{
-	return memcmp(got + 4, sent + 4, 3) == 0 && memcmp(got + IPV6_SOURCE_OFFSET, sent + IPV6_SOURCE_OFFSET, 12) == 0 &&
-	       memcmp(got + 24, sent + 24, 16) == 0;
-}
-
-/* Over IPv6 there must be one (RFC 8200 section 8.1); over IPv4 none is sent. */
-static bool udp_checksum_holds(const struct layout *layout, const uint8_t *bytes, const struct template *template)
-{
-	bool has_one = word_at(bytes + layout->udp + UDP_CHECKSUM_OFFSET) != 0;
-
-	if (has_one != layout->ipv6)
+	if (checksum->crc32c) {
+		memcpy(&crc, got + checksum->offset, sizeof(crc));
+		return crc == crc32c_of_frame(checksum, got, length);
+	}
+	if (stored == 0 && checksum->never_zero)
 		return false;
-	return !has_one || folded(udp6_sum(layout, bytes, template->udp_length)) == 0xffff;
+	for (unsigned int at = 0; at < set->changeables; at++) {
+		const struct byte_range *range = &set->changeable[at];
+		uint32_t change = UINT16_MAX + range_sum(checksum, range, got) - range_sum(checksum, range, sent);
+
+		if (range->offset >= checksum->start && range->offset < checksum->offset)
+			sum += change;
+		else if (change % UINT16_MAX != 0 && count < MOST_OTHERS)
+			others[count++] = change;
+	}
+	for (uint32_t among = 0; among < 1U << count; among++) {
+		uint64_t all = sum;
+
+		for (uint32_t at = 0; at < count; at++)
+			all += among >> at & 1 ? others[at] : 0;
+		if (all % UINT16_MAX == (UINT16_MAX - stored) % UINT16_MAX)
+			return true;
+	}
+	return false;
 }
 
-bool frame_matches(const struct frame_set *set, uint64_t seq, const uint8_t *bytes, size_t length, size_t payload)
+bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place)
 {
-	const struct template *template = frame_set_at(set, seq);
-	const struct layout *sent_at = &set->layout;
-	struct layout at = {.ipv6 = sent_at->ipv6, .payload = (uint16_t)payload};
-	size_t behind = UDP_HEADER_BYTES + sizeof(struct signature);
-	const uint8_t *source, *udp, *sent;
+	const struct template *template = frame_template(set, at);
+	const uint8_t *got = bytes + ((ptrdiff_t)place - template->signature);
+	size_t next = set->compared_from;
+	uint8_t sent[MAX_FRAME_BYTES + HEAD_UNIT];
 
-	at.udp = at.payload - UDP_HEADER_BYTES;
-	at.ip = at.udp - (at.ipv6 ? IPV6_HEADER_BYTES : IPV4_HEADER_BYTES);
-	udp = bytes + at.udp;
-	sent = template->bytes + sent_at->udp;
-	if (word_at(udp + UDP_LENGTH_OFFSET) != template->udp_length || at.udp + template->udp_length > length)
+	if (next + place < template->signature)
+		return false; /* it begins behind that */
+	memcpy(sent, template->bytes, template->length);
+	fields_write(set, template, at, sent);
+	memcpy(sent + template->signature, bytes + place, sizeof(struct signature));
+	frame_seal(set, at, sent);
+	for (unsigned int range = 0; range < set->changeables; range++) {
+		size_t first = set->changeable[range].offset;
+
+		if (first > next && memcmp(sent + next, got + next, first - next) != 0)
+			return false;
+		if (first + set->changeable[range].bytes > next)
+			next = first + set->changeable[range].bytes;
+	}
+	if (template->length > next && memcmp(sent + next, got + next, template->length - next) != 0)
 		return false;
-	if (!(at.ipv6 ? ipv6_matches : ipv4_matches)(bytes + at.ip, template->bytes + sent_at->ip))
-		return false;
-	/* The source port makes flows. */
-	if (memcmp(udp + 2, sent + 2, 2) != 0 || !udp_checksum_holds(&at, bytes, template))
-		return false;
-	source = bytes + at.ip + (at.ipv6 ? IPV6_SOURCE_OFFSET + 12 : IPV4_SOURCE_OFFSET);
-	if (set->flows.count > 1 ? !flow_matches(set, seq, source, udp) :
-				   memcmp(source, template->bytes + sent_at->ip + (source - bytes - at.ip), 4) != 0)
-		return false;
-	return template->udp_length <= behind || memcmp(udp + behind, sent + behind, template->udp_length - behind) == 0;
+	for (unsigned int which = 0; which < set->checksums; which++)
+		if ((set->changeable_checksums >> which & 1) &&
+		    !checksum_holds(set, &set->checksum[which], sent, got, template->length))
+			return false;
+	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stream sends: one frame template per size of the mix, the order of the mix, and the
- * fields that make flows. Pure bytes, no DPDK.
+ * What a stream sends: frame templates, their order, the fields that vary and the checksums that are kept right, as
+ * model/traffic/frame_program.py describes them. Pure bytes: no headers are known here, and no DPDK.
  *
  * Transmit buffers are filled once with PATTERN; a template whose tail is that pattern costs
  * only its first cache line(s) per frame, at any frame size.
@@ -18,12 +18,14 @@
 #include <immintrin.h>
 #endif
 
-#include "layout.h"
+#include "signature.h"
 #include "sizes.h"
 
 enum {
 	HEAD_UNIT = 64, /* heads are copied, and frames compared, in whole cache lines */
 	MAX_COMPARED = 124, /* frames up to here (128 bytes with FCS) are compared whole, each of them */
+	FRONT_BYTES = 12, /* in front of each received frame there is at least virtio's header to read */
+	MAX_RANDOM_COUNT = 1 << 24, /* values of a field in random order: 4 bytes of table for each */
 };
 
 /* Byte `offset` of every frame behind its signature. */
@@ -32,114 +34,301 @@ static inline uint8_t pattern_byte(size_t offset)
 	return (uint8_t)offset;
 }
 
+/* Value number i of the field is first + step * i, or step * permuted(i); it lasts for `every` frames. */
+struct field {
+	uint16_t offset; /* of its window */
+	uint8_t size; /* of that: 1, 2, 4 or 8 bytes, one big-endian number */
+	uint8_t shift;
+	uint8_t bits;
+	bool random;
+	uint32_t seed;
+	uint64_t first, step, count, every;
+	/* derived */
+	uint64_t mask; /* of its values */
+	uint64_t beside; /* bits of the window that are not its own */
+	const uint32_t *places; /* random: of each value; owned */
+};
+
+struct checksum {
+	bool crc32c; /* as SCTP stores it; else the internet checksum (RFC 1071) */
+	bool signature; /* the signature is among what it is over */
+	bool never_zero; /* 0 is stored as 0xffff */
+	uint16_t offset;
+	uint16_t start; /* words count from there on */
+	uint16_t end; /* crc32c: it is over the bytes from `start` to here, counted from the frame's end */
+	uint8_t fields; /* bits: those that change it */
+	uint8_t checksums; /* bits: those inside, which stand before it */
+	/* derived */
+	uint8_t odd_fields; /* bits: their windows end with the first byte of a word */
+	uint8_t odd_checksums;
+};
+
+struct byte_range {
+	uint16_t offset, bytes;
+};
+
 struct template {
 	uint16_t length; /* in memory, without FCS */
 	uint16_t copied; /* bytes written per frame; a multiple of HEAD_UNIT */
-	/* IPv4: sum of the header's words but source address and checksum. IPv6: of what UDP's checksum is of, as the
-	 * words stand in memory, but what differs from frame to frame and the checksum (see frame_seal). */
-	uint32_t checksum_base;
-	uint16_t udp_length; /* the length field */
-	/* Lines in which each received frame is compared, and where the first begins; 0: this frame is too long. */
+	uint16_t signature; /* its offset */
+	/* Lines in which each received frame is compared, and where the first begins; 0: nothing of it is. */
 	uint16_t lines;
 	uint16_t compared_from;
-	uint8_t same[2 * HEAD_UNIT] __attribute__((aligned(64))); /* of those: 0xff where all frames have the same */
-	uint8_t bytes[MAX_FRAME_BYTES + HEAD_UNIT] __attribute__((aligned(64)));
-};
-
-struct flows {
-	uint32_t count;
-	uint32_t addresses; /* flow f has address f % addresses and port f / addresses */
-	uint32_t first_address; /* host order; of an IPv6 address the lowest four bytes */
-	uint16_t first_port;
+	uint16_t base[MAX_CHECKSUMS]; /* sums of what is the same in all frames, in network order */
+	uint8_t same[2 * HEAD_UNIT] __attribute__((aligned(64))); /* of the lines: 0xff where all frames have the same */
+	uint8_t bytes[] __attribute__((aligned(64))); /* behind `length`: the pattern, to the end of what may be read */
 };
 
 struct frame_set {
-	uint16_t signature; /* offset, the same in every template */
-	struct layout layout; /* the same in every template */
-	unsigned int templates;
-	struct template *template[MAX_TEMPLATES]; /* owned */
-	unsigned int order_length;
-	uint8_t order[MAX_MIX_ORDER];
-	struct flows flows;
+	struct template **template; /* owned, as they are */
+	uint16_t *order; /* owned */
+	uint32_t order_length;
+	uint32_t templates, room;
+	uint64_t combinations; /* frames until the fields begin again */
+	/*
+	 * One field that fills four bytes and counts up, and one checksum that only it changes: flows of IPv4. All that is
+	 * then done for a frame can be seen here at once by the compiler.
+	 */
+	bool quick;
+	uint8_t early; /* bits: checksums that are written with the fields */
+	uint8_t late; /* bits: those that the signature changes */
+	uint8_t compared_fields, compared_checksums; /* bits: those that a received frame must have as they were sent */
+	uint8_t changeable_checksums; /* bits: what the way changes may change them, too */
+	unsigned int fields, checksums, changeables;
+	struct field field[MAX_FIELDS];
+	struct checksum checksum[MAX_CHECKSUMS];
+	uint16_t compared_from; /* first byte that is compared in a received frame */
+	struct byte_range changeable[MAX_CHANGEABLE]; /* behind that: bytes that the way may change */
+	char wrong[160];
 };
 
-/* Where in the mix and in the flows the next frame stands. */
+/* Where in the order and in the fields' values the next frame stands. */
 struct frame_cursor {
-	unsigned int order;
-	uint32_t flow;
-	uint32_t address;
-	uint32_t port;
+	uint32_t order;
+	uint64_t left; /* frames to the end of the combinations */
+	uint64_t value[MAX_FIELDS];
+	uint64_t wait[MAX_FIELDS]; /* frames until the next value */
+	uint32_t index[MAX_FIELDS];
 };
 
 /*
- * Takes a copy of the bytes as the set's next template. NULL when it was taken, else what is
- * wrong with it. The signature's place must have been set.
+ * Takes a copy of the bytes as the set's next template, whose signature is at that offset. NULL when it was taken, else
+ * what is wrong with it.
  */
-const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t length);
+const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t length, size_t signature);
 
-/* Sets order and flows; NULL, or what is wrong. All templates must have been added. */
-const char *frame_set_finish(struct frame_set *set, const uint8_t *order, size_t length, struct flows flows);
+/* Sets the order. All else of the set must have been filled in. NULL, or what is wrong with it. */
+const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_t length);
 
 void frame_set_free(struct frame_set *set);
 
 /* The most bytes that a frame of the set writes over the pattern of its buffer. */
 uint16_t frame_set_copied(const struct frame_set *set);
-/* Has each frame write at least so many, where streams with longer heads use the same buffers. */
+/* Has each frame write at least so many, or all of itself, where other frames with longer heads use the same buffers. */
 void frame_set_widen(struct frame_set *set, uint16_t bytes);
-/* Has each frame written whole, where other frames may have been in its buffer. */
-void frame_set_write_whole(struct frame_set *set);
 
 /* The template of the frame with this sequence number. */
 static inline const struct template *frame_set_at(const struct frame_set *set, uint64_t seq)
 {
-	if (set->order_length == 1)
-		return set->template[0];
 	return set->template[set->order[seq % set->order_length]];
 }
 
-/* Is this, from the innermost IP header on, the frame with this sequence number as it was sent?
- * What is around it, TTL and the IPv4 checksum may differ: switches, routers and tunnels change them. `payload`
- * is where the signature stands in the received bytes. */
-bool frame_matches(const struct frame_set *set, uint64_t seq, const uint8_t *bytes, size_t length, size_t payload);
+/* The same, of the frame that the cursor stands at. */
+static inline const struct template *frame_template(const struct frame_set *set, const struct frame_cursor *at)
+{
+	return set->template[set->order[at->order]];
+}
 
-/* Where the frame with this sequence number stands in mix and flows. */
+/* Where the frame with this sequence number stands. */
 struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq);
 
-/* Writes what depends on the whole frame, when all else of it is written: UDP's checksum over IPv6. */
-void frame_seal(const struct frame_set *set, uint64_t seq, uint8_t *bytes);
+/*
+ * Is this, from `compared_from` on, the frame that the cursor stands at, but for what may change on the way? `place` is
+ * where its signature is in the received bytes; behind that they must have the end of the frame.
+ */
+bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place);
 
-/* The IPv4 header checksum field (network order as stored) for this source address. */
-static inline uint16_t ipv4_checksum(uint32_t base, uint32_t address)
+/* Writes the checksums that the signature changes, when all else of the frame is written. */
+void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint8_t *bytes);
+
+/* CRC32c (RFC 9260 appendix A); over several pieces each gets the last one's. The first gets 0. */
+uint32_t crc32c(uint32_t crc, const uint8_t *bytes, size_t length);
+
+static inline uint64_t window_get(const uint8_t *at, unsigned int size)
 {
-	uint32_t sum = base + (address >> 16) + (address & 0xffff);
+	uint64_t eight;
+	uint32_t four;
+	uint16_t two;
+
+	switch (size) {
+	case 1:
+		return at[0];
+	case 2:
+		memcpy(&two, at, sizeof(two));
+		return __builtin_bswap16(two);
+	case 4:
+		memcpy(&four, at, sizeof(four));
+		return __builtin_bswap32(four);
+	default:
+		memcpy(&eight, at, sizeof(eight));
+		return __builtin_bswap64(eight);
+	}
+}
+
+static inline void window_put(uint8_t *at, unsigned int size, uint64_t value)
+{
+	uint64_t eight = __builtin_bswap64(value);
+	uint32_t four = __builtin_bswap32((uint32_t)value);
+	uint16_t two = __builtin_bswap16((uint16_t)value);
+
+	switch (size) {
+	case 1:
+		at[0] = (uint8_t)value;
+		break;
+	case 2:
+		memcpy(at, &two, sizeof(two));
+		break;
+	case 4:
+		memcpy(at, &four, sizeof(four));
+		break;
+	default:
+		memcpy(at, &eight, sizeof(eight));
+	}
+}
+
+static inline uint64_t field_get(const struct field *field, const uint8_t *bytes)
+{
+	return window_get(bytes + field->offset, field->size) >> field->shift & field->mask;
+}
+
+static inline void field_put(const struct field *field, uint64_t value, uint8_t *bytes)
+{
+	uint8_t *at = bytes + field->offset;
+
+	value <<= field->shift;
+	if (field->beside != 0)
+		value |= window_get(at, field->size) & field->beside;
+	window_put(at, field->size, value);
+}
+
+/* To 1..0xffff, or 0 for 0. */
+static inline uint32_t folded(uint64_t sum)
+{
+	sum = (sum >> 32) + (sum & 0xffffffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	return (uint32_t)sum;
+}
+
+/* The checksum, as stored, of one aligned field of four bytes and all that is the same. */
+static inline uint16_t quick_checksum(uint32_t base, uint32_t value)
+{
+	uint32_t sum = base + (value >> 16) + (value & 0xffff);
 
 	sum = (sum >> 16) + (sum & 0xffff);
 	sum = (sum >> 16) + (sum & 0xffff);
 	return __builtin_bswap16((uint16_t)~sum);
 }
 
-static inline void flow_write(const struct frame_set *set, const struct template *template, const struct frame_cursor *at,
-			      uint8_t *bytes)
+/*
+ * An internet checksum, as a number, from the fields' values and the signature and checksums inside that stand in the
+ * frame: what is the same in all frames is in `base`. A one's complement sum of words is that of the numbers they are
+ * part of, and of a number that ends with a word's first byte the same with its two bytes changed over (RFC 1071).
+ */
+static inline uint16_t internet_checksum(const struct frame_set *set, unsigned int which, uint16_t base,
+					 const uint64_t *values, const uint8_t *bytes, size_t signature_at)
 {
-	const struct layout *layout = &set->layout;
-	uint32_t address = set->flows.first_address + at->address;
-	uint32_t address_be = __builtin_bswap32(address);
-	uint16_t port_be = __builtin_bswap16((uint16_t)(set->flows.first_port + at->port));
-	uint8_t *ip = bytes + layout->ip;
+	const struct checksum *checksum = &set->checksum[which];
+	uint64_t even = base, odd = 0;
+	uint16_t result;
 
-	if (__builtin_expect(layout->ipv6, 0)) {
-		memcpy(ip + IPV6_SOURCE_OFFSET + 12, &address_be, sizeof(address_be));
-	} else {
-		uint16_t checksum = ipv4_checksum(template->checksum_base, address);
+	for (unsigned int at = 0; at < set->fields; at++) {
+		uint64_t window = values[at] << set->field[at].shift;
+		uint64_t sum = (window >> 32) + (uint32_t)window;
 
-		memcpy(ip + IPV4_CHECKSUM_OFFSET, &checksum, sizeof(checksum));
-		memcpy(ip + IPV4_SOURCE_OFFSET, &address_be, sizeof(address_be));
+		if (!(checksum->fields >> at & 1))
+			continue;
+		if (checksum->odd_fields >> at & 1)
+			odd += sum;
+		else
+			even += sum;
 	}
-	memcpy(bytes + layout->udp, &port_be, sizeof(port_be));
-	if (__builtin_expect(layout->outer_udp != 0, 0)) {
-		/* What RSS spreads by: the flows inside are hidden from it. */
-		port_be = __builtin_bswap16((uint16_t)(VXLAN_FIRST_SOURCE_PORT + (at->flow & VXLAN_SOURCE_PORT_MASK)));
-		memcpy(bytes + layout->outer_udp, &port_be, sizeof(port_be));
+	for (unsigned int at = 0; at < which && checksum->checksums != 0; at++) {
+		const struct checksum *inside = &set->checksum[at];
+
+		if (!(checksum->checksums >> at & 1))
+			continue;
+		if (checksum->odd_checksums >> at & 1)
+			odd += window_get(bytes + inside->offset, inside->crc32c ? 4 : 2);
+		else
+			even += window_get(bytes + inside->offset, inside->crc32c ? 4 : 2);
+	}
+	if (checksum->signature) {
+		const uint8_t *signature = bytes + signature_at;
+		uint64_t sum = window_get(signature + 4, 4) + window_get(signature + 8, 4) + window_get(signature + 12, 2);
+
+		sum += window_get(signature, 4);
+		if ((signature_at - checksum->start) % 2 != 0)
+			odd += sum;
+		else
+			even += sum;
+	}
+	result = (uint16_t)~folded(even + (odd != 0 ? (uint64_t)folded(odd) << 8 : 0));
+	return result == 0 && checksum->never_zero ? UINT16_MAX : result;
+}
+
+/* The fields of the frame that the cursor stands at, and the checksums that follow from them alone. */
+static inline void fields_write(const struct frame_set *set, const struct template *template, const struct frame_cursor *at,
+				uint8_t *bytes)
+{
+	if (__builtin_expect(set->quick, 1)) {
+		uint16_t checksum = quick_checksum(template->base[0], (uint32_t)at->value[0]);
+		uint32_t value = __builtin_bswap32((uint32_t)at->value[0]);
+
+		memcpy(bytes + set->checksum[0].offset, &checksum, sizeof(checksum));
+		memcpy(bytes + set->field[0].offset, &value, sizeof(value));
+		return;
+	}
+	for (unsigned int field = 0; field < set->fields; field++)
+		field_put(&set->field[field], at->value[field], bytes);
+	for (unsigned int which = 0; set->early >> which != 0; which++)
+		if (set->early >> which & 1)
+			window_put(bytes + set->checksum[which].offset, 2,
+				   internet_checksum(set, which, template->base[which], at->value, bytes, template->signature));
+}
+
+/* Values of the first frame. */
+static inline void fields_begin(const struct frame_set *set, struct frame_cursor *at)
+{
+	at->left = set->combinations;
+	for (unsigned int field = 0; field < set->fields; field++) {
+		const struct field *of = &set->field[field];
+
+		at->index[field] = 0;
+		at->wait[field] = of->every;
+		at->value[field] = of->first;
+		if (of->random)
+			at->value[field] = (of->first + of->step * of->places[0]) & of->mask;
+	}
+}
+
+static inline void fields_next(const struct frame_set *set, struct frame_cursor *at)
+{
+	for (unsigned int field = 0; field < set->fields; field++) {
+		const struct field *of = &set->field[field];
+
+		if (--at->wait[field] != 0)
+			continue;
+		at->wait[field] = of->every;
+		if (++at->index[field] == of->count)
+			at->index[field] = 0;
+		if (of->random)
+			at->value[field] = (of->first + of->step * of->places[at->index[field]]) & of->mask;
+		else if (at->index[field] == 0)
+			at->value[field] = of->first;
+		else
+			at->value[field] = (at->value[field] + of->step) & of->mask;
 	}
 }
 
@@ -148,31 +337,30 @@ static inline void frame_next(const struct frame_set *set, struct frame_cursor *
 {
 	if (++at->order == set->order_length)
 		at->order = 0;
-	if (set->flows.count == 1)
+	if (set->fields == 0)
 		return;
-	if (++at->address == set->flows.addresses) {
-		at->address = 0;
-		at->port++;
-	}
-	if (++at->flow == set->flows.count)
-		at->flow = at->address = at->port = 0;
+	if (__builtin_expect(--at->left == 0, 0))
+		fields_begin(set, at);
+	else if (__builtin_expect(set->quick, 1))
+		at->value[0] += set->field[0].step;
+	else
+		fields_next(set, at);
 }
 
-/* Writes the next frame into a buffer that holds the pattern; returns its template. */
-static inline const struct template *frame_write(const struct frame_set *set, struct frame_cursor *at, uint8_t *bytes)
+/* Writes the frame that the cursor stands at into a buffer that holds the pattern; returns its template. */
+static inline const struct template *frame_write(const struct frame_set *set, const struct frame_cursor *at, uint8_t *bytes)
 {
-	const struct template *template = set->template[set->order[at->order]];
+	const struct template *template = frame_template(set, at);
 
 	memcpy(bytes, template->bytes, HEAD_UNIT);
 	if (__builtin_expect(template->copied > HEAD_UNIT, 0))
 		memcpy(bytes + HEAD_UNIT, template->bytes + HEAD_UNIT, template->copied - HEAD_UNIT);
-	if (set->flows.count != 1)
-		flow_write(set, template, at, bytes);
-	frame_next(set, at);
+	if (set->fields != 0)
+		fields_write(set, template, at, bytes);
 	return template;
 }
 
-/* Whether two lines differ in a byte that the mask has. `sent` may begin anywhere, `mask` with a line. */
+/* Whether two lines differ in a byte that the mask has. `got` may begin anywhere, the others with a line. */
 static inline bool line_differs(const uint8_t *got, const uint8_t *sent, const uint8_t *mask)
 {
 #ifdef __AVX512F__
@@ -194,37 +382,37 @@ static inline bool line_differs(const uint8_t *got, const uint8_t *sent, const u
 #endif
 }
 
-/* The checksum that a frame over IPv6 must have, from what differs in it; as stored. */
-uint16_t frame_udp6_checksum(const struct frame_set *set, const struct template *template, const uint8_t *bytes);
+/* Are fields and checksums as they were sent? `bytes`: where the sent frame would begin. */
+bool varying_as_sent(const struct frame_set *set, const struct frame_cursor *at, const struct template *template,
+		     const uint8_t *bytes);
 
 /*
- * Whether a received frame is, from its innermost IP header on, byte for byte the one that was sent at this place of
- * the mix: a quick look, which says false of some frames that frame_matches() lets pass. `bytes` is where the sent
- * frame would begin: behind a tag that was pushed on the way, and in front of the buffer if one was popped.
+ * Whether a received frame is, from `compared_from` on, the one that was sent: a quick look, which says false of some
+ * frames that frame_matches() lets pass. Frames of up to MAX_COMPARED bytes are looked at whole, of longer ones the
+ * headers. Whole lines are read, up to FRONT_BYTES in front of the frame where headers were taken off on the way.
  */
-static inline bool frame_is_as_sent(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes)
+static inline bool frame_is_as_sent(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes,
+				    size_t place)
 {
-	const struct template *template = set->template[set->order[at->order]];
-	const uint8_t *got = bytes + template->compared_from, *sent = template->bytes + template->compared_from;
-	const uint8_t *ip = bytes + set->layout.ip, *udp = bytes + set->layout.udp;
-	uint32_t address = set->flows.first_address + at->address;
-	uint16_t port, checksum;
-	uint32_t source;
+	const struct template *template = frame_template(set, at);
+	ptrdiff_t shift = (ptrdiff_t)place - template->signature;
+	const uint8_t *got = bytes + (template->compared_from + shift);
+	const uint8_t *sent = template->bytes + template->compared_from;
+	uint16_t checksum;
+	uint32_t value;
 
+	if (__builtin_expect(template->compared_from + shift < -FRONT_BYTES, 0))
+		return false;
 	if (line_differs(got, sent, template->same) ||
 	    (template->lines > 1 && line_differs(got + HEAD_UNIT, sent + HEAD_UNIT, template->same + HEAD_UNIT)))
 		return false;
-	memcpy(&port, udp, sizeof(port));
-	memcpy(&source, ip + (set->layout.ipv6 ? IPV6_SOURCE_OFFSET + 12 : IPV4_SOURCE_OFFSET), sizeof(source));
-	if (source != __builtin_bswap32(address) ||
-	    port != __builtin_bswap16((uint16_t)(set->flows.first_port + at->port)))
-		return false;
-	if (__builtin_expect(set->layout.ipv6, 0)) {
-		memcpy(&checksum, udp + UDP_CHECKSUM_OFFSET, sizeof(checksum));
-		return checksum == frame_udp6_checksum(set, template, bytes);
-	}
-	memcpy(&checksum, ip + IPV4_CHECKSUM_OFFSET, sizeof(checksum));
-	return checksum == ipv4_checksum(template->checksum_base, address);
+	if (!set->quick)
+		return (set->compared_fields | set->compared_checksums) == 0 ||
+		       varying_as_sent(set, at, template, bytes + shift);
+	memcpy(&value, bytes + shift + set->field[0].offset, sizeof(value));
+	memcpy(&checksum, bytes + shift + set->checksum[0].offset, sizeof(checksum));
+	return value == __builtin_bswap32((uint32_t)at->value[0]) &&
+	       checksum == quick_checksum(template->base[0], (uint32_t)at->value[0]);
 }
 
 #endif

@@ -133,9 +133,16 @@ static uint32_t poll_turn(struct worker *worker)
 /* Where copies go to a monitor the residual time is waited for them, since none of them may be due. */
 static bool all_received(const struct run *run)
 {
-	for (unsigned int at = 0; at < run->stream_count; at++)
-		if (__atomic_load_n(&run->tracks[at]->published, __ATOMIC_ACQUIRE) < run->streams[at].sent)
-			return false;
+	for (unsigned int at = 0; at < run->stream_count; at++) {
+		const struct stream *stream = &run->streams[at];
+
+		for (unsigned int each = 0; each < stream->receivers; each++) {
+			const struct track *track = stream->receiver[each]->tracks[stream->id];
+
+			if (__atomic_load_n(&track->published, __ATOMIC_ACQUIRE) < stream->sent)
+				return false;
+		}
+	}
 	return true;
 }
 

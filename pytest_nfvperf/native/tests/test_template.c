@@ -1,31 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
 #include "check.h"
 #include "frames.h"
-#include "signature.h"
 #include "template.h"
 
-enum { SIGNATURE = 42, IPV4 = 14 };
+enum { IPV4 = 14, UDP = 34, SIGNATURE = 42, ROOM = 512, FRONT = 16 };
 
-static void make(uint8_t *bytes, size_t length)
+static const uint16_t only_first[] = {0};
+
+/* The flows of plain traffic: source address, UDP source port, and the outer one's of a VXLAN. */
+struct flows {
+	uint32_t count, addresses, first_address;
+	uint16_t first_port;
+};
+
+static void vary(struct frame_set *set, struct field field)
 {
-	frame_make(bytes, length, PLAIN_IPV4);
+	field.step = 1;
+	field.bits = (uint8_t)(8 * field.size);
+	set->field[set->fields++] = field;
+}
+
+/* What frames.py makes of a Traffic. */
+static struct frame_set set_of_kind(enum frame_kind kind, struct flows flows)
+{
+	uint16_t headers = (uint16_t)frame_headers(kind), udp = headers - 8;
+	bool ipv6 = inner_version(kind) == 6;
+	uint16_t ip = udp - (ipv6 ? 40 : 20);
+	uint64_t ports = (flows.count - 1) / flows.addresses + 1;
+	struct frame_set set = {.combinations = flows.count, .compared_from = ip};
+	uint8_t inner;
+
+	set.changeable[set.changeables++] = (struct byte_range){ipv6 ? ip : ip + 1, ipv6 ? 4 : 1};
+	set.changeable[set.changeables++] = (struct byte_range){ip + (ipv6 ? 7 : 8), 1};
+	if (!ipv6)
+		set.changeable[set.changeables++] = (struct byte_range){ip + 10, 2};
+	if (flows.addresses > 1)
+		vary(&set, (struct field){.offset = ip + (ipv6 ? 20 : 12), .size = 4, .first = flows.first_address,
+					  .count = flows.addresses, .every = 1});
+	if (ports > 1)
+		vary(&set, (struct field){.offset = udp, .size = 2, .first = flows.first_port, .count = ports,
+					  .every = flows.addresses});
+	inner = (uint8_t)((1U << set.fields) - 1U);
+	if (outer_version(kind) && flows.count > 1)
+		vary(&set, (struct field){.offset = outer_version(kind) == 4 ? 34 : 54, .size = 2, .first = 49152,
+					  .count = 16384, .every = 1});
+	set.checksum[set.checksums++] =
+		ipv6 ? (struct checksum){.offset = udp + 6, .start = udp, .fields = inner, .signature = true,
+					 .never_zero = true} :
+		       (struct checksum){.offset = ip + 10, .start = ip, .fields = flows.addresses > 1};
+	return set;
+}
+
+static void add(struct frame_set *set, enum frame_kind kind, size_t length)
+{
+	uint8_t bytes[MAX_FRAME_BYTES];
+
+	frame_make(bytes, length, kind);
+	if (inner_version(kind) == 4 && set->checksums != 0)
+		set->checksum[0].end = (uint16_t)(length - set->checksum[0].start - 20);
+	CHECK(frame_set_add(set, bytes, length, frame_headers(kind)) == NULL);
 }
 
 static struct frame_set set_of(size_t length, struct flows flows)
 {
-	uint8_t bytes[MAX_FRAME_BYTES];
-	static const uint8_t order[] = {0};
-	struct frame_set set = {.signature = SIGNATURE};
+	struct frame_set set = set_of_kind(PLAIN_IPV4, flows);
 
-	make(bytes, length);
-	CHECK(frame_set_add(&set, bytes, length) == NULL);
-	CHECK(frame_set_finish(&set, order, 1, flows) == NULL);
+	add(&set, PLAIN_IPV4, length);
+	CHECK(frame_set_finish(&set, only_first, 1) == NULL);
 	return set;
 }
 
-static uint16_t port_at(const uint8_t *bytes)
+static uint32_t number_at(const uint8_t *bytes, size_t size)
 {
-	return (uint16_t)(bytes[0] << 8 | bytes[1]);
+	uint32_t number = 0;
+
+	for (size_t at = 0; at < size; at++)
+		number = number << 8 | bytes[at];
+	return number;
 }
 
 static void fill(uint8_t *buffer, size_t size)
@@ -34,80 +87,100 @@ static void fill(uint8_t *buffer, size_t size)
 		buffer[at] = pattern_byte(at);
 }
 
-/* The next frame, sealed: it has the flow of its number, its checksums hold, and it is no other flow's. */
-static void check_flow(const struct frame_set *set, struct frame_cursor *cursor, uint32_t seq, uint8_t *buffer, size_t size)
+static void sign(const struct template *template, uint8_t *bytes, uint32_t seed)
 {
-	const struct layout *layout = &set->layout;
-	size_t length = set->template[0]->length;
-	uint32_t flow = seq % set->flows.count;
-
-	fill(buffer, size);
-	frame_write(set, cursor, buffer);
-	memcpy(buffer + set->signature + 4, &seq, sizeof(seq));
-	frame_seal(set, seq, buffer);
-	CHECK(frame_matches(set, seq, buffer, length, set->signature));
-	CHECK(!frame_matches(set, seq + 1, buffer, length, set->signature));
-	if (set->template[0]->lines != 0) {
-		struct frame_cursor here = frame_cursor_at(set, seq), next = frame_cursor_at(set, seq + 1);
-
-		CHECK(frame_is_as_sent(set, &here, buffer));
-		CHECK(!frame_is_as_sent(set, &next, buffer));
-	}
-	CHECK_EQUAL(port_at(buffer + layout->udp), set->flows.first_port + flow / set->flows.addresses);
-	if (layout->outer_udp != 0)
-		CHECK_EQUAL(port_at(buffer + layout->outer_udp), 49152 + flow % 16384);
-	if (layout->ipv6)
-		CHECK_EQUAL(udp6_words_sum(buffer, layout->ip), 0xffff);
-	else
-		CHECK_EQUAL(words_sum(buffer + layout->ip, IPV4_HEADER_BYTES, 0), 0xffff);
+	for (size_t at = 0; at < sizeof(struct signature); at++)
+		bytes[template->signature + at] = (uint8_t)(seed * 2654435761U >> (at % 4 * 8) ^ at);
 }
 
-/* Each frame written is the template but for its flow, its checksum holds, and it matches itself. */
-static void test_flows(void)
+static bool matches(const struct frame_set *set, uint64_t seq, const uint8_t *bytes, size_t place)
 {
-	struct flows flows = {.count = 700, .addresses = 300, .first_address = 0xc612ff00, .first_port = 65000};
-	struct frame_set set = set_of(60, flows);
-	struct frame_cursor cursor = {0};
-	uint8_t buffer[128];
+	struct frame_cursor at = frame_cursor_at(set, seq);
 
-	for (uint32_t frame = 0; frame < 1500; frame++) {
-		uint32_t flow = frame % 700;
-		uint32_t address = 0xc612ff00 + flow % 300;
-		uint16_t port = (uint16_t)(65000 + flow / 300);
+	return frame_matches(set, &at, bytes, place);
+}
 
-		fill(buffer, sizeof(buffer));
-		CHECK(frame_write(&set, &cursor, buffer) == set.template[0]);
-		CHECK_EQUAL((uint32_t)buffer[26] << 24 | buffer[27] << 16 | buffer[28] << 8 | buffer[29], address);
-		CHECK_EQUAL(buffer[34] << 8 | buffer[35], port);
-		CHECK_EQUAL(words_sum(buffer + IPV4, IPV4_HEADER_BYTES, 0), 0xffff);
-		CHECK(frame_matches(&set, frame, buffer, 60, SIGNATURE));
-		CHECK(!frame_matches(&set, frame + 1, buffer, 60, SIGNATURE));
+/* The next frame, sealed: it has the flow of its number, its checksums hold, and it is no other flow's. */
+static void check_flow(const struct frame_set *set, enum frame_kind kind, struct flows flows, struct frame_cursor *cursor,
+		       uint32_t seq, uint8_t *buffer)
+{
+	size_t udp = frame_headers(kind) - 8, ip = udp - (inner_version(kind) == 4 ? 20 : 40);
+	uint32_t flow = seq % flows.count;
+	struct frame_cursor here = frame_cursor_at(set, seq), next = frame_cursor_at(set, seq + 1);
+
+	fill(buffer, ROOM);
+	sign(frame_write(set, cursor, buffer), buffer, seq);
+	frame_seal(set, cursor, buffer);
+	frame_next(set, cursor);
+	CHECK(frame_matches(set, &here, buffer, frame_headers(kind)));
+	CHECK(frame_is_as_sent(set, &here, buffer, frame_headers(kind)));
+	CHECK(!frame_matches(set, &next, buffer, frame_headers(kind)));
+	CHECK(!frame_is_as_sent(set, &next, buffer, frame_headers(kind)));
+	CHECK_EQUAL(number_at(buffer + udp, 2), flows.first_port + flow / flows.addresses);
+	CHECK_EQUAL(number_at(buffer + ip + (inner_version(kind) == 4 ? 12 : 20), 4),
+		    flows.first_address + flow % flows.addresses);
+	if (outer_version(kind) != 0)
+		CHECK_EQUAL(number_at(buffer + (outer_version(kind) == 4 ? 34 : 54), 2), 49152 + flow % 16384);
+	if (inner_version(kind) == 6)
+		CHECK_EQUAL(udp6_words_sum(buffer, ip), 0xffff);
+	else
+		CHECK_EQUAL(words_sum(buffer + ip, 20, 0), 0xffff);
+}
+
+/* Every kind of plain traffic: flows, checksums and matching hold, whatever is around the innermost packet. */
+static void test_kinds(void)
+{
+	static const struct flows many[] = {{19000, 300, 0xff0001, 0xc020}, {700, 700, 0xc612ff00, 0xc020}};
+	uint8_t buffer[ROOM];
+
+	for (int each = 0; each < 2 * FRAME_KINDS; each++) {
+		enum frame_kind kind = (enum frame_kind)(each / 2);
+		struct flows flows = many[each % 2];
+
+		for (size_t length = frame_headers(kind) + 18U; length < frame_headers(kind) + 60U; length += 15) {
+			struct frame_set set = set_of_kind(kind, flows);
+			struct frame_cursor cursor;
+
+			add(&set, kind, length);
+			CHECK(frame_set_finish(&set, only_first, 1) == NULL);
+			cursor = frame_cursor_at(&set, 0);
+			for (uint32_t seq = 0; seq < flows.count + 100; seq++)
+				check_flow(&set, kind, flows, &cursor, seq, buffer);
+			CHECK_EQUAL(set.quick, kind == PLAIN_IPV4 && each % 2 == 1);
+			frame_set_free(&set);
+		}
 	}
-	frame_set_free(&set);
 }
 
 /* A long frame costs one cache line when its tail is the pattern, and is copied whole when not. */
 static void test_copied_bytes(void)
 {
-	struct flows one = {.count = 1, .addresses = 1};
-	static const uint8_t order[] = {0};
-	struct frame_set set = set_of(1514, one);
-	struct frame_set odd = {.signature = SIGNATURE};
-	struct frame_cursor cursor = {0};
-	uint8_t bytes[MAX_FRAME_BYTES];
-	uint8_t buffer[2048];
+	struct flows one = {1, 1, 0, 0};
+	struct frame_set set = set_of(1514, one), odd = set_of_kind(PLAIN_IPV4, one);
+	struct frame_cursor cursor;
+	uint8_t bytes[MAX_FRAME_BYTES], buffer[2048];
 
 	CHECK_EQUAL(set.template[0]->copied, 64);
-	make(bytes, 1514);
+	frame_make(bytes, 1514, PLAIN_IPV4);
 	bytes[1500] ^= 1;
-	CHECK(frame_set_add(&odd, bytes, 1514) == NULL);
-	CHECK(frame_set_finish(&odd, order, 1, one) == NULL);
+	odd.checksum[0].end = 1514 - 34;
+	CHECK(frame_set_add(&odd, bytes, 1514, SIGNATURE) == NULL);
+	CHECK(frame_set_add(&odd, bytes, 60, SIGNATURE) == NULL);
+	odd.checksums = 0;
+	CHECK(frame_set_finish(&odd, only_first, 1) == NULL);
 	CHECK(odd.template[0]->copied >= 1501);
+	cursor = frame_cursor_at(&odd, 0);
 	fill(buffer, sizeof(buffer));
 	frame_write(&odd, &cursor, buffer);
 	CHECK(memcmp(buffer, bytes, 1514) == 0);
-	CHECK(!frame_matches(&set, 0, buffer, 1514, SIGNATURE));
-	CHECK(frame_matches(&odd, 0, buffer, 1514, SIGNATURE));
+	CHECK(!matches(&set, 0, buffer, SIGNATURE));
+	CHECK(matches(&odd, 0, buffer, SIGNATURE));
+	frame_set_widen(&odd, frame_set_copied(&odd));
+	CHECK_EQUAL(odd.template[1]->copied, 64); /* no more than there is of it */
+	frame_set_widen(&set, 128);
+	CHECK_EQUAL(set.template[0]->copied, 128);
+	frame_set_widen(&set, UINT16_MAX);
+	CHECK_EQUAL(set.template[0]->copied, 1536);
 	frame_set_free(&set);
 	frame_set_free(&odd);
 }
@@ -115,45 +188,51 @@ static void test_copied_bytes(void)
 /* What switches and routers may change does not count as corruption; anything else does. */
 static void test_matching(void)
 {
-	struct flows one = {.count = 1, .addresses = 1};
-	struct frame_set set = set_of(124, one);
-	uint8_t bytes[MAX_FRAME_BYTES];
+	static const size_t lengths[] = {60, 124, 125, 300};
 
-	make(bytes, 124);
-	memset(bytes, 0xff, 12);
-	CHECK(frame_matches(&set, 0, bytes, 124, SIGNATURE));
-	bytes[22]--; /* TTL, with the checksum of RFC 1624 */
-	bytes[24]++;
-	CHECK(frame_matches(&set, 0, bytes, 124, SIGNATURE));
-	for (size_t at = IPV4; at < 124; at++) {
-		bool signature = at >= SIGNATURE && at < SIGNATURE + sizeof(struct signature);
+	for (size_t each = 0; each < 4; each++) {
+		size_t length = lengths[each];
+		struct frame_set set = set_of(length, (struct flows){1, 1, 0, 0});
+		struct frame_cursor first = frame_cursor_at(&set, 0);
+		uint8_t bytes[MAX_FRAME_BYTES];
 
-		if (at == 34 || at == 35)
-			continue; /* UDP source port: a flow's */
-		bytes[at] ^= 0x10;
-		CHECK(signature == frame_matches(&set, 0, bytes, 124, SIGNATURE));
-		bytes[at] ^= 0x10;
+		frame_make(bytes, length, PLAIN_IPV4);
+		memset(bytes, 0xff, 12);
+		CHECK(matches(&set, 0, bytes, SIGNATURE));
+		bytes[22]--; /* TTL, with the checksum of RFC 1624 */
+		bytes[24]++;
+		CHECK(matches(&set, 0, bytes, SIGNATURE));
+		CHECK(!frame_is_as_sent(&set, &first, bytes, SIGNATURE));
+		bytes[24]--;
+		CHECK(!matches(&set, 0, bytes, SIGNATURE));
+		bytes[22]++;
+		for (size_t at = IPV4; at < length; at++) {
+			bool signature = at >= SIGNATURE && at < SIGNATURE + sizeof(struct signature);
+
+			CHECK(frame_is_as_sent(&set, &first, bytes, SIGNATURE));
+			bytes[at] ^= 0x10;
+			CHECK_EQUAL(matches(&set, 0, bytes, SIGNATURE), signature);
+			if (length <= MAX_COMPARED && at != 15 && at != 22)
+				CHECK_EQUAL(frame_is_as_sent(&set, &first, bytes, SIGNATURE), signature);
+			bytes[at] ^= 0x10;
+		}
+		frame_set_free(&set);
 	}
-	CHECK(!frame_matches(&set, 0, bytes, 123, SIGNATURE));
-	frame_set_free(&set);
 }
 
 static void test_mix(void)
 {
-	static const uint8_t order[] = {0, 1, 0, 2};
+	static const uint16_t order[] = {0, 1, 0, 2};
 	static const size_t lengths[] = {60, 590, 1514};
-	struct flows one = {.count = 1, .addresses = 1};
-	struct frame_set set = {.signature = SIGNATURE};
-	struct frame_cursor cursor = {0};
-	uint8_t bytes[MAX_FRAME_BYTES];
+	struct frame_set set = {.combinations = 1};
+	struct frame_cursor cursor;
 	uint8_t buffer[2048];
 
-	for (int at = 0; at < 3; at++) {
-		make(bytes, lengths[at]);
-		CHECK(frame_set_add(&set, bytes, lengths[at]) == NULL);
-	}
-	CHECK(frame_set_finish(&set, order, 4, one) == NULL);
-	for (uint64_t seq = 0; seq < 40; seq++) {
+	for (int at = 0; at < 3; at++)
+		add(&set, PLAIN_IPV4, lengths[at]);
+	CHECK(frame_set_finish(&set, order, 4) == NULL);
+	cursor = frame_cursor_at(&set, 0);
+	for (uint64_t seq = 0; seq < 40; seq++, frame_next(&set, &cursor)) {
 		const struct template *template = frame_write(&set, &cursor, buffer);
 
 		CHECK_EQUAL(template->length, lengths[order[seq % 4]]);
@@ -162,122 +241,258 @@ static void test_mix(void)
 	frame_set_free(&set);
 }
 
-/* Every kind of frame: flows, checksums and matching hold, whatever is around the innermost packet. */
-static void test_kinds(void)
+/* A capture: as many templates as there may be, each of its own length and with its own place of the signature. */
+static void test_many_templates(void)
 {
-	struct flows flows = {.count = 19000, .addresses = 300, .first_address = 0xff0001, .first_port = 0xc020};
-	static const uint8_t order[] = {0};
-	uint8_t bytes[MAX_FRAME_BYTES], buffer[512];
+	struct frame_set set = {.combinations = 1};
+	uint16_t *order = calloc(MAX_ORDER, sizeof(*order));
+	uint8_t bytes[MAX_FRAME_BYTES] = {0}, buffer[2048];
+	struct frame_cursor cursor;
 
-	for (int kind = 0; kind < FRAME_KINDS; kind++) {
-		struct frame_set set = {.signature = (uint16_t)frame_headers((enum frame_kind)kind)};
-		struct frame_cursor cursor = {0};
-
-		for (size_t length = set.signature + 18U; length < set.signature + 60U; length += 15) {
-			frame_make(bytes, length, (enum frame_kind)kind);
-			CHECK(frame_set_add(&set, bytes, length) == NULL);
-		}
-		CHECK(frame_set_finish(&set, order, 1, flows) == NULL);
-		for (uint32_t seq = 0; seq < 20000; seq++)
-			check_flow(&set, &cursor, seq, buffer, sizeof(buffer));
-		frame_set_free(&set);
+	for (uint32_t at = 0; at < MAX_TEMPLATES; at++) {
+		order[at] = (uint16_t)(MAX_TEMPLATES - 1 - at);
+		memcpy(bytes + 20, &at, sizeof(at));
+		CHECK(frame_set_add(&set, bytes, 60 + at % 100, 24 + at % 20) == NULL);
 	}
+	CHECK(strstr(frame_set_add(&set, bytes, 60, 24), "65536 templates") != NULL);
+	CHECK(frame_set_finish(&set, order, MAX_ORDER) == NULL);
+	cursor = frame_cursor_at(&set, 0);
+	for (uint32_t seq = 0; seq < MAX_ORDER + 10; seq++, frame_next(&set, &cursor)) {
+		uint32_t number = MAX_TEMPLATES - 1 - seq % MAX_ORDER;
+
+		CHECK_EQUAL(frame_write(&set, &cursor, buffer)->length, 60 + number % 100);
+		CHECK(memcmp(buffer + 20, &number, sizeof(number)) == 0);
+	}
+	frame_set_free(&set);
+	free(order);
 }
 
 /* UDP's checksum over IPv6 is never 0, which would say that there is none. */
 static void test_checksum_of_zero(void)
 {
-	struct flows one = {.count = 1, .addresses = 1};
-	static const uint8_t order[] = {0};
-	struct frame_set set = {.signature = (uint16_t)frame_headers(PLAIN_IPV6)};
+	struct frame_set set = set_of_kind(PLAIN_IPV6, (struct flows){1, 1, 0, 0});
+	size_t place = frame_headers(PLAIN_IPV6);
+	struct frame_cursor first;
 	uint8_t bytes[MAX_FRAME_BYTES];
-	uint16_t checksum;
 
+	add(&set, PLAIN_IPV6, 80);
 	frame_make(bytes, 80, PLAIN_IPV6);
-	CHECK(frame_set_add(&set, bytes, 80) == NULL);
-	CHECK(frame_set_finish(&set, order, 1, one) == NULL);
-	frame_seal(&set, 0, bytes);
+	CHECK(frame_set_finish(&set, only_first, 1) == NULL);
+	first = frame_cursor_at(&set, 0);
+	frame_seal(&set, &first, bytes);
 	/* What is missing to a sum of 0xffff goes into the signature, whose words were 0. */
-	memcpy(&checksum, bytes + set.layout.udp + UDP_CHECKSUM_OFFSET, sizeof(checksum));
-	memcpy(bytes + set.signature, &checksum, sizeof(checksum));
-	frame_seal(&set, 0, bytes);
-	CHECK_EQUAL(bytes[set.layout.udp + 6] << 8 | bytes[set.layout.udp + 7], 0xffff);
-	CHECK(frame_matches(&set, 0, bytes, 80, set.signature));
-	bytes[set.layout.udp + 6] = bytes[set.layout.udp + 7] = 0;
-	CHECK(!frame_matches(&set, 0, bytes, 80, set.signature));
+	memcpy(bytes + place, bytes + place - 2, 2);
+	frame_seal(&set, &first, bytes);
+	CHECK_EQUAL(number_at(bytes + place - 2, 2), 0xffff);
+	CHECK(frame_matches(&set, &first, bytes, place));
+	CHECK(frame_is_as_sent(&set, &first, bytes, place));
+	bytes[place - 2] = bytes[place - 1] = 0;
+	CHECK(!frame_matches(&set, &first, bytes, place));
 	frame_set_free(&set);
 }
 
 /* A tunnel's end takes off what is around; every byte of what is inside counts but hop limit, class and label. */
 static void test_matching_without_the_tunnel(void)
 {
-	struct flows one = {.count = 1, .addresses = 1};
-	static const uint8_t order[] = {0};
-	struct frame_set set = {.signature = (uint16_t)frame_headers(VXLAN6_IPV6)};
-	size_t around = (size_t)frame_headers(VXLAN6_IPV6) - frame_headers(PLAIN_IPV6);
-	uint8_t bytes[MAX_FRAME_BYTES];
-	uint8_t *inner = bytes + around;
+	struct frame_set set = set_of_kind(VXLAN6_IPV6, (struct flows){1, 1, 0, 0});
+	size_t place = frame_headers(PLAIN_IPV6), around = frame_headers(VXLAN6_IPV6) - place;
+	struct frame_cursor first;
+	uint8_t bytes[MAX_FRAME_BYTES], *inner = bytes + around;
 
 	frame_make(bytes, 200, VXLAN6_IPV6);
-	CHECK(frame_set_add(&set, bytes, 200) == NULL);
-	CHECK(frame_set_finish(&set, order, 1, one) == NULL);
-	frame_seal(&set, 0, bytes);
-	for (size_t at = ETHERNET_HEADER_BYTES; at < 200 - around; at++) {
+	add(&set, VXLAN6_IPV6, 200);
+	CHECK(frame_set_finish(&set, only_first, 1) == NULL);
+	first = frame_cursor_at(&set, 0);
+	frame_seal(&set, &first, bytes);
+	for (size_t at = 14; at < 200 - around; at++) {
+		bool signature = at >= place && at < place + sizeof(struct signature);
 		bool may_differ = at < IPV4 + 4 || at == IPV4 + 7;
 
-		CHECK(frame_matches(&set, 0, inner, 200 - around, frame_headers(PLAIN_IPV6)));
+		CHECK(frame_matches(&set, &first, inner, place));
+		CHECK(frame_is_as_sent(&set, &first, inner, place));
 		inner[at] ^= 0x10;
-		CHECK(frame_matches(&set, 0, inner, 200 - around, frame_headers(PLAIN_IPV6)) == may_differ);
+		/* The checksum is over the signature, too. */
+		CHECK_EQUAL(frame_matches(&set, &first, inner, place), may_differ);
+		CHECK(!signature || !frame_is_as_sent(&set, &first, inner, place));
 		inner[at] ^= 0x10;
 	}
-	CHECK(!frame_matches(&set, 0, inner, 199 - around, frame_headers(PLAIN_IPV6)));
 	frame_set_free(&set);
 }
 
-static void test_refusals(void)
+/* A tag that was taken off: the frame begins so much later, and what is looked at begins in front of the buffer. */
+static void test_matching_without_a_tag(void)
 {
-	struct flows one = {.count = 1, .addresses = 1};
-	struct flows many = {.count = 100000, .addresses = 1, .first_port = 100};
-	static const uint8_t order[] = {0, 1};
-	struct frame_set set = {.signature = 46};
-	struct frame_set good = {.signature = SIGNATURE};
+	struct frame_set set = {.combinations = 1, .compared_from = 18};
+	uint8_t bytes[MAX_FRAME_BYTES], *exact = malloc(FRONT_BYTES + 128);
+	struct frame_cursor first;
+
+	frame_make(bytes, 64, PLAIN_IPV4);
+	memmove(bytes + 16, bytes + 12, 48);
+	CHECK(frame_set_add(&set, bytes, 64, SIGNATURE + 4) == NULL);
+	CHECK(frame_set_finish(&set, only_first, 1) == NULL);
+	first = frame_cursor_at(&set, 0);
+	memcpy(exact + FRONT_BYTES, bytes, 12);
+	memcpy(exact + FRONT_BYTES + 12, bytes + 16, 48);
+	CHECK(frame_is_as_sent(&set, &first, exact + FRONT_BYTES, SIGNATURE));
+	CHECK(frame_matches(&set, &first, exact + FRONT_BYTES, SIGNATURE));
+	exact[FRONT_BYTES + 14] ^= 1;
+	CHECK(!frame_is_as_sent(&set, &first, exact + FRONT_BYTES, SIGNATURE));
+	CHECK(!frame_matches(&set, &first, exact + FRONT_BYTES, SIGNATURE));
+	/* So much is gone that it begins behind what is compared. */
+	CHECK(!frame_is_as_sent(&set, &first, exact + FRONT_BYTES, 20));
+	CHECK(!frame_matches(&set, &first, exact + FRONT_BYTES, 20));
+	free(exact);
+	frame_set_free(&set);
+}
+
+/* A TCP segment whose addresses, ports and TTL a router translates: the checksums must fit what came. */
+static void test_translated(void)
+{
+	static const size_t lengths[] = {76, 77, 200};
+
+	for (size_t each = 0; each < 3; each++) {
+		size_t length = lengths[each];
+		struct frame_set set = {.combinations = 50, .compared_from = 14};
+		uint8_t bytes[MAX_FRAME_BYTES], got[MAX_FRAME_BYTES];
+		struct frame_cursor at;
+
+		frame_make(bytes, length, PLAIN_IPV4);
+		bytes[23] = 6;
+		memset(bytes + 54, 0, 14);
+		word_put(bytes + 24, 0);
+		word_put(bytes + 24, (uint16_t)~words_sum(bytes + 14, 20, 0));
+		word_put(bytes + 50, 0);
+		word_put(bytes + 50, (uint16_t)~words_sum(bytes + 34, length - 34,
+							  words_sum(bytes + 26, 8, 6 + (uint32_t)length - 34)));
+		vary(&set, (struct field){.offset = 26, .size = 4, .first = 0xc6120001, .count = 50, .every = 1});
+		set.checksum[0] = (struct checksum){.offset = 24, .start = 14, .end = (uint16_t)(length - 34), .fields = 1};
+		set.checksum[1] = (struct checksum){.offset = 50, .start = 34, .fields = 1, .signature = true};
+		set.checksums = 2;
+		memcpy(set.changeable, (struct byte_range[]){{50, 2}, {22, 1}, {34, 2}, {24, 2}, {26, 4}},
+		       5 * sizeof(struct byte_range));
+		set.changeables = 5;
+		CHECK(frame_set_add(&set, bytes, length, 54) == NULL);
+		CHECK(frame_set_finish(&set, only_first, 1) == NULL);
+		for (uint32_t seq = 0; seq < 60; seq++) {
+			at = frame_cursor_at(&set, seq);
+			fill(got, sizeof(got));
+			sign(frame_write(&set, &at, got), got, seq);
+			frame_seal(&set, &at, got);
+			CHECK_EQUAL(words_sum(got + 34, length - 34, words_sum(got + 26, 8, 6 + (uint32_t)length - 34)), 0xffff);
+			CHECK(frame_is_as_sent(&set, &at, got, 54));
+			memcpy(got + 26, (const uint8_t[]){100, 64, 9, (uint8_t)seq}, 4);
+			word_put(got + 34, 1024 + seq);
+			got[22]--;
+			CHECK(!frame_matches(&set, &at, got, 54)); /* none was mended */
+			word_put(got + 24, 0);
+			word_put(got + 24, (uint16_t)~words_sum(got + 14, 20, 0));
+			CHECK(!frame_matches(&set, &at, got, 54)); /* TCP's was not */
+			word_put(got + 50, 0);
+			word_put(got + 50, (uint16_t)~words_sum(got + 34, length - 34,
+								words_sum(got + 26, 8, 6 + (uint32_t)length - 34)));
+			CHECK(frame_matches(&set, &at, got, 54));
+			got[36] ^= 1;
+			CHECK(!frame_matches(&set, &at, got, 54));
+		}
+		frame_set_free(&set);
+	}
+}
+
+/* RFC 3720 appendix B.4, and the check value of the polynomial. */
+static void test_crc32c(void)
+{
+	uint8_t bytes[32];
+
+	memset(bytes, 0, 32);
+	CHECK_EQUAL(crc32c(0, bytes, 32), 0x8a9136aaU);
+	memset(bytes, 0xff, 32);
+	CHECK_EQUAL(crc32c(0, bytes, 32), 0x62a8ab43U);
+	for (uint8_t at = 0; at < 32; at++)
+		bytes[at] = at;
+	CHECK_EQUAL(crc32c(0, bytes, 32), 0x46dd794eU);
+	CHECK_EQUAL(crc32c(crc32c(0, bytes, 13), bytes + 13, 19), 0x46dd794eU);
+	for (uint8_t at = 0; at < 32; at++)
+		bytes[at] = 31 - at;
+	CHECK_EQUAL(crc32c(0, bytes, 32), 0x113fdb5cU);
+	CHECK_EQUAL(crc32c(0, (const uint8_t *)"123456789", 9), 0xe3069283U);
+}
+
+static struct frame_set broken(void)
+{
+	struct frame_set set = {.combinations = 10, .compared_from = 14, .fields = 2, .checksums = 2, .changeables = 1};
 	uint8_t bytes[MAX_FRAME_BYTES];
 
-	make(bytes, 60);
-	CHECK(frame_set_add(&good, bytes, 59) != NULL);
-	CHECK(frame_set_add(&set, bytes, 60) != NULL); /* where no IPv4 header stands */
-	bytes[14] = 0x46;
-	CHECK(frame_set_add(&good, bytes, 60) != NULL);
-	bytes[14] = 0x45;
-	bytes[39]++;
-	CHECK(frame_set_add(&good, bytes, 60) != NULL); /* the UDP length is beyond the end */
-	bytes[39] = 21;
-	CHECK(frame_set_add(&good, bytes, 60) != NULL); /* and too short for the signature */
-	bytes[39] = 60 - 34;
-	CHECK(frame_set_finish(&good, order, 1, one) != NULL); /* no template */
-	CHECK(frame_set_add(&good, bytes, 60) == NULL);
-	CHECK(frame_set_finish(&good, order, 2, one) != NULL);
-	CHECK(frame_set_finish(&good, order, 0, one) != NULL);
-	CHECK(frame_set_finish(&good, order, 1, many) != NULL);
-	CHECK(frame_set_finish(&good, order, 1, one) == NULL);
+	set.field[0] = (struct field){.offset = 26, .size = 4, .bits = 32, .step = 1, .count = 10, .every = 1};
+	set.field[1] = (struct field){.offset = 34, .size = 2, .bits = 12, .step = 1, .count = 10, .every = 1};
+	set.checksum[0] = (struct checksum){.offset = 24, .start = 14, .end = 26, .fields = 1};
+	set.checksum[1] = (struct checksum){.offset = 40, .start = 34};
+	set.changeable[0] = (struct byte_range){22, 1};
+	frame_make(bytes, 60, PLAIN_IPV4);
+	CHECK(frame_set_add(&set, bytes, 60, SIGNATURE) == NULL);
+	return set;
+}
+
+#define REFUSED(change, wanted) do { \
+	struct frame_set set = broken(); \
+	const char *wrong; \
+	change; \
+	wrong = frame_set_finish(&set, only_first, 1); \
+	if (wrong == NULL || strcmp(wrong, wanted) != 0) \
+		fprintf(stderr, "%s\n", wrong != NULL ? wrong : "taken"); \
+	CHECK(wrong != NULL && strcmp(wrong, wanted) == 0); \
+	frame_set_free(&set); \
+} while (0)
+
+static void test_refusals(void)
+{
+	static const uint16_t order[] = {0, 1};
+	struct frame_set good = broken();
+	uint8_t bytes[MAX_FRAME_BYTES] = {0};
+
+	CHECK(strstr(frame_set_add(&good, bytes, 59, SIGNATURE), "60 to 9216 bytes") != NULL);
+	CHECK(strstr(frame_set_add(&good, bytes, 60, 47), "use a longer frame") != NULL);
+	CHECK(strstr(frame_set_add(&good, bytes, 60, 13), "behind the first 14") != NULL);
+	CHECK(strstr(frame_set_finish(&good, order, 2), "not there") != NULL);
+	CHECK(strstr(frame_set_finish(&good, order, 0), "1 to 65536 entries") != NULL);
+	CHECK(frame_set_finish(&good, order, 1) == NULL);
 	frame_set_free(&good);
-	good.signature = (uint16_t)frame_headers(VXLAN4_IPV6);
-	frame_make(bytes, 200, VXLAN4_IPV6);
-	CHECK(frame_set_add(&good, bytes, 200) == NULL);
-	frame_make(bytes, 200, VXLAN6_IPV4);
-	CHECK(frame_set_add(&good, bytes, 200) != NULL); /* other headers of the same length */
-	frame_set_free(&good);
+	CHECK(strstr(frame_set_finish(&good, order, 1), "at least one template") != NULL);
+	REFUSED(set.field[1].offset = 59, "fields[1] is beyond the end of a template");
+	REFUSED(set.field[1].size = 3, "fields[1] must have a size of 1, 2, 4 or 8 bytes");
+	REFUSED(set.field[1].shift = 5, "fields[1] has bits that do not fit its window");
+	REFUSED(set.field[1].bits = 3, "fields[1] has too few bits for its count of values");
+	REFUSED(set.field[1].offset = 28, "fields[1] overlaps a field before it");
+	REFUSED(set.field[1].offset = 41, "fields[1] overlaps the signature");
+	REFUSED(set.field[1].count = 0, "fields[1] must have a count of 1 to 4294967295, and every of at least 1");
+	REFUSED(set.field[1].every = 0, "fields[1] must have a count of 1 to 4294967295, and every of at least 1");
+	REFUSED((set.field[0].random = true, set.field[0].count = (1 << 24) + 1),
+		"fields[0] may have at most 16777216 values in random order");
+	REFUSED(set.checksum[0].offset = 59, "checksums[0] is beyond the end of a template");
+	REFUSED(set.checksum[0].offset = 28, "checksums[0] overlaps a field");
+	REFUSED(set.checksum[1].offset = 23, "checksums[1] overlaps a checksum before it");
+	REFUSED(set.checksum[1].offset = 45, "checksums[1] overlaps the signature");
+	REFUSED(set.checksum[1].crc32c = true, "checksums[1] overlaps the signature");
+	REFUSED((set.checksum[0].offset = 20, set.checksum[0].crc32c = true, set.checksum[0].end = 47), "checksums[0] must start before its end");
+	REFUSED(set.checksum[0].fields = 4, "checksums[0] names a field that is not there");
+	REFUSED(set.checksum[0].checksums = 2,
+		"checksums[0] names a checksum that does not stand before it: inner ones come first");
+	REFUSED(set.changeable[0].offset = 60, "changeable[0] is beyond the end of a template");
+	REFUSED(set.compared_from = 61, "compared_from is beyond the end of a template");
+	REFUSED(set.combinations = 0, "combinations must be 1 to 2^63 - 1");
 }
 
 int main(void)
 {
-	test_flows();
+	test_kinds();
 	test_copied_bytes();
 	test_matching();
 	test_mix();
-	test_kinds();
+	test_many_templates();
 	test_checksum_of_zero();
 	test_matching_without_the_tunnel();
+	test_matching_without_a_tag();
+	test_translated();
+	test_crc32c();
 	test_refusals();
 	return 0;
 }
