@@ -39,6 +39,8 @@ static bool add_templates(struct frame_set *set, const struct frames_request *wa
 	size_t index;
 	json_t *item;
 
+	if (json_array_size(want->templates) == 0)
+		return answer_error(answer, "bad_template", "a stream needs at least one template");
 	if (json_array_size(want->signatures) != json_array_size(want->templates))
 		return answer_error(answer, "bad_template", "signatures must have one offset for each template: %zu for %zu",
 				    json_array_size(want->signatures), json_array_size(want->templates));

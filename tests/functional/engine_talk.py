@@ -19,7 +19,7 @@ from tests.functional.generator_support import hugepages_mib, run_dir
 
 DOCUMENT = Path(__file__).parents[2] / "docs/reference/engine-protocol.md"
 FRAME = build_frame(64, Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.1", "198.19.0.1")).hex()
-STREAM = {"tx": "p0", "rx": "p0", "fps": 1000, "frames": 10, "signature": 42, "templates": [FRAME]}
+STREAM = {"tx": "p0", "rx": "p0", "fps": 1000, "frames": 10, "templates": [FRAME], "signatures": [42]}
 PORT = {"cmd": "attach", "name": "p0", "device": "net_ring", "mac": "02:00:00:00:00:01", "rx_descriptors": 512}
 
 

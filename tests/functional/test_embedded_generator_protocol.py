@@ -30,6 +30,9 @@ from tests.functional.engine_talk import (
 
 __all__ = ["talk"]
 
+FIELD = {"offset": 26, "size": 4, "bits": 32, "first": 0xC6120001, "count": 10}
+CHECKSUM = {"kind": "internet", "offset": 24, "start": 14, "end": 0}
+
 
 def test_the_document_is_what_the_engine_does(talk: Talk) -> None:
     pairs = examples()
@@ -124,13 +127,37 @@ def test_a_port_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], me
         ({"frames": 0}, "bad_request", r"frames must be 1\.\."),
         ({"templates": []}, "bad_template", "a stream needs at least one template"),
         ({"templates": ["xyz0"]}, "bad_template", "template 0: not lower-case hex"),
-        ({"templates": ["00" * 60]}, "bad_template", "template 0: a template must be UDP over IPv4"),
         ({"templates": [FRAME[:80]]}, "bad_template", "template 0: a template must have 60 to 9216 bytes"),
-        ({"signature": 43}, "bad_template", "template 0: the signature must stand behind the innermost UDP header"),
-        ({"signature": 48}, "bad_template", "the signature does not fit behind the headers"),
+        ({"templates": FRAME}, "bad_request", "stream: templates, signatures and order must be lists"),
+        ({"signatures": [42, 42]}, "bad_template", "signatures must have one offset for each template: 2 for 1"),
+        ({"signatures": [47]}, "bad_template", "template 0: the signature's 14 bytes .* use a longer frame"),
+        ({"signatures": ["42"]}, "bad_template", "template 0: the signature's 14 bytes must be behind the first 14"),
         ({"order": [1]}, "bad_template", "the order names a template that is not there"),
-        ({"flows": {"count": 1}}, "bad_request", "flows: .*addresses"),
-        ({"flows": {"count": 100_000, "addresses": 1, "first_address": 1, "first_port": 1}}, "bad_template", "65535"),
+        ({"order": []}, "bad_template", "the order must have 1 to 65536 entries"),
+        ({"order": [0] * 65537}, "bad_template", "the order must have 1 to 65536 entries"),
+        ({"fields": [FIELD] * 9}, "bad_request", "a stream has at most 8 fields, not 9"),
+        ({"fields": [{"offset": 26}]}, "bad_request", r"fields\[0\]: .*size"),
+        ({"fields": [{**FIELD, "first": -1}]}, "bad_request", r"fields\[0\]: first and step must be 0 to 2\^64 - 1"),
+        ({"fields": [{**FIELD, "step": str(1 << 64)}]}, "bad_request", r"fields\[0\]: first and step must be 0 to"),
+        ({"fields": [{**FIELD, "offset": 57}]}, "bad_template", r"fields\[0\] is beyond the end of a template"),
+        ({"fields": [FIELD, {**FIELD, "offset": 29}]}, "bad_template", r"fields\[1\] overlaps a field before it"),
+        ({"fields": [{**FIELD, "offset": 40}]}, "bad_template", r"fields\[0\] overlaps the signature"),
+        ({"fields": [{**FIELD, "shift": 1}]}, "bad_template", r"fields\[0\] has bits that do not fit its window"),
+        ({"fields": [{**FIELD, "bits": 3}]}, "bad_template", r"fields\[0\] has too few bits for its count of values"),
+        ({"checksums": [CHECKSUM] * 9}, "bad_request", "a stream has at most 8 checksums, not 9"),
+        ({"checksums": [{**CHECKSUM, "kind": "md5"}]}, "bad_request", 'kind must be internet or crc32c, not "md5"'),
+        ({"checksums": [{**CHECKSUM, "fields": [0]}]}, "bad_template", "names a field that is not there"),
+        ({"checksums": [{**CHECKSUM, "fields": [8]}]}, "bad_request", "fields and checksums must be lists of indexes"),
+        ({"checksums": [{**CHECKSUM, "checksums": [0]}]}, "bad_template", "inner ones come first"),
+        ({"checksums": [{**CHECKSUM, "offset": 55}]}, "bad_template", r"checksums\[0\] overlaps the signature"),
+        ({"checksums": [{**CHECKSUM, "offset": 59}]}, "bad_template", "is beyond the end of a template"),
+        ({"changeable": [[22]]}, "bad_request", r"changeable\[0\] must be an offset and a number of bytes"),
+        ({"changeable": [[59, 2]]}, "bad_template", r"changeable\[0\] is beyond the end of a template"),
+        ({"combinations": 0}, "bad_request", "combinations must be 1 or more"),
+        ({"compared_from": 61}, "bad_template", "compared_from is beyond the end of a template"),
+        ({"rx": []}, "bad_request", "rx must be a port or a list of 1..32 ports, not of 0"),
+        ({"rx": ["p0", "p0"]}, "bad_request", 'rx names port "p0" twice'),
+        ({"rx": ["p0", "p9"]}, "unknown_port", 'no port "p9" is attached'),
         ({"speed": 1}, "bad_request", "stream: .*unpacked: speed"),
     ],
 )
@@ -140,6 +167,14 @@ def test_a_stream_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], 
     assert (answer["ok"], answer["code"]) == (False, code), answer
     assert re.search(message, answer["error"]), answer["error"]
     assert talk.ask(cmd="trial", residual_ns=10**8, streams=[STREAM])["ok"]
+
+
+def test_a_ninth_stream_on_one_port_is_refused(talk: Talk) -> None:
+    talk.ask(**PORT)
+    answer = talk.ask(cmd="trial", residual_ns=0, streams=[STREAM] * 9)
+    assert answer["code"] == "bad_request"
+    assert answer["error"] == 'more than 8 streams send on port "p0": send fewer classes of traffic there'
+    assert talk.ask(cmd="trial", residual_ns=10**8, streams=[STREAM] * 8)["ok"]
 
 
 @pytest.mark.parametrize("during", ["nothing", "trial", "intervals", "forward"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
+import re
 from dataclasses import replace
 from fractions import Fraction
+from ipaddress import ip_address
 
 import pytest
 from hypothesis import given
@@ -13,14 +14,17 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 
+from pytest_nfvperf.adapters.generators.embedded.build import source_dir
 from pytest_nfvperf.adapters.generators.frames import (
     SIGNATURE_BYTES,
     intended_frames,
     mix_order,
+    program_of,
     streams,
     trial_request,
 )
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.traffic.frame_program import frame_at, permuted
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -131,15 +135,70 @@ def test_macs_are_the_ports_by_default() -> None:
     assert [(f.src, f.dst) for f in (there, back)] == [(MAC_A, MAC_B), (MAC_B, MAC_A)]
 
 
-@given(flows=st.integers(1, 1 << 24), traffic=st.sampled_from([Traffic(), Traffic(84).over_ipv6()]))
-def test_flows_stay_in_their_network_and_ports(flows: int, traffic: Traffic) -> None:
-    made = streams(dataclasses.replace(traffic, flows=flows), BOTH[:1], PORTS, 1, 1)[0]["flows"]
-    last = made["first_address"] + made["addresses"] - 1
-    assert made["count"] == flows
-    assert made["addresses"] <= flows
-    assert made["first_address"] >> 16 == last >> 16
-    assert last & 0xFFFF <= 0xFFFE
-    assert made["first_port"] + (flows - 1) // made["addresses"] <= 65535
+@given(flows=st.integers(1, 1 << 24), traffic=st.sampled_from([Traffic(), Traffic(84).over_ipv6()]), data=st.data())
+def test_flows_stay_in_their_network_and_ports(flows: int, traffic: Traffic, data: st.DataObject) -> None:
+    program = program_of(replace(traffic, flows=flows), BOTH[0], PORTS, reverse=False)
+    flow = data.draw(st.integers(0, flows - 1) | st.just(flows - 1))
+    sent, last = (Ether(frame_at(program, number, bytes(14))) for number in (flow, flows - 1))
+    first = int(ip_address(traffic.src_ip))
+    addresses = min(flows, 0xFFFE)
+    assert program.combinations == flows
+    assert int(ip_address(ip_of(sent).src)) == first + flow % addresses
+    assert sent[UDP].sport == 0xC020 + flow // addresses
+    assert int(ip_address(ip_of(last).src)) >> 16 == first >> 16
+    assert last[UDP].sport >= 0xC020
+
+
+VARIED = [kind for kind in (Traffic(256), Traffic(256, vlan=7)) for kind in (kind, kind.over_ipv6())]
+
+
+@given(
+    flows=st.sampled_from([1, 2, 1000, 70_000, 1 << 24]),
+    traffic=st.sampled_from(VARIED),
+    vxlan=st.sampled_from(VXLANS),
+    number=st.integers(0, 1 << 30),
+    signature=st.binary(min_size=14, max_size=14),
+)
+def test_every_flows_frame_has_right_checksums(
+    flows: int, traffic: Traffic, vxlan: Vxlan | None, number: int, signature: bytes
+) -> None:
+    """As scapy computes them for what it parses, whatever the signature is."""
+    program = program_of(replace(traffic, vxlan=vxlan, flows=flows), BOTH[0], PORTS, reverse=False)
+    sent = frame_at(program, number, signature)
+    assert rebuilt(sent) == sent
+    assert bytes(innermost(Ether(sent))[UDP].payload)[:14] == signature
+    if vxlan and flows > 1:
+        assert Ether(sent)[UDP].sport == 49152 + number % flows % 16384
+
+
+@given(any_traffic(), st.integers(1, 70_000))
+def test_a_receiver_knows_what_routers_change(traffic: Traffic, flows: int) -> None:
+    """TTL, traffic class and flow label with what follows from them, and all in front of the innermost IP header."""
+    (stream,) = streams(replace(traffic, flows=flows), BOTH[:1], PORTS, 1, 1)
+    at = stream["compared_from"]
+    assert at + {4: 28, 6: 48}[traffic.ip_version] == traffic.header_bytes == stream["signatures"][0]
+    routed = Ether(bytes.fromhex(stream["templates"][0]))
+    header = ip_of(innermost(routed))
+    if traffic.ip_version == 4:
+        header.ttl, header.tos, header.chksum = 1, 255, None
+    else:
+        header.hlim, header.tc, header.fl = 1, 255, 0xFFFFF
+    came, sent = bytes(routed), bytes.fromhex(stream["templates"][0])
+    changed = {n for n in range(at, len(sent)) if came[n] != sent[n]}
+    allowed = {n for first, count in stream["changeable"] for n in range(first, first + count)}
+    assert changed <= allowed
+    assert len(allowed) == {4: 4, 6: 5}[traffic.ip_version]
+
+
+def test_the_engine_has_the_same_random_order() -> None:
+    """The places that its own test holds permute.h to."""
+    lines = (source_dir() / "tests/test_permute.c").read_text()
+    known = re.findall(r"^\t\{(\d+), (\d+)u, \{([\d, ]+)\}\},$", lines, re.MULTILINE)
+    assert len(known) == 8
+    for listed in known:
+        count, seed, places = int(listed[0]), int(listed[1]), [int(place) for place in listed[2].split(",")]
+        numbers = (0, 1, 2, 3, count // 2, count - 1)
+        assert [permuted(number % count, count, seed) for number in numbers] == places
 
 
 def test_a_load_without_a_frame_is_a_mistake_of_the_user() -> None:

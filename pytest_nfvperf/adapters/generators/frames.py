@@ -20,11 +20,14 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at
-from pytest_nfvperf.model.traffic.packet import FrameSource
+from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
+    HEADER_BYTES,
+    IP_BYTES,
     TEST_PAYLOAD_BYTES,
+    UDP_BYTES,
+    VLAN_TAG_BYTES,
     VXLAN_PORT,
     VXLAN_SOURCE_PORTS,
     Imix,
@@ -155,10 +158,10 @@ def directed_addresses(
 def program_of(
     traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
 ) -> FrameProgram:
-    """One direction's frames of a traffic with a packet or a capture."""
+    """One direction's frames."""
     source = traffic.frame_source
     if source is None:
-        raise ArgumentError("the traffic has no packet: its frames are those of its short form")
+        return short_program(traffic, directed_addresses(traffic, direction, ports, reverse=reverse))
     sender = ports[direction.tx]
     receiver_mac = sender.eth_peer or ports[direction.rx].mac
     return _program_between(source, traffic, sender.mac, receiver_mac, reverse=reverse)
@@ -172,6 +175,52 @@ def _program_between(
     return source.program(
         sizes, mix_order(recipe), source_mac=source_mac, destination_mac=destination_mac, reverse=reverse
     )
+
+
+def short_program(traffic: Traffic, addresses: Addresses) -> FrameProgram:
+    """What a traffic without a packet means: UDP over IP, or that in a VXLAN, with flows.
+
+    Flow f has source address f % addresses and UDP source port f // addresses of :func:`flow_ranges`. A tunnel's source
+    port differs with it, which RSS spreads by.
+    """
+    signature = traffic.header_bytes
+    udp = signature - UDP_BYTES
+    ip = udp - IP_BYTES[traffic.ip_version]
+    ranges = flow_ranges(traffic, addresses.src_ip)
+    count = ranges["addresses"]
+    fields = [
+        _number("IP.src", ip + (12 if traffic.ip_version == 4 else 20), 4, ranges["first_address"], count, 1),
+        _number("UDP.sport", udp, 2, ranges["first_port"], -(-traffic.flows // count), count),
+    ]
+    fields = [each for each in fields if each.count > 1]
+    inner = tuple(range(len(fields)))
+    if addresses.vxlan and traffic.flows > 1:
+        outer = HEADER_BYTES + IP_BYTES[addresses.vxlan.ip_version] + (VLAN_TAG_BYTES if addresses.vlan else 0)
+        ports = VXLAN_SOURCE_PORTS
+        fields.append(_number("UDP.sport", outer, 2, ports.start, min(len(ports), traffic.flows), 1))
+    changeable: tuple[tuple[int, int], ...]
+    if traffic.ip_version == 4:
+        changeable = ((ip + 1, 1), (ip + 8, 1), (ip + 10, 2))  # DSCP, TTL, checksum
+        checksum = Checksum("IP.chksum", "internet", ip + 10, ip, 0, inner[:1] if count > 1 else ())
+    else:
+        changeable = ((ip, 4), (ip + 7, 1))  # traffic class and flow label, hop limit
+        checksum = Checksum("UDP.chksum", "internet", udp + 6, udp, 0, inner, signature=True, never_zero=True)
+    recipe = recipe_of(traffic)
+    return FrameProgram(
+        templates=tuple(build_frame(size, addresses) for size, _ in recipe),
+        signatures=(signature,) * len(recipe),
+        order=tuple(mix_order(recipe)),
+        fields=tuple(fields),
+        checksums=(checksum,),
+        combinations=traffic.flows,
+        compared_from=ip,
+        changeable=changeable,
+    )
+
+
+def _number(name: str, offset: int, size: int, first: int, count: int, every: int) -> VaryingField:
+    """A field that is a whole number of bytes and counts up."""
+    return VaryingField(name, offset, size, 0, 8 * size, first, 1, count, every)
 
 
 def program_stream(program: FrameProgram) -> dict[str, Any]:
@@ -231,30 +280,17 @@ def streams(
     traffic: Traffic, directions: Sequence[Direction], ports: Mapping[str, GeneratorPort], load_fps: int, frames: int
 ) -> list[dict[str, Any]]:
     """The directions as the engine's ``trial`` command takes them; each sends this many frames/s and frames."""
-    recipe = recipe_of(traffic)
-    made: list[dict[str, Any]] = []
-    for direction, reverse in zip(directions, reversals(directions), strict=True):
-        stream = {
+    return [
+        {
             "tx": direction.tx,
             "rx": direction.rx,
             "fps": load_fps,
             "frames": frames,
             "queue_depth": ports[direction.tx].queue_depth,
         }
-        if traffic.frame_source is not None:
-            made.append(stream | program_stream(program_of(traffic, direction, ports, reverse=reverse)))
-            continue
-        addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
-        made.append(
-            stream
-            | {
-                "signature": traffic.header_bytes,
-                "templates": [build_frame(size, addresses).hex() for size, _ in recipe],
-                "order": mix_order(recipe),
-                "flows": flow_ranges(traffic, addresses.src_ip),
-            }
-        )
-    return made
+        | program_stream(program_of(traffic, direction, ports, reverse=reverse))
+        for direction, reverse in zip(directions, reversals(directions), strict=True)
+    ]
 
 
 def trial_request(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> dict[str, Any]:
