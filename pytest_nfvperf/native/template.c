@@ -73,11 +73,10 @@ void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint
 {
 	const struct template *template = frame_template(set, at);
 
-	for (unsigned int which = 0; set->late >> which != 0; which++) {
+	for (unsigned int left = set->late; left != 0; left &= left - 1) {
+		unsigned int which = (unsigned int)__builtin_ctz(left);
 		const struct checksum *checksum = &set->checksum[which];
 
-		if (!(set->late >> which & 1))
-			continue;
 		if (checksum->crc32c) {
 			uint32_t crc = crc32c_of_frame(checksum, bytes, template->length);
 
@@ -319,14 +318,21 @@ static void plan_checksum(struct frame_set *set, unsigned int which)
 		set->changeable_checksums |= bit;
 }
 
+/* See frame_set.quick: neither field begins again but with the combinations, or where the other goes on. */
 static bool is_quick(const struct frame_set *set)
 {
-	const struct field *field = &set->field[0];
+	const struct field *field = &set->field[0], *second = &set->field[1];
 	const struct checksum *checksum = &set->checksum[0];
+	bool carries = set->fields == 2 && second->every == field->count;
 
-	return set->fields == 1 && set->checksums == 1 && set->early == 1 && set->compared_fields == 1 &&
-	       set->compared_checksums == 1 && field->size == 4 && field->bits == 32 && !field->random &&
-	       field->every == 1 && set->combinations <= field->count && checksum->odd_fields == 0 && !checksum->never_zero;
+	if (set->fields < 1 || set->fields > 2 || set->checksums != 1 || set->early != 1 || checksum->fields != 1 ||
+	    checksum->odd_fields & 1 || checksum->never_zero || set->compared_checksums != 1)
+		return false;
+	if (field->size != 4 || field->bits != 32 || field->random || field->every != 1 || !(set->compared_fields & 1) ||
+	    (set->combinations > field->count && !carries))
+		return false;
+	return set->fields == 1 || (second->size == 2 && second->bits == 16 && !second->random &&
+				    (__uint128_t)second->every * second->count >= set->combinations);
 }
 
 static void values_read(const struct frame_set *set, const uint8_t *bytes, uint64_t *values)
@@ -434,6 +440,7 @@ const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_
 	for (unsigned int at = 0; at < set->checksums; at++)
 		plan_checksum(set, at);
 	set->quick = is_quick(set);
+	set->quick_carry = set->quick && set->combinations > set->field[0].count;
 	for (uint32_t at = 0; at < set->templates; at++) {
 		plan_bases(set, set->template[at]);
 		plan_comparison(set, set->template[at]);
@@ -499,16 +506,18 @@ struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq)
 bool varying_as_sent(const struct frame_set *set, const struct frame_cursor *at, const struct template *template,
 		     const uint8_t *bytes)
 {
-	for (unsigned int field = 0; set->compared_fields >> field != 0; field++)
-		if ((set->compared_fields >> field & 1) && field_get(&set->field[field], bytes) != at->value[field])
+	for (unsigned int left = set->compared_fields; left != 0; left &= left - 1) {
+		unsigned int field = (unsigned int)__builtin_ctz(left);
+
+		if (field_get(&set->field[field], bytes) != at->value[field])
 			return false;
-	for (unsigned int which = 0; set->compared_checksums >> which != 0; which++) {
+	}
+	for (unsigned int left = set->compared_checksums; left != 0; left &= left - 1) {
+		unsigned int which = (unsigned int)__builtin_ctz(left);
 		const struct checksum *checksum = &set->checksum[which];
 		const uint8_t *stored = bytes + checksum->offset;
 		uint32_t crc;
 
-		if (!(set->compared_checksums >> which & 1))
-			continue;
 		if (!checksum->crc32c) {
 			if (window_get(stored, 2) !=
 			    internet_checksum(set, which, template->base[which], at->value, bytes, template->signature))

@@ -86,10 +86,11 @@ struct frame_set {
 	uint32_t templates, room;
 	uint64_t combinations; /* frames until the fields begin again */
 	/*
-	 * One field that fills four bytes and counts up, and one checksum that only it changes: flows of IPv4. All that is
-	 * then done for a frame can be seen here at once by the compiler.
+	 * One field that fills four bytes and counts up, one checksum that only it changes, and perhaps a second field of
+	 * two bytes: flows of IPv4. The compiler sees all at once that is then done for a frame.
 	 */
 	bool quick;
+	bool quick_carry; /* the first field begins again when the second goes on */
 	uint8_t early; /* bits: checksums that are written with the fields */
 	uint8_t late; /* bits: those that the signature changes */
 	uint8_t compared_fields, compared_checksums; /* bits: those that a received frame must have as they were sent */
@@ -243,22 +244,20 @@ static inline uint16_t internet_checksum(const struct frame_set *set, unsigned i
 	uint64_t even = base, odd = 0;
 	uint16_t result;
 
-	for (unsigned int at = 0; at < set->fields; at++) {
+	for (unsigned int left = checksum->fields; left != 0; left &= left - 1) {
+		unsigned int at = (unsigned int)__builtin_ctz(left);
 		uint64_t window = values[at] << set->field[at].shift;
 		uint64_t sum = (window >> 32) + (uint32_t)window;
 
-		if (!(checksum->fields >> at & 1))
-			continue;
 		if (checksum->odd_fields >> at & 1)
 			odd += sum;
 		else
 			even += sum;
 	}
-	for (unsigned int at = 0; at < which && checksum->checksums != 0; at++) {
+	for (unsigned int left = checksum->checksums; left != 0; left &= left - 1) {
+		unsigned int at = (unsigned int)__builtin_ctz(left);
 		const struct checksum *inside = &set->checksum[at];
 
-		if (!(checksum->checksums >> at & 1))
-			continue;
 		if (checksum->odd_checksums >> at & 1)
 			odd += window_get(bytes + inside->offset, inside->crc32c ? 4 : 2);
 		else
@@ -288,14 +287,18 @@ static inline void fields_write(const struct frame_set *set, const struct templa
 
 		memcpy(bytes + set->checksum[0].offset, &checksum, sizeof(checksum));
 		memcpy(bytes + set->field[0].offset, &value, sizeof(value));
+		if (set->fields > 1)
+			window_put(bytes + set->field[1].offset, 2, at->value[1]);
 		return;
 	}
 	for (unsigned int field = 0; field < set->fields; field++)
 		field_put(&set->field[field], at->value[field], bytes);
-	for (unsigned int which = 0; set->early >> which != 0; which++)
-		if (set->early >> which & 1)
-			window_put(bytes + set->checksum[which].offset, 2,
-				   internet_checksum(set, which, template->base[which], at->value, bytes, template->signature));
+	for (unsigned int left = set->early; left != 0; left &= left - 1) {
+		unsigned int which = (unsigned int)__builtin_ctz(left);
+
+		window_put(bytes + set->checksum[which].offset, 2,
+			   internet_checksum(set, which, template->base[which], at->value, bytes, template->signature));
+	}
 }
 
 /* Values of the first frame. */
@@ -332,6 +335,17 @@ static inline void fields_next(const struct frame_set *set, struct frame_cursor 
 	}
 }
 
+static inline void fields_next_quickly(const struct frame_set *set, struct frame_cursor *at)
+{
+	at->value[0] += set->field[0].step;
+	if (set->fields == 1 || --at->wait[1] != 0)
+		return;
+	at->wait[1] = set->field[1].every;
+	at->value[1] += set->field[1].step;
+	if (set->quick_carry)
+		at->value[0] = set->field[0].first;
+}
+
 /* On to the next frame. */
 static inline void frame_next(const struct frame_set *set, struct frame_cursor *at)
 {
@@ -342,7 +356,7 @@ static inline void frame_next(const struct frame_set *set, struct frame_cursor *
 	if (__builtin_expect(--at->left == 0, 0))
 		fields_begin(set, at);
 	else if (__builtin_expect(set->quick, 1))
-		at->value[0] += set->field[0].step;
+		fields_next_quickly(set, at);
 	else
 		fields_next(set, at);
 }
@@ -411,6 +425,9 @@ static inline bool frame_is_as_sent(const struct frame_set *set, const struct fr
 		       varying_as_sent(set, at, template, bytes + shift);
 	memcpy(&value, bytes + shift + set->field[0].offset, sizeof(value));
 	memcpy(&checksum, bytes + shift + set->checksum[0].offset, sizeof(checksum));
+	if ((set->compared_fields & 2) != 0 &&
+	    window_get(bytes + shift + set->field[1].offset, 2) != (uint16_t)at->value[1])
+		return false;
 	return value == __builtin_bswap32((uint32_t)at->value[0]) &&
 	       checksum == quick_checksum(template->base[0], (uint32_t)at->value[0]);
 }
