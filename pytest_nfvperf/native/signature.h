@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every test frame carries behind its UDP header. 14 bytes, so that it fits a 64-byte
+ * What every test frame carries behind its headers. 14 bytes, so that it fits a 64-byte UDP
  * frame with an 802.1Q tag too. Host byte order: sender and receiver are one process.
  */
 #ifndef NFVPERF_SIGNATURE_H

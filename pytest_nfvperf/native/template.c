@@ -188,7 +188,8 @@ static bool over_signature(const struct frame_set *set, struct bits bits)
 
 static const char *check_field(struct frame_set *set, unsigned int which, size_t length)
 {
-	struct field *field = &set->field[which];
+	const struct field *field = &set->field[which];
+	uint64_t random = 0;
 
 	if (field->size != 1 && field->size != 2 && field->size != 4 && field->size != 8)
 		return range_wrong(set, "fields", which, "must have a size of 1, 2, 4 or 8 bytes");
@@ -200,8 +201,11 @@ static const char *check_field(struct frame_set *set, unsigned int which, size_t
 		return range_wrong(set, "fields", which, "must have a count of 1 to 4294967295, and every of at least 1");
 	if (field->bits < 32 && field->count > UINT64_C(1) << field->bits)
 		return range_wrong(set, "fields", which, "has too few bits for its count of values");
-	if (field->random && field->count > MAX_RANDOM_COUNT)
-		return range_wrong(set, "fields", which, "may have at most 16777216 values in random order");
+	for (unsigned int at = 0; at <= which; at++)
+		random += set->field[at].random ? set->field[at].count : 0;
+	if (random > MAX_RANDOM_COUNT)
+		return range_wrong(set, "fields", which,
+				   "is one too many in random order: those of a stream have at most 16777216 values together");
 	if (over_signature(set, field_bits(field)))
 		return range_wrong(set, "fields", which, "overlaps the signature");
 	for (unsigned int other = 0; other < which; other++)

@@ -25,7 +25,7 @@ enum {
 	HEAD_UNIT = 64, /* heads are copied, and frames compared, in whole cache lines */
 	MAX_COMPARED = 124, /* frames up to here (128 bytes with FCS) are compared whole, each of them */
 	FRONT_BYTES = 12, /* in front of each received frame there is at least virtio's header to read */
-	MAX_RANDOM_COUNT = 1 << 24, /* values of a field in random order: 4 bytes of table for each */
+	MAX_RANDOM_COUNT = 1 << 24, /* values in random order: 4 bytes of table for each */
 };
 
 /* Byte `offset` of every frame behind its signature. */

@@ -469,7 +469,9 @@ static void test_refusals(void)
 	REFUSED(set.field[1].count = 0, "fields[1] must have a count of 1 to 4294967295, and every of at least 1");
 	REFUSED(set.field[1].every = 0, "fields[1] must have a count of 1 to 4294967295, and every of at least 1");
 	REFUSED((set.field[0].random = true, set.field[0].count = (1 << 24) + 1),
-		"fields[0] may have at most 16777216 values in random order");
+		"fields[0] is one too many in random order: those of a stream have at most 16777216 values together");
+	REFUSED((set.field[0].random = set.field[1].random = true, set.field[0].count = 1 << 24),
+		"fields[1] is one too many in random order: those of a stream have at most 16777216 values together");
 	REFUSED(set.checksum[0].offset = 59, "checksums[0] is beyond the end of a template");
 	REFUSED(set.checksum[0].offset = 28, "checksums[0] overlaps a field");
 	REFUSED(set.checksum[1].offset = 23, "checksums[1] overlaps a checksum before it");
