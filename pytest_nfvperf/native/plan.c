@@ -88,10 +88,10 @@ static bool unpack_stream(json_t *object, struct stream_request *want, json_t *a
 
 	*want = (struct stream_request){.what = {.combinations = 1, .compared_from = DEFAULT_COMPARED_FROM}};
 	if (json_unpack_ex(object, &error, JSON_STRICT,
-			   "{s:s, s:o, s:I, s:I, s:o, s:o, s?o, s?o, s?o, s?o, s?I, s?I, s?I}", "tx", &want->tx, "rx",
+			   "{s:s, s:o, s:I, s:I, s:o, s:o, s?o, s?o, s?o, s?o, s?o, s?I, s?I, s?I}", "tx", &want->tx, "rx",
 			   &want->rx, "fps", &want->fps, "frames", &want->frames, "templates", &what->templates, "signatures",
 			   &what->signatures, "order", &what->order, "fields", &what->fields, "checksums", &what->checksums,
-			   "changeable", &what->changeable, "combinations", &what->combinations, "compared_from",
+			   "changeable", &what->changeable, "balances", &what->balances, "combinations", &what->combinations, "compared_from",
 			   &what->compared_from, "queue_depth", &want->queue_depth) != 0)
 		return answer_error(answer, "bad_request", "stream: %s", error.text);
 	if (!json_is_array(what->templates) || !json_is_array(what->signatures) ||

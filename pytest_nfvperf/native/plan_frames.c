@@ -155,6 +155,29 @@ static bool add_changeable(struct frame_set *set, unsigned int which, json_t *pa
 	return true;
 }
 
+static bool add_balances(struct frame_set *set, const json_t *balances, json_t *answer)
+{
+	size_t index;
+	json_t *pair;
+
+	if (balances != NULL && json_array_size(balances) != set->templates)
+		return answer_error(answer, "bad_template", "balances must have one pair for each template: %zu for %u",
+				    json_array_size(balances), set->templates);
+	json_array_foreach(balances, index, pair) {
+		int offset, never_zero;
+		json_error_t error;
+		const char *wrong;
+
+		if (json_unpack_ex(pair, &error, JSON_STRICT, "[i, b]", &offset, &never_zero) != 0 || offset < 0)
+			return answer_error(answer, "bad_request",
+					    "balances[%zu] must be an offset and whether it is never zero", index);
+		wrong = frame_set_balance(set, (uint32_t)index, (size_t)offset, never_zero);
+		if (wrong != NULL)
+			return answer_error(answer, "bad_template", "%s", wrong);
+	}
+	return true;
+}
+
 typedef bool add_fn(struct frame_set *set, unsigned int which, json_t *object, json_t *answer);
 
 static bool add_all(struct frame_set *set, const char *name, json_t *list, unsigned int most, unsigned int *count,
@@ -203,7 +226,7 @@ bool plan_frames(struct frame_set *set, const struct frames_request *want, json_
 		return answer_error(answer, "bad_request", "compared_from must be an offset into the frame");
 	set->combinations = (uint64_t)want->combinations;
 	set->compared_from = (uint16_t)want->compared_from;
-	return add_templates(set, want, answer) &&
+	return add_templates(set, want, answer) && add_balances(set, want->balances, answer) &&
 	       add_all(set, "fields", want->fields, MAX_FIELDS, &set->fields, add_field, answer) &&
 	       add_all(set, "checksums", want->checksums, MAX_CHECKSUMS, &set->checksums, add_checksum, answer) &&
 	       add_all(set, "changeable", want->changeable, MAX_CHANGEABLE, &set->changeables, add_changeable, answer) &&

@@ -8,7 +8,7 @@
 #include "template.h"
 
 struct frames_request {
-	json_t *templates, *signatures, *order, *fields, *checksums, *changeable;
+	json_t *templates, *signatures, *order, *fields, *checksums, *changeable, *balances;
 	json_int_t combinations, compared_from;
 };
 

@@ -70,7 +70,7 @@ static void write_frames(struct stream *stream, struct burst *burst, uint16_t fi
 		if (sampled)
 			sample += stream->sample_every;
 		/* Checksums that cover the times. */
-		if (unlikely(frames->late != 0))
+		if (unlikely(frames->sealed))
 			frame_seal(frames, &stream->cursor, frame);
 		frame_next(frames, &stream->cursor);
 	}

@@ -69,10 +69,23 @@ static uint32_t crc32c_of_frame(const struct checksum *checksum, const uint8_t *
 	return crc32c(crc, bytes + own + sizeof(zeros), end - own - sizeof(zeros));
 }
 
+/* RFC 1624: of a signature in place of zeros. */
+static void balance(const struct template *template, uint8_t *bytes)
+{
+	const uint8_t *signature = bytes + template->signature;
+	uint64_t sum = template->base[0] + window_get(signature, 4) + window_get(signature + 4, 4) +
+		       window_get(signature + 8, 4) + window_get(signature + 12, 2);
+	uint16_t stored = (uint16_t)~folded(sum);
+
+	window_put(bytes + template->balance, 2, stored == 0 && template->balance_never_zero ? UINT16_MAX : stored);
+}
+
 void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint8_t *bytes)
 {
 	const struct template *template = frame_template(set, at);
 
+	if (template->balance != 0)
+		balance(template, bytes);
 	for (unsigned int left = set->late; left != 0; left &= left - 1) {
 		unsigned int which = (unsigned int)__builtin_ctz(left);
 		const struct checksum *checksum = &set->checksum[which];
@@ -137,6 +150,24 @@ const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t le
 	template->length = (uint16_t)length;
 	template->signature = (uint16_t)signature;
 	set->template[set->templates++] = template;
+	return NULL;
+}
+
+const char *frame_set_balance(struct frame_set *set, uint32_t which, size_t offset, bool never_zero)
+{
+	struct template *template = set->template[which];
+	uint16_t sum;
+
+	set->balanced = true;
+	if (offset == 0)
+		return NULL;
+	if (offset + 2 > template->length ||
+	    (offset + 2 > template->signature && offset < template->signature + sizeof(struct signature)))
+		return range_wrong(set, "balances", which, "overlaps the signature, or is beyond the end of the template");
+	sum = (uint16_t)(UINT16_MAX - window_get(template->bytes + offset, 2));
+	template->base[0] = sum == 0 ? UINT16_MAX : sum;
+	template->balance = (uint16_t)offset;
+	template->balance_never_zero = never_zero;
 	return NULL;
 }
 
@@ -250,6 +281,8 @@ static const char *check_set(struct frame_set *set)
 	for (unsigned int at = 0; at < set->changeables && wrong == NULL; at++)
 		if ((size_t)set->changeable[at].offset + set->changeable[at].bytes > length)
 			wrong = range_wrong(set, "changeable", at, "is beyond the end of a template");
+	if (wrong == NULL && set->balanced && set->fields + set->checksums + set->changeables != 0)
+		wrong = "balances are for templates that have no fields, checksums and changeable bytes in common";
 	if (wrong == NULL && (set->combinations < 1 || set->combinations > INT64_MAX))
 		wrong = "combinations must be 1 to 2^63 - 1";
 	if (wrong == NULL && set->compared_from > length)
@@ -379,12 +412,16 @@ static void plan_comparison(const struct frame_set *set, struct template *templa
 {
 	size_t signature_end = template->signature + sizeof(struct signature);
 	size_t end = template->length > MAX_COMPARED ? signature_end : template->length;
-	size_t first = set->compared_from / HEAD_UNIT * HEAD_UNIT;
+	size_t from = set->balanced ? template->signature : set->compared_from;
+	size_t first = from / HEAD_UNIT * HEAD_UNIT;
 	size_t lines = end > first ? whole_units(end - first) / HEAD_UNIT : 0;
 
+	template->first_compared = (uint16_t)from;
 	template->compared_from = (uint16_t)first;
 	template->lines = (uint16_t)(lines > 2 ? 2 : lines);
-	mark(template, (struct bits){8U * set->compared_from, 8U * template->length}, true);
+	mark(template, (struct bits){8 * from, 8U * template->length}, true);
+	if (template->balance != 0)
+		mark(template, (struct bits){8U * template->balance, 8U * template->balance + 16}, false);
 	mark(template, (struct bits){8U * template->signature, 8 * signature_end}, false);
 	for (unsigned int at = 0; at < set->fields; at++)
 		mark(template, field_bits(&set->field[at]), false);
@@ -407,6 +444,8 @@ static void plan_copy(const struct frame_set *set, struct template *template)
 	for (unsigned int at = 0; at < set->checksums; at++)
 		if (copied < set->checksum[at].offset + stored_bytes(&set->checksum[at]))
 			copied = set->checksum[at].offset + stored_bytes(&set->checksum[at]);
+	if (copied < template->balance + 2U)
+		copied = template->balance + 2U;
 	for (size_t at = copied; at < template->length; at++)
 		if (template->bytes[at] != pattern_byte(at))
 			copied = at + 1;
@@ -445,6 +484,7 @@ const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_
 		plan_checksum(set, at);
 	set->quick = is_quick(set);
 	set->quick_carry = set->quick && set->combinations > set->field[0].count;
+	set->sealed = set->late != 0 || set->balanced;
 	for (uint32_t at = 0; at < set->templates; at++) {
 		plan_bases(set, set->template[at]);
 		plan_comparison(set, set->template[at]);
@@ -578,7 +618,7 @@ bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, c
 {
 	const struct template *template = frame_template(set, at);
 	const uint8_t *got = bytes + ((ptrdiff_t)place - template->signature);
-	size_t next = set->compared_from;
+	size_t next = template->first_compared;
 	uint8_t sent[MAX_FRAME_BYTES + HEAD_UNIT];
 
 	if (next + place < template->signature)

@@ -75,6 +75,9 @@ struct template {
 	uint16_t lines;
 	uint16_t compared_from;
 	uint16_t base[MAX_CHECKSUMS]; /* sums of what is the same in all frames, in network order */
+	uint16_t balance; /* offset of an internet checksum of its own that only the signature changes; 0: it has none */
+	bool balance_never_zero;
+	uint16_t first_compared; /* byte */
 	uint8_t same[2 * HEAD_UNIT] __attribute__((aligned(64))); /* of the lines: 0xff where all frames have the same */
 	uint8_t bytes[] __attribute__((aligned(64))); /* behind `length`: the pattern, to the end of what may be read */
 };
@@ -93,6 +96,8 @@ struct frame_set {
 	bool quick_carry; /* the first field begins again when the second goes on */
 	uint8_t early; /* bits: checksums that are written with the fields */
 	uint8_t late; /* bits: those that the signature changes */
+	bool balanced; /* templates have checksums of their own, and are compared from their signature on: captures */
+	bool sealed; /* something is written behind the signature: see frame_seal() */
 	uint8_t compared_fields, compared_checksums; /* bits: those that a received frame must have as they were sent */
 	uint8_t changeable_checksums; /* bits: what the way changes may change them, too */
 	unsigned int fields, checksums, changeables;
@@ -117,6 +122,9 @@ struct frame_cursor {
  * what is wrong with it.
  */
 const char *frame_set_add(struct frame_set *set, const uint8_t *bytes, size_t length, size_t signature);
+
+/* Says which checksum of the set's next template, whose signature is 14 zeros at an even distance, that changes. */
+const char *frame_set_balance(struct frame_set *set, uint32_t which, size_t offset, bool never_zero);
 
 /* Sets the order. All else of the set must have been filled in. NULL, or what is wrong with it. */
 const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_t length);
@@ -149,7 +157,7 @@ struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq);
  */
 bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place);
 
-/* Writes the checksums that the signature changes, when all else of the frame is written. */
+/* Of a set that is `sealed`: writes the checksums that the signature changes, when all else of the frame is written. */
 void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint8_t *bytes);
 
 /* CRC32c (RFC 9260 appendix A); over several pieces each gets the last one's. The first gets 0. */

@@ -401,6 +401,49 @@ static void test_translated(void)
 	}
 }
 
+/* Frames of a capture: each has a checksum of its own that the signature changes, and counts from there on. */
+static void test_balances(void)
+{
+	static const uint16_t order[] = {1, 0, 2};
+	struct frame_set set = {.combinations = 1};
+	uint8_t bytes[MAX_FRAME_BYTES], buffer[ROOM];
+
+	for (int each = 0; each < 3; each++) {
+		enum frame_kind kind = each == 0 ? PLAIN_IPV6 : VXLAN4_IPV6;
+		size_t place = frame_headers(kind) + (each == 2 ? 20U : 0);
+
+		frame_make(bytes, 200, each == 0 ? PLAIN_IPV6 : VXLAN4_IPV6);
+		for (size_t at = 0; each == 2 && at < 14; at++)
+			bytes[frame_headers(kind) + at] = (uint8_t)(at * 9);
+		memset(bytes + place, 0, 14);
+		word_put(bytes + frame_headers(kind) - 2, 0);
+		word_put(bytes + frame_headers(kind) - 2, (uint16_t)~udp6_words_sum(bytes, frame_headers(kind) - 48U));
+		CHECK(frame_set_add(&set, bytes, 200, place) == NULL);
+		CHECK(frame_set_balance(&set, (uint32_t)each, frame_headers(kind) - 2U, true) == NULL);
+	}
+	CHECK(strstr(frame_set_balance(&set, 0, frame_headers(PLAIN_IPV6), true), "balances[0] overlaps") != NULL);
+	CHECK(strstr(frame_set_balance(&set, 0, 199, true), "beyond the end") != NULL);
+	CHECK(frame_set_finish(&set, order, 3) == NULL);
+	CHECK(set.sealed);
+	for (uint32_t seq = 0; seq < 30; seq++) {
+		struct frame_cursor at = frame_cursor_at(&set, seq);
+		const struct template *template = frame_template(&set, &at);
+		enum frame_kind kind = order[seq % 3] == 0 ? PLAIN_IPV6 : VXLAN4_IPV6;
+
+		fill(buffer, ROOM);
+		frame_write(&set, &at, buffer);
+		sign(template, buffer, seq);
+		frame_seal(&set, &at, buffer);
+		CHECK_EQUAL(udp6_words_sum(buffer, frame_headers(kind) - 48U), 0xffff);
+		buffer[16] ^= 1; /* in front of the signature anything may change */
+		CHECK(frame_matches(&set, &at, buffer, template->signature));
+		CHECK(frame_is_as_sent(&set, &at, buffer, template->signature));
+		buffer[template->signature + 15] ^= 1;
+		CHECK(!frame_matches(&set, &at, buffer, template->signature));
+	}
+	frame_set_free(&set);
+}
+
 /* RFC 3720 appendix B.4, and the check value of the polynomial. */
 static void test_crc32c(void)
 {
@@ -483,6 +526,7 @@ static void test_refusals(void)
 		"checksums[0] names a checksum that does not stand before it: inner ones come first");
 	REFUSED(set.changeable[0].offset = 60, "changeable[0] is beyond the end of a template");
 	REFUSED(set.compared_from = 61, "compared_from is beyond the end of a template");
+	REFUSED(set.balanced = true, "balances are for templates that have no fields, checksums and changeable bytes in common");
 	REFUSED(set.combinations = 0, "combinations must be 1 to 2^63 - 1");
 }
 
@@ -497,6 +541,7 @@ int main(void)
 	test_matching_without_the_tunnel();
 	test_matching_without_a_tag();
 	test_translated();
+	test_balances();
 	test_crc32c();
 	test_refusals();
 	return 0;
