@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import islice
 
@@ -47,6 +49,11 @@ def test_addresses_that_the_packet_leaves_open_are_those_of_any_traffic() -> Non
     assert (six[IPv6].src, six[IPv6].dst) == ("2001:2::1", "2001:2:0:8000::1")
 
 
+def test_who_sends_no_packet_does_not_import_scapy() -> None:
+    code = "import sys; from pytest_nfvperf import Traffic, Vary; Traffic(flows=9); print('scapy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
 def test_all_layers_change_sides_on_the_way_back() -> None:
     inner = Ether(src="02:00:00:00:00:11") / IP(src="10.1.0.1", dst="10.1.0.2") / TCP(dport=80)
     packet = Ether(src="02:00:00:00:00:21", dst="02:00:00:00:00:22") / IP() / UDP(sport=50000) / VXLAN() / inner
@@ -71,6 +78,8 @@ def test_a_group_stays_the_destination() -> None:
     assert (there.src, there.dst) == (A, "01:00:5e:01:02:03")
     assert (back.src, back.dst) == (B, "01:00:5e:01:02:03")
     assert (back[IP].src, back[IP].dst, back[UDP].dport) == ("10.0.0.1", "239.129.2.3", 5000)
+    own = sent(Traffic(packet=Ether(src="02:00:00:00:00:77") / IP(dst="239.1.2.3") / UDP()), reverse=True)
+    assert (own.src, own.dst) == ("02:00:00:00:00:77", "01:00:5e:01:02:03")
     six = sent(Traffic(packet=Ether() / IPv6(dst="ff0e::1:2") / UDP(), frame_size=200))
     assert six.dst == "33:33:00:01:00:02"
 

@@ -52,7 +52,6 @@ _ADDRESSES = {"IP": ("198.18.0.1", "198.19.0.1"), "IPv6": ("2001:2::1", "2001:2:
 _TUNNEL_ENDS = {"IP": ("192.0.2.1", "192.0.2.2"), "IPv6": ("2001:2::1", "2001:2:0:8000::1")}
 _INNER_MACS = ("02:00:00:00:0d:01", "02:00:00:00:0d:02")
 
-
 _FIELD = Allowed(
     "a field as scapy names it, such as 'IP.dst' or 'IP[2].src'",
     lambda value: isinstance(value, str) and bool(FIELD_NAME.fullmatch(value)),
@@ -178,7 +177,7 @@ def _swapped(layers: Sequence[Layer], index: int) -> dict[str, str]:
         carries = _CARRIED.intersection(map(name_of, layers[index + 1 :]))
         fixed = carries or (ends and _is_group(ends[0][1].get("dst"))) or not hasattr(kind(), "sport")
         pairs = {} if fixed else {"sport": "dport"}
-    elif _is_group(fields.get("dst")):
+    elif _is_group(fields.get("dst") or (None if index else _group_mac(layers))):
         pairs = {}
     return pairs | {there: here for here, there in pairs.items()}
 
@@ -271,13 +270,8 @@ class _Bits:
     def first(self) -> int:
         return self.last - (self.low + self.bits - 1) // 8
 
-    @property
-    def mask(self) -> int:
-        """Of the bytes ``first`` to ``last``, at their place in a frame that is one little number of bytes."""
-        return ((1 << self.bits) - 1) << self.low
-
     def value(self, frame: bytes) -> int:
-        return (int.from_bytes(frame[self.first : self.last + 1], "big") & self.mask) >> self.low
+        return int.from_bytes(frame[self.first : self.last + 1], "big") >> self.low & ((1 << self.bits) - 1)
 
     def overlaps(self, other: _Bits) -> bool:
         """Some bit is of both."""
