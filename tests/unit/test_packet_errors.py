@@ -97,7 +97,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "no value": (
         lambda: Vary("IP.dst", 0),
-        "Vary(): count is 0: write a whole number from 1 to 9_223_372_036_854_775_807",
+        "Vary(): count is 0: write a whole number from 1 to 4_294_967_295",
     ),
     "a wrong order": (
         lambda: Vary("IP.dst", 1, order="down"),  # type: ignore[arg-type]

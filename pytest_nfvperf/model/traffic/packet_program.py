@@ -64,7 +64,7 @@ _FIRST = Allowed(
 
 @checked(
     field=_FIELD,
-    count=whole(1, (1 << 63) - 1),
+    count=whole(1, (1 << 32) - 1),
     first=optional(_FIRST),
     step=whole(1, 1 << 63),
     order=word("up", "random"),
