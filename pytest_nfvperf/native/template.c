@@ -228,9 +228,9 @@ static const char *check_field(struct frame_set *set, unsigned int which, size_t
 		return range_wrong(set, "fields", which, "has bits that do not fit its window");
 	if ((size_t)field->offset + field->size > length)
 		return range_wrong(set, "fields", which, "is beyond the end of a template");
-	if (field->count < 1 || field->every < 1 || field->count > UINT32_MAX)
-		return range_wrong(set, "fields", which, "must have a count of 1 to 4294967295, and every of at least 1");
-	if (field->bits < 32 && field->count > UINT64_C(1) << field->bits)
+	if (field->count < 1 || field->every < 1)
+		return range_wrong(set, "fields", which, "must have a count and an every of at least 1");
+	if (field->bits < 64 && field->count > UINT64_C(1) << field->bits)
 		return range_wrong(set, "fields", which, "has too few bits for its count of values");
 	for (unsigned int at = 0; at <= which; at++)
 		random += set->field[at].random ? set->field[at].count : 0;
@@ -536,7 +536,7 @@ struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq)
 	at.left = set->combinations - combination;
 	for (unsigned int field = 0; field < set->fields; field++) {
 		const struct field *of = &set->field[field];
-		uint32_t index = (uint32_t)(combination / of->every % of->count);
+		uint64_t index = combination / of->every % of->count;
 
 		at.index[field] = index;
 		at.wait[field] = of->every - combination % of->every;

@@ -114,7 +114,7 @@ struct frame_cursor {
 	uint64_t left; /* frames to the end of the combinations */
 	uint64_t value[MAX_FIELDS];
 	uint64_t wait[MAX_FIELDS]; /* frames until the next value */
-	uint32_t index[MAX_FIELDS];
+	uint64_t index[MAX_FIELDS];
 };
 
 /*

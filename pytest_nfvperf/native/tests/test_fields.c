@@ -68,6 +68,8 @@ static void add_fields(struct chance *chance, size_t least)
 			break;
 		most = field.bits < 10 ? 1U << field.bits : 700;
 		field.count = 1 + some((uint32_t)most);
+		if (field.bits == 64 && !field.random)
+			field.count = (uint64_t)some(1U << 30) << 33 | 1;
 		field.every = 1 + some(4);
 		field.first = (uint64_t)some(1U << 30) << 40 ^ some(1U << 30);
 		field.step = some(3) ? 1 + some(5) : UINT64_MAX - some(3);

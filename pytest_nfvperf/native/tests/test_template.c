@@ -509,8 +509,8 @@ static void test_refusals(void)
 	REFUSED(set.field[1].bits = 3, "fields[1] has too few bits for its count of values");
 	REFUSED(set.field[1].offset = 28, "fields[1] overlaps a field before it");
 	REFUSED(set.field[1].offset = 41, "fields[1] overlaps the signature");
-	REFUSED(set.field[1].count = 0, "fields[1] must have a count of 1 to 4294967295, and every of at least 1");
-	REFUSED(set.field[1].every = 0, "fields[1] must have a count of 1 to 4294967295, and every of at least 1");
+	REFUSED(set.field[1].count = 0, "fields[1] must have a count and an every of at least 1");
+	REFUSED(set.field[1].every = 0, "fields[1] must have a count and an every of at least 1");
 	REFUSED((set.field[0].random = true, set.field[0].count = (1 << 24) + 1),
 		"fields[0] is one too many in random order: those of a stream have at most 16777216 values together");
 	REFUSED((set.field[0].random = set.field[1].random = true, set.field[0].count = 1 << 24),
