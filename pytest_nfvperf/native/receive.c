@@ -210,6 +210,7 @@ static void count_misfit(struct port *port, struct frame frame, size_t place, ui
 	else
 		count_foreign(&port->foreign, frame.bytes, raw16(frame.bytes + ETHERTYPE_OFFSET));
 }
+
 static inline void receive_frame(struct port *port, struct frame frame, uint8_t trial, uint64_t now)
 {
 	size_t place = place_of(&port->places, frame.bytes, frame.length, trial), better;

@@ -576,14 +576,31 @@ bool varying_as_sent(const struct frame_set *set, const struct frame_cursor *at,
 	return true;
 }
 
-/*
- * Whether a checksum that came is right for the bytes that came, as it was for those that were sent: changed bytes
- * between its start and itself changed it as much. Whether others are part of it nobody said: addresses of a
- * pseudo-header are, those behind a header of its own are not. Any of them may be.
- */
-static bool checksum_holds(const struct frame_set *set, const struct checksum *checksum, const uint8_t *sent,
-			   const uint8_t *got, size_t length)
+enum part { PART, NO_PART, PERHAPS };
+
+/* Whether a checksum is over bytes that may change. Nobody said so of an address that does not vary, for example: in
+ * front of TCP it is part of the pseudo-header, in front of ICMP it is not. */
+static enum part is_part(const struct frame_set *set, unsigned int which, const struct byte_range *range)
 {
+	const struct checksum *checksum = &set->checksum[which];
+
+	for (unsigned int at = 0; at < set->checksums; at++)
+		if (at != which && overlap(range_bits(range), checksum_bits(&set->checksum[at])))
+			return checksum->checksums >> at & 1 ? PART : NO_PART;
+	for (unsigned int at = 0; at < set->fields; at++)
+		if (overlap(range_bits(range), field_bits(&set->field[at])))
+			return checksum->fields >> at & 1 ? PART : NO_PART;
+	return range->offset >= checksum->start && range->offset < checksum->offset ? PART : PERHAPS;
+}
+
+/*
+ * Whether a checksum that came is right for the bytes that came, as it was for those that were sent: it has changed as
+ * much as what it is over. Of what may be part of that any may be.
+ */
+static bool checksum_holds(const struct frame_set *set, unsigned int which, const uint8_t *sent, const uint8_t *got,
+			   size_t length)
+{
+	const struct checksum *checksum = &set->checksum[which];
 	uint32_t stored = (uint32_t)window_get(got + checksum->offset, 2), others[MOST_OTHERS], count = 0;
 	uint64_t sum = UINT16_MAX - window_get(sent + checksum->offset, 2);
 	uint32_t crc;
@@ -597,10 +614,11 @@ static bool checksum_holds(const struct frame_set *set, const struct checksum *c
 	for (unsigned int at = 0; at < set->changeables; at++) {
 		const struct byte_range *range = &set->changeable[at];
 		uint32_t change = UINT16_MAX + range_sum(checksum, range, got) - range_sum(checksum, range, sent);
+		enum part part = is_part(set, which, range);
 
-		if (range->offset >= checksum->start && range->offset < checksum->offset)
+		if (part == PART)
 			sum += change;
-		else if (change % UINT16_MAX != 0 && count < MOST_OTHERS)
+		else if (part == PERHAPS && change % UINT16_MAX != 0 && count < MOST_OTHERS)
 			others[count++] = change;
 	}
 	for (uint32_t among = 0; among < 1U << count; among++) {
@@ -639,7 +657,7 @@ bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, c
 		return false;
 	for (unsigned int which = 0; which < set->checksums; which++)
 		if ((set->changeable_checksums >> which & 1) &&
-		    !checksum_holds(set, &set->checksum[which], sent, got, template->length))
+		    !checksum_holds(set, which, sent, got, template->length))
 			return false;
 	return true;
 }

@@ -383,6 +383,10 @@ static void test_translated(void)
 			frame_seal(&set, &at, got);
 			CHECK_EQUAL(words_sum(got + 34, length - 34, words_sum(got + 26, 8, 6 + (uint32_t)length - 34)), 0xffff);
 			CHECK(frame_is_as_sent(&set, &at, got, 54));
+			got[27] ^= 1; /* the address alone, and the checksum of its own header with it */
+			word_put(got + 24, 0);
+			word_put(got + 24, (uint16_t)~words_sum(got + 14, 20, 0));
+			CHECK(!frame_matches(&set, &at, got, 54));
 			memcpy(got + 26, (const uint8_t[]){100, 64, 9, (uint8_t)seq}, 4);
 			word_put(got + 34, 1024 + seq);
 			got[22]--;
