@@ -69,12 +69,6 @@ struct frame {
 	uint16_t whole;
 };
 
-static void check_content(struct track *track, const struct frame_cursor *at, struct frame frame, size_t place)
-{
-	if (frame.length == frame.whole && !frame_matches(&track->stream->frames, at, frame.bytes, place))
-		track->corrupted++;
-}
-
 /* Frames are missing before this one, or it is the first; `due` is its own time. */
 static void note_gap(struct track *track, uint64_t seq, uint64_t due)
 {
@@ -160,6 +154,7 @@ static inline bool count_ours(struct track *track, struct frame frame, size_t pl
 	const struct frame_cursor *at = &track->due;
 	const struct template *template;
 	struct frame_cursor elsewhere;
+	bool whole;
 
 	if (unlikely(seq != track->window->next || seq == 0)) {
 		elsewhere = frame_cursor_at(frames, seq);
@@ -168,10 +163,10 @@ static inline bool count_ours(struct track *track, struct frame frame, size_t pl
 	template = frame_template(frames, at);
 	if (unlikely(!ends_right(template, frame, place)))
 		return false;
-	if (likely(frame.length == frame.whole) && unlikely(!frame_is_as_sent(frames, at, frame.bytes, place)))
-		check_content(track, at, frame, place);
-	else if (sampled && template->length > MAX_COMPARED && track->samples % CONTENT_EVERY == 0)
-		check_content(track, at, frame, place);
+	whole = unlikely(sampled) && template->length > MAX_COMPARED && track->samples % CONTENT_EVERY == 0;
+	if (likely(frame.length == frame.whole) &&
+	    unlikely(whole || !frame_is_as_sent(frames, at, frame.bytes, place)))
+		track->corrupted += !frame_matches(frames, at, frame.bytes, place, whole);
 	count_number(track, frame, signature, seq, cycles);
 	if (sampled) {
 		track->samples++;

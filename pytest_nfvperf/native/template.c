@@ -101,15 +101,16 @@ void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint
 	}
 }
 
-/* What the bytes of a range add, modulo 0xffff, to an internet checksum, without that itself. */
-static uint32_t range_sum(const struct checksum *checksum, const struct byte_range *range, const uint8_t *bytes)
+/* By how much what changed in a range of bytes changes the sum of an internet checksum, which is not part of it itself. */
+static int64_t range_change(const struct checksum *checksum, const struct byte_range *range, const uint8_t *sent,
+			    const uint8_t *got)
 {
-	uint64_t sum = 0;
+	int64_t change = 0;
 
 	for (size_t at = range->offset; at < (size_t)range->offset + range->bytes; at++)
 		if (at - checksum->offset >= 2)
-			sum += (at - checksum->start) % 2 == 0 ? (uint32_t)bytes[at] << 8 : bytes[at];
-	return (uint32_t)(sum % UINT16_MAX);
+			change += (got[at] - sent[at]) * ((at - checksum->start) % 2 == 0 ? 256 : 1);
+	return change;
 }
 
 /* ---- making a set */
@@ -433,23 +434,35 @@ static void plan_comparison(const struct frame_set *set, struct template *templa
 			mark(template, checksum_bits(&set->checksum[at]), !((set->early | set->late) >> at & 1));
 }
 
-/* How much of the frame must be written each time: all of it unless the rest is the pattern. */
-static void plan_copy(const struct frame_set *set, struct template *template)
+static size_t larger(size_t one, size_t other)
 {
-	size_t copied = template->signature + sizeof(struct signature);
+	return one > other ? one : other;
+}
+
+/*
+ * How much of the frame must be written each time: all of it unless the rest is the pattern. And where all ends that
+ * varies or may change in it; a CRC32c varies with the whole frame.
+ */
+static void plan_ends(const struct frame_set *set, struct template *template)
+{
+	size_t end = larger(template->signature + sizeof(struct signature), template->balance + 2U);
+	bool whole = template->length <= MAX_COMPARED;
 
 	for (unsigned int at = 0; at < set->fields; at++)
-		if (copied < (size_t)set->field[at].offset + set->field[at].size)
-			copied = (size_t)set->field[at].offset + set->field[at].size;
-	for (unsigned int at = 0; at < set->checksums; at++)
-		if (copied < set->checksum[at].offset + stored_bytes(&set->checksum[at]))
-			copied = set->checksum[at].offset + stored_bytes(&set->checksum[at]);
-	if (copied < template->balance + 2U)
-		copied = template->balance + 2U;
-	for (size_t at = copied; at < template->length; at++)
+		end = larger(end, (size_t)set->field[at].offset + set->field[at].size);
+	for (unsigned int at = 0; at < set->checksums; at++) {
+		end = larger(end, set->checksum[at].offset + stored_bytes(&set->checksum[at]));
+		whole |= set->checksum[at].crc32c;
+	}
+	template->copied = (uint16_t)end;
+	for (size_t at = end; at < template->length; at++)
 		if (template->bytes[at] != pattern_byte(at))
-			copied = at + 1;
-	template->copied = whole_units(copied);
+			template->copied = (uint16_t)(at + 1);
+	template->copied = whole_units(template->copied);
+	for (unsigned int at = 0; at < set->changeables; at++)
+		end = larger(end, (size_t)set->changeable[at].offset + set->changeable[at].bytes);
+	end = larger(end, template->compared_from + (size_t)template->lines * HEAD_UNIT);
+	template->headers_end = whole || end > template->length ? template->length : (uint16_t)end;
 }
 
 static const char *set_order(struct frame_set *set, const uint16_t *order, size_t length)
@@ -488,7 +501,7 @@ const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_
 	for (uint32_t at = 0; at < set->templates; at++) {
 		plan_bases(set, set->template[at]);
 		plan_comparison(set, set->template[at]);
-		plan_copy(set, set->template[at]);
+		plan_ends(set, set->template[at]);
 	}
 	return NULL;
 }
@@ -601,8 +614,9 @@ static bool checksum_holds(const struct frame_set *set, unsigned int which, cons
 			   size_t length)
 {
 	const struct checksum *checksum = &set->checksum[which];
-	uint32_t stored = (uint32_t)window_get(got + checksum->offset, 2), others[MOST_OTHERS], count = 0;
-	uint64_t sum = UINT16_MAX - window_get(sent + checksum->offset, 2);
+	int64_t stored = (int64_t)window_get(got + checksum->offset, 2), others[MOST_OTHERS];
+	int64_t missing = stored - (int64_t)window_get(sent + checksum->offset, 2); /* to a sum that is 0 modulo 0xffff */
+	unsigned int count = 0;
 	uint32_t crc;
 
 	if (checksum->crc32c) {
@@ -612,39 +626,40 @@ static bool checksum_holds(const struct frame_set *set, unsigned int which, cons
 	if (stored == 0 && checksum->never_zero)
 		return false;
 	for (unsigned int at = 0; at < set->changeables; at++) {
-		const struct byte_range *range = &set->changeable[at];
-		uint32_t change = UINT16_MAX + range_sum(checksum, range, got) - range_sum(checksum, range, sent);
-		enum part part = is_part(set, which, range);
+		int64_t change = range_change(checksum, &set->changeable[at], sent, got);
+		enum part part = change != 0 ? is_part(set, which, &set->changeable[at]) : NO_PART;
 
 		if (part == PART)
-			sum += change;
-		else if (part == PERHAPS && change % UINT16_MAX != 0 && count < MOST_OTHERS)
+			missing += change;
+		else if (part == PERHAPS && count < MOST_OTHERS)
 			others[count++] = change;
 	}
 	for (uint32_t among = 0; among < 1U << count; among++) {
-		uint64_t all = sum;
+		int64_t all = missing;
 
-		for (uint32_t at = 0; at < count; at++)
+		for (unsigned int at = 0; at < count; at++)
 			all += among >> at & 1 ? others[at] : 0;
-		if (all % UINT16_MAX == (UINT16_MAX - stored) % UINT16_MAX)
+		if (all % UINT16_MAX == 0)
 			return true;
 	}
 	return false;
 }
 
-bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place)
+bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place,
+		   bool whole)
 {
 	const struct template *template = frame_template(set, at);
 	const uint8_t *got = bytes + ((ptrdiff_t)place - template->signature);
-	size_t next = template->first_compared;
+	size_t next = template->first_compared, end = whole ? template->length : template->headers_end;
 	uint8_t sent[MAX_FRAME_BYTES + HEAD_UNIT];
 
 	if (next + place < template->signature)
 		return false; /* it begins behind that */
-	memcpy(sent, template->bytes, template->length);
+	memcpy(sent, template->bytes, end);
 	fields_write(set, template, at, sent);
 	memcpy(sent + template->signature, bytes + place, sizeof(struct signature));
-	frame_seal(set, at, sent);
+	if (set->sealed)
+		frame_seal(set, at, sent);
 	for (unsigned int range = 0; range < set->changeables; range++) {
 		size_t first = set->changeable[range].offset;
 
@@ -653,7 +668,7 @@ bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, c
 		if (first + set->changeable[range].bytes > next)
 			next = first + set->changeable[range].bytes;
 	}
-	if (template->length > next && memcmp(sent + next, got + next, template->length - next) != 0)
+	if (end > next && memcmp(sent + next, got + next, end - next) != 0)
 		return false;
 	for (unsigned int which = 0; which < set->checksums; which++)
 		if ((set->changeable_checksums >> which & 1) &&

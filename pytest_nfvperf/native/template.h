@@ -78,6 +78,7 @@ struct template {
 	uint16_t balance; /* offset of an internet checksum of its own that only the signature changes; 0: it has none */
 	bool balance_never_zero;
 	uint16_t first_compared; /* byte */
+	uint16_t headers_end; /* of a long frame, all that varies in it; else its end */
 	uint8_t same[2 * HEAD_UNIT] __attribute__((aligned(64))); /* of the lines: 0xff where all frames have the same */
 	uint8_t bytes[] __attribute__((aligned(64))); /* behind `length`: the pattern, to the end of what may be read */
 };

@@ -272,11 +272,11 @@ static void check_comparison(const struct chance *chance, uint64_t seq, uint8_t 
 	uint8_t bit = (uint8_t)(1U << some(8));
 
 	CHECK(frame_is_as_sent(set, &at, frame, place));
-	CHECK(frame_matches(set, &at, frame, place));
+	CHECK(frame_matches(set, &at, frame, place, true));
 	if (byte >= place && byte < place + 14)
 		return;
 	frame[byte] ^= bit;
-	CHECK(!frame_matches(set, &at, frame, place));
+	CHECK(!frame_matches(set, &at, frame, place, true));
 	if (template->length <= MAX_COMPARED)
 		CHECK(!frame_is_as_sent(set, &at, frame, place));
 	frame[byte] ^= bit;
