@@ -155,8 +155,10 @@ struct frame_cursor frame_cursor_at(const struct frame_set *set, uint64_t seq);
 /*
  * Is this, from `compared_from` on, the frame that the cursor stands at, but for what may change on the way? `place` is
  * where its signature is in the received bytes; behind that they must have the end of the frame.
+ * Of a long frame what is behind the headers is looked at only as a `whole`.
  */
-bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place);
+bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, const uint8_t *bytes, size_t place,
+		   bool whole);
 
 /* Of a set that is `sealed`: writes the checksums that the signature changes, when all else of the frame is written. */
 void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint8_t *bytes);
