@@ -102,6 +102,8 @@ def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
     """
     count = api.STLFlowLatencyStats if plan["latency"] else api.STLFlowStats
     instructions = _instructions(api, plan["fields"])
+    # A server of several cores would give each of them the whole sequence; of latency frames it makes one anyway.
+    pinned = {"core_id": 0} if plan["fields"].get("one_core") and not plan["latency"] else {}
     return api.STLStream(
         packet=api.STLPktBuilder(
             pkt_buffer=bytes.fromhex(plan["frame"]),
@@ -113,6 +115,7 @@ def stream_of(api: Any, plan: Mapping[str, Any]) -> Any:
         flow_stats=count(pg_id=plan["id"]) if plan["id"] is not None else None,
         mac_src_override_by_pkt=True,
         mac_dst_override_mode=_MAC_OF_PACKET,
+        **pinned,
     )
 
 
@@ -148,7 +151,38 @@ def _instructions(api: Any, fields: Mapping[str, Any]) -> list[Any]:
             ),
             api.STLVmWrFlowVar(fv_name=name, pkt_offset=counter["offset"]),
         ]
+    sizes = {variable["name"]: variable["bytes"] for variable in fields.get("variables", ())}
+    split = not fields.get("one_core")
+    made += [_variable(api, variable, split=split) for variable in fields.get("variables", ())]
+    made += [_write(api, write, sizes[write["variable"]]) for write in fields.get("writes", ())]
     return made + [api.STLVmFixIpv4(offset=offset) for offset in fields.get("ipv4", ())]
+
+
+def _variable(api: Any, variable: Mapping[str, Any], *, split: bool) -> Any:
+    """``split``: each of the server's cores sends every nth value. Client libraries of 2019 know nothing of it."""
+    known = {"name": variable["name"], "size": variable["bytes"]}
+    if not split:
+        known |= {"split_to_cores": False, "next_var": variable["next"]}
+    if "values" in variable:
+        return api.STLVmFlowVar(value_list=list(variable["values"]), step=1, op="inc", **known)
+    return api.STLVmFlowVar(
+        init_value=variable["begin"],
+        min_value=variable["min"],
+        max_value=variable["max"],
+        step=variable["step"],
+        op="dec" if variable["down"] else "inc",
+        **known,
+    )
+
+
+def _write(api: Any, write: Mapping[str, Any], size: int) -> Any:
+    """``size``: of the variable, in bytes. The server's plain write is of all of it; with a mask it takes longer."""
+    name, offset, width = write["variable"], write["offset"], write["bytes"]
+    if size == width and write["mask"] == (1 << width * 8) - 1:
+        return api.STLVmWrFlowVar(fv_name=name, pkt_offset=offset)
+    return api.STLVmWrMaskFlowVar(
+        fv_name=name, pkt_offset=offset, pkt_cast_size=width, mask=write["mask"], shift=write["shift"]
+    )
 
 
 def stream_counts(stats: Mapping[Any, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ the rates of all streams add up exactly. Each stream continues with the flow whe
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,11 +18,14 @@ from pytest_nfvperf.adapters.generators.frames import (
     directed_addresses,
     flow_ranges,
     frames_of,
+    program_of,
     recipe_of,
     reversals,
 )
+from pytest_nfvperf.features.trex.field_engine import instructions
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.traffic.frame_program import FrameProgram
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     IP_BYTES,
@@ -103,8 +107,8 @@ def check_streams(streams: Sequence[Mapping[str, Any]], ports: Iterable[TrexPort
     most = min([MAX_FLOW_COUNTERS, *(port.counters for port in by_number.values() if port.counters)])
     if counted > most:
         raise ConfigError(
-            f"{counted} streams need a counter each, and this TRex has {most}: use a mix of fewer sizes, or fewer "
-            "directions"
+            f"{counted} streams need a counter each, and this TRex has {most}: send fewer different "
+            "frames or sizes, or fewer directions"
         )
     for stream in streams:
         size = len(stream["frame"]) // 2
@@ -165,38 +169,117 @@ def shares(frames: int, weights: Sequence[int]) -> list[int]:
     return dealt
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A share of a direction's frames: those that one stream sends. ``frame``: its template, without FCS."""
+
+    frame: bytes
+    frames: int
+    fields: Mapping[str, Any]
+    latency: bool = False
+
+
 def _direction_streams(
     spec: TrialSpec, direction: Direction, ports: Mapping[str, TrexPort], frames: int, *, reverse: bool
 ) -> list[dict[str, Any]]:
     sampled = latency_frames(spec.load_fps, frames) if spec.latency else 0
-    recipe = recipe_of(spec.traffic)
-    counts = shares(frames - sampled, [weight for _, weight in recipe])
-    wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
-    if sampled:
-        # The smallest of the traffic's frames with room for number and time
-        room = spec.traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES
-        wanted.append((max(room, spec.traffic.smallest_frame_size), sampled, True))
     # A port with a gateway sends to the gateway's MAC.
     attached = {
         name: replace(port.port, eth_peer=port.gateway_mac) if port.gateway_mac else port.port
         for name, port in ports.items()
     }
-    addresses = directed_addresses(spec.traffic, direction, attached, reverse=reverse)
-    begins = [sum(count for _, count, _ in wanted[:at]) % spec.traffic.flows for at in range(len(wanted))]
+    parts_of = _short_form_parts if spec.traffic.frame_source is None else _packet_parts
+    parts = parts_of(spec.traffic, direction, attached, frames - sampled, sampled, reverse=reverse)
     return [
         {
             "port": ports[direction.tx].number,
             "rx_port": ports[direction.rx].number,
-            "latency": latency,
-            "frames": count,
-            "fps": spec.load_fps * count / frames,
+            "latency": part.latency,
+            "frames": part.frames,
+            "fps": spec.load_fps * part.frames / frames,
             # Streams that begin together would send in bursts: each begins a part of a frame's interval later.
-            "start_after_us": round(1e6 / spec.load_fps * at / len(wanted), 3),
-            "frame": build_frame(size, addresses).hex(),
-            "fields": _fields(spec.traffic, begins[at], latency=latency, reverse=reverse),
+            "start_after_us": round(1e6 / spec.load_fps * at / len(parts), 3),
+            "frame": part.frame.hex(),
+            "fields": part.fields,
         }
-        for at, (size, count, latency) in enumerate(wanted)
+        for at, part in enumerate(parts)
     ]
+
+
+def _short_form_parts(
+    traffic: Traffic,
+    direction: Direction,
+    ports: Mapping[str, GeneratorPort],
+    frames: int,
+    sampled: int,
+    *,
+    reverse: bool,
+) -> list[_Part]:
+    recipe = recipe_of(traffic)
+    counts = shares(frames, [weight for _, weight in recipe])
+    wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
+    if sampled:
+        wanted.append((_latency_size(traffic), sampled, True))
+    addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
+    begins = [sum(count for _, count, _ in wanted[:at]) % traffic.flows for at in range(len(wanted))]
+    return [
+        _Part(build_frame(size, addresses), count, _fields(traffic, begin, latency=latency, reverse=reverse), latency)
+        for (size, count, latency), begin in zip(wanted, begins, strict=True)
+    ]
+
+
+def _latency_size(traffic: Traffic) -> int:
+    """The smallest of the traffic's frames with room for number and time, bytes with FCS."""
+    return max(traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES, traffic.smallest_frame_size)
+
+
+def _packet_parts(
+    traffic: Traffic,
+    direction: Direction,
+    ports: Mapping[str, GeneratorPort],
+    frames: int,
+    sampled: int,
+    *,
+    reverse: bool,
+) -> list[_Part]:
+    """A stream for each template of the frame program, and one of latency frames."""
+    program = program_of(traffic, direction, ports, reverse=reverse)
+    weights = Counter(program.order)
+    counts = shares(frames, list(weights.values()))
+    wanted = [(_single(program, template), count, False) for template, count in zip(weights, counts, strict=True)]
+    if sampled and not traffic.packet.frame_sizes:
+        larger = program_of(replace(traffic, frame_size=_latency_size(traffic)), direction, ports, reverse=reverse)
+        wanted.append((larger, sampled, True))
+    elif sampled:
+        wanted.append((_with_room(program), sampled, True))
+    parts, begin = [], 0
+    for single, count, latency in wanted:
+        if count:
+            parts.append(_Part(single.templates[0], count, instructions(single, begin % program.combinations), latency))
+        begin += count
+    return parts
+
+
+def _single(program: FrameProgram, template: int) -> FrameProgram:
+    """The same with one of its templates only."""
+    return replace(
+        program, templates=(program.templates[template],), signatures=(program.signatures[template],), order=(0,)
+    )
+
+
+def _with_room(program: FrameProgram) -> FrameProgram:
+    """The same with the smallest template that has room for number and time."""
+    found = [
+        (len(frame), template)
+        for template, (frame, signature) in enumerate(zip(program.templates, program.signatures, strict=True))
+        if len(frame) - signature >= LATENCY_PAYLOAD_BYTES and len(frame) >= MIN_LATENCY_BYTES
+    ]
+    if not found:
+        raise ConfigError(
+            f"no frame has the {LATENCY_PAYLOAD_BYTES} bytes of payload that TRex's latency frames need: measure "
+            "without latency, or use the embedded engine"
+        )
+    return _single(program, min(found)[1])
 
 
 def _fields(traffic: Traffic, begin: int, *, latency: bool, reverse: bool) -> dict[str, Any]:
