@@ -17,7 +17,8 @@ from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.testbed.testbed import Dut, Testbed
 from pytest_nfvperf.model.topology.ports import GENERATOR, Port, PortKind, PortRole, VnfKind
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.ports.generator import Ceilings, Generator
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.generator import Ceilings, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import Clock, StoredValue
 
 
@@ -71,6 +72,9 @@ class GeneratorSide(Protocol):
         """Release what it took, before the machine is released. Can be called twice."""
 
 
+CheckTrial = Callable[[TrialSpec, Mapping[str, GeneratorPort]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureEngine:
     """A generator of a feature, for ``generator.engine`` of the testbed.
@@ -79,10 +83,13 @@ class FeatureEngine:
         side: makes its side of a backend.
         replay: makes a generator that answers as recorded, from the testbed, a directory for logs, and the function
             that starts the recorded conversation. None: its conversation cannot be recorded.
+        check: raises ConfigError or UnavailableError for a trial that it could not send on these ports. A plan, which
+            sends nothing, asks it.
     """
 
     side: Callable[[Testbed], GeneratorSide]
     replay: Callable[[Testbed, Path, StartEngine], Generator] | None = None
+    check: CheckTrial | None = None
 
 
 FEATURE_ENGINES = Point[FeatureEngine]("engine")
@@ -119,6 +126,11 @@ def lacks_roles(engine: str, testbed: Testbed, topology: Topology, dut: Dut) -> 
             other = f"a {port.kind} port" if is_endpoint else f"a {port.role}"
             return f"{name} only sends and receives on cabled ports: {port.name!r} of {topology.name!r} is {other}"
     return None
+
+
+def check_of(engine: str) -> CheckTrial | None:
+    """Finds what an engine could not send; None: it sends all that passes the checks of every engine."""
+    return FEATURE_ENGINES.part(engine).check if engine in FEATURE_ENGINES.names() else None
 
 
 def _kind(testbed: Testbed, port: Port, vnfs: int, vhost_user: bool) -> VnfKind:

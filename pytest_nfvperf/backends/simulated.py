@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator, FakeStreams
 from pytest_nfvperf.backends.base import Daemons, T
-from pytest_nfvperf.backends.generator_side import lacks_roles
+from pytest_nfvperf.backends.generator_side import check_of, lacks_roles
 from pytest_nfvperf.measure.clocks import VirtualClock
 from pytest_nfvperf.measure.rig import RigParts
 from pytest_nfvperf.model.measure.profile import Profile
@@ -245,6 +245,7 @@ class SimulatedBackend:
     def _make_generator(self) -> FakeGenerator:
         generator = self._make()
         generator.clock = self.clock
+        generator.check = check_of(self.testbed.generator.engine)
         self._generators.append(generator)
         return generator
 

@@ -76,3 +76,37 @@ def test_vnfs_that_are_processes_are_no_reason_to_skip(lab: pytest.Pytester) -> 
     result = lab.runpytest_subprocess("--nfv-testbed", "lab.yaml", "--nfv-plan")
 
     result.stdout.fnmatch_lines(["3 tests, 6 trials, about *"])
+
+
+def test_a_plan_says_what_trex_cannot_send_and_skips_it(lab: pytest.Pytester) -> None:
+    (lab.path / "mine/test_packets.py").write_text(
+        """
+import pytest
+from scapy.contrib.mpls import MPLS
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+
+from pytest_nfvperf import Traffic
+from pytest_nfvperf.model.traffic.packet import Vary
+
+@pytest.mark.parametrize(
+    ("packet", "dst"),
+    [(Ether() / IP() / TCP(), 10_000), (Ether() / MPLS(label=16) / IP() / TCP(), 10), (Ether() / IP() / TCP(), 90_000)],
+    ids=["tcp", "mpls", "many"],
+)
+def test_packet(phy2phy, search, packet, dst):
+    traffic = Traffic(packet=packet, vary=[Vary("IP.dst", dst, order="random")], frame_size=128)
+    search.loss_at(phy2phy, traffic, 1000.0, 1.0)
+"""
+    )
+    result = lab.runpytest_subprocess("--nfv-testbed", "lab.yaml", "--nfv-plan", "mine/test_packets.py")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_packet[[]tcp[]]: about *",
+            "*::test_packet[[]mpls[]]: skipped: TRex counts a frame by its first IPv4 or IPv6 header *",
+            "*::test_packet[[]many[]]: skipped: TRex cannot send 90,000 different frames of this packet: IP.dst *",
+            "1 test (2 more are skipped), 2 trials, about *",
+        ]
+    )

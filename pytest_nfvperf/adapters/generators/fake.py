@@ -7,7 +7,7 @@ rest, like a ring with a fast but finite server behind it. The same seed gives t
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
@@ -112,6 +112,7 @@ class FakeGenerator:
         buffer_frames: frames per direction that the simulated DUT holds beyond what it forwards, once a trial.
         clock: ``sleep`` is called with each trial's duration; None: nothing waits.
         seed: of the noise.
+        check: raises an error for a trial that the engine in whose place this is could not send; None sends all.
     """
 
     capacity_fps: float
@@ -125,6 +126,7 @@ class FakeGenerator:
     buffer_frames: int = 0
     clock: Clock | None = None
     seed: int = 0
+    check: Callable[[TrialSpec, Mapping[str, GeneratorPort]], None] | None = None
     specs: list[TrialSpec] = field(default_factory=list, init=False)
     virtual_s: float = field(default=0.0, init=False)
 
@@ -184,6 +186,8 @@ class FakeGenerator:
     def _accept(self, spec: TrialSpec) -> None:
         self._ports.check_open()
         check_spec(self._ports, spec)
+        if self.check is not None:
+            self.check(spec, self._ports)
         self.specs.append(spec)
 
     def wait(self, seconds: float) -> None:

@@ -8,6 +8,7 @@ reach the DUT in the same way in every run.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import socket
@@ -24,14 +25,16 @@ from pytest_nfvperf.adapters.generators.frames import (
     flow_ranges,
     frames_of,
     mix_order,
+    program_of,
     recipe_of,
     reversals,
 )
 from pytest_nfvperf.adapters.process.process import wait_until
-from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.errors import ConfigError, GeneratorError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.frame_program import frames_of_program
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
@@ -52,6 +55,7 @@ below the others, as if it had left a part to ksoftirqd, which is not counted.""
 _SOCKET_BYTES, _FRAME_OVERHEAD_BYTES = 140_000, 800
 """What fits into OVS's socket in any case (net.core.rmem_default: 212,992), and what the kernel adds to each frame."""
 MOST_FLOWS = 256
+"""A burst over rings has a frame of each flow, and must fit into a ring."""
 _DEVICE = "net_af_packet,iface="
 _LEARN_FRAMES = 4
 _FORWARDED_S, _LOOK_S = 0.005, 0.002
@@ -105,6 +109,18 @@ def _send_at_once(frames: Sequence[bytes], link: socket.socket) -> tuple[int, in
     if sent < 0:
         raise GeneratorError(f"the kernel takes no frame: {os.strerror(ctypes.get_errno())}")
     return sent, took
+
+
+def check_countable(traffic: Traffic) -> None:
+    """Raise UnavailableError for a packet, ConfigError for a short form that is not sent in virtual time."""
+    if traffic.frame_source is not None:
+        different = math.lcm(traffic.combinations, max(1, len(traffic.frame_source.frame_sizes)))
+        if different > MOST_FLOWS:
+            raise UnavailableError(f"in virtual time at most {MOST_FLOWS} different frames are sent, not {different:,}")
+    if traffic.flows > MOST_FLOWS:
+        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {traffic.flows}")
+    if traffic.flows > 1 and traffic.ip_version != 4:
+        raise ConfigError("in virtual time several flows are of IPv4 only: write packet= and vary= for IPv6")
 
 
 class PacketSocketGenerator:
@@ -166,10 +182,7 @@ class PacketSocketGenerator:
         """
         self._ports.check_open()
         check_spec(self._ports, spec)
-        if spec.traffic.flows > MOST_FLOWS:
-            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
-        if spec.traffic.flows > 1 and spec.traffic.ip_version != 4:
-            raise ConfigError("in virtual time several flows are of IPv4 only")
+        check_countable(spec.traffic)
         frames = frames_of(spec)
         at_once = burst_of(spec.traffic.largest_frame_size)
         with ExitStack() as stack:
@@ -201,7 +214,6 @@ class _Sender:
     """One direction of a running trial. ``before``: what the receiving interface had counted at its begin."""
 
     direction: Direction
-    sizes: tuple[int, ...]
     frames: tuple[bytes, ...]
     link: socket.socket
     receiver: str
@@ -213,24 +225,11 @@ class _Sender:
     def of(
         traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], reverse: bool, stack: ExitStack
     ) -> _Sender:
-        addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
-        recipe = recipe_of(traffic)
-        order = mix_order(recipe)
-        first = flow_ranges(traffic, addresses.src_ip)["first_address"]
-        sources = [
-            addresses.src_ip,
-            *(socket.inet_ntoa(((first + flow) & 0xFFFFFFFF).to_bytes(4, "big")) for flow in range(1, traffic.flows)),
-        ]
-        # As many frames as it takes until sizes and flows both start over.
-        period = max(len(order), traffic.flows) if 1 in {len(order), traffic.flows} else len(order) * traffic.flows
-        sizes = tuple(recipe[order[at % len(order)]][0] for at in range(period))
-        frames = tuple(
-            build_frame(size, replace(addresses, src_ip=sources[at % traffic.flows])) for at, size in enumerate(sizes)
-        )
+        frames = _frames(traffic, direction, ports, reverse=reverse)
         link = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         link.bind((_interface(ports[direction.tx]), 0))
         receiver = _interface(ports[direction.rx])
-        return _Sender(direction, sizes, frames, link, receiver, _received(receiver))
+        return _Sender(direction, frames, link, receiver, _received(receiver))
 
     def burst(self, frames: int, forwarding_ns: Callable[[], int] | None, residual_s: float) -> Burst:
         """Send a number of frames and wait until they arrived, for at most the residual wait; returns their cost."""
@@ -256,7 +255,7 @@ class _Sender:
 
     def counts(self, intended: int) -> DirectionCounts:
         received = _received(self.receiver) - self.before
-        mean = sum(self.sizes) / len(self.sizes)
+        mean = sum(map(len, self.frames)) / len(self.frames) + FCS_BYTES
         return DirectionCounts(
             direction=self.direction,
             intended=intended,
@@ -272,6 +271,27 @@ class _Sender:
             received_bytes=round(min(received, self.sent) * mean),
             elapsed_ns=max(1, self.busy_ns),
         )
+
+
+def _frames(
+    traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
+) -> tuple[bytes, ...]:
+    """A direction's frames until sizes and flows both start over; where other engines sign them, they have zeros."""
+    if traffic.frame_source is not None:
+        return tuple(frames_of_program(program_of(traffic, direction, ports, reverse=reverse)))
+    addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
+    recipe = recipe_of(traffic)
+    order = mix_order(recipe)
+    first = flow_ranges(traffic, addresses.src_ip)["first_address"]
+    sources = [
+        addresses.src_ip,
+        *(socket.inet_ntoa(((first + flow) & 0xFFFFFFFF).to_bytes(4, "big")) for flow in range(1, traffic.flows)),
+    ]
+    period = max(len(order), traffic.flows) if 1 in {len(order), traffic.flows} else len(order) * traffic.flows
+    return tuple(
+        build_frame(recipe[order[at % len(order)]][0], replace(addresses, src_ip=sources[at % traffic.flows]))
+        for at in range(period)
+    )
 
 
 def burst_of(frame_size: int) -> int:

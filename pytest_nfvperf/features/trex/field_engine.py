@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
 
 MOST_LISTED = 16_384
@@ -76,14 +76,14 @@ def instructions(program: FrameProgram, begin: int = 0) -> dict[str, Any]:
 
     ``begin``: the combination of the first frame.
 
-    Raises ConfigError for what the server could not send, or not count.
+    Raises UnavailableError for what the server could not send, or not count.
     """
     (template,) = program.templates
     counted = counted_bits(template)
     varying = [field for field in program.fields if field.count > 1]
     for field in varying:
         if any(counted[0] <= bit < counted[1] for bit in _bits(field)):
-            raise ConfigError(
+            raise UnavailableError(
                 f"TRex writes the number of its stream over {field.name}, so it cannot vary: vary another field, "
                 f"{_EMBEDDED}"
             )
@@ -93,7 +93,7 @@ def instructions(program: FrameProgram, begin: int = 0) -> dict[str, Any]:
         made = _by_field(program, varying, begin)
     except _NeedsLists as reason:
         if program.combinations > MOST_LISTED:
-            raise ConfigError(
+            raise UnavailableError(
                 f"TRex cannot send {program.combinations:,} different frames of this packet: {reason}; vary fields so "
                 f"that at most {MOST_LISTED:,} differ, {_EMBEDDED}"
             ) from None
@@ -106,7 +106,7 @@ def instructions(program: FrameProgram, begin: int = 0) -> dict[str, Any]:
 def counted_bits(template: bytes) -> tuple[int, int]:
     """First bit, and the one behind the last, in which the server keeps the number of a stream.
 
-    ConfigError for a frame that has no such place: TRex could not count it.
+    UnavailableError for a frame that has no such place: TRex could not count it.
     """
     at = 12
     kind = int.from_bytes(template[at : at + 2], "big")
@@ -118,7 +118,7 @@ def counted_bits(template: bytes) -> tuple[int, int]:
         return (ip + 4) * 8, (ip + 6) * 8
     if kind == 0x86DD:
         return ip * 8 + 12, ip * 8 + 32
-    raise ConfigError(
+    raise UnavailableError(
         f"TRex counts a frame by its first IPv4 or IPv6 header behind Ethernet and VLAN tags, and this frame has type "
         f"{kind:#06x} there: send IP in it, {_EMBEDDED}"
     )
@@ -133,13 +133,13 @@ def _bits(field: VaryingField) -> range:
 def _check_limits(made: dict[str, Any], varying: Sequence[VaryingField]) -> None:
     names = ", ".join(field.name for field in varying)
     if sum(variable["bytes"] for variable in made["variables"]) > MOST_VARIABLE_BYTES:
-        raise ConfigError(
+        raise UnavailableError(
             f"TRex keeps {MOST_VARIABLE_BYTES} bytes of variables for a stream, and {names} with their checksums need "
             f"more: vary fewer fields, {_EMBEDDED}"
         )
     last = max(write["offset"] + write["bytes"] for write in made["writes"])
     if last > MOST_CHANGED_BYTES:
-        raise ConfigError(
+        raise UnavailableError(
             f"TRex changes the first {MOST_CHANGED_BYTES} bytes of a frame, and {names} with their checksums change "
             f"byte {last - 1}: use shorter headers, {_EMBEDDED}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording
@@ -24,11 +25,13 @@ from pytest_nfvperf.features.trex.child import (
 )
 from pytest_nfvperf.features.trex.generator import TrexGenerator, measure_ceiling
 from pytest_nfvperf.features.trex.server import TrexServer, binary_of, missing_parts, start_server
+from pytest_nfvperf.features.trex.stream_plan import TrexPort, streams
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.ports.generator import Ceilings, Generator
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.generator import Ceilings, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
 
 _CONNECT_S = 2.0
@@ -175,4 +178,9 @@ def _replayed(testbed: Testbed, directory: Path, start: StartEngine) -> Generato
     return TrexGenerator(spec, directory, options=ChildOptions(start=start))
 
 
-TREX = FeatureEngine(TrexSide, _replayed)
+def _check(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
+    """What a server could not send or count, as far as it is known without one."""
+    streams(spec, {name: TrexPort(number, port) for number, (name, port) in enumerate(ports.items())})
+
+
+TREX = FeatureEngine(TrexSide, _replayed, _check)

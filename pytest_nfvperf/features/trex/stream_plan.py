@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.generators.frames import (
 )
 from pytest_nfvperf.features.trex.field_engine import instructions
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
@@ -275,7 +275,7 @@ def _with_room(program: FrameProgram) -> FrameProgram:
         if len(frame) - signature >= LATENCY_PAYLOAD_BYTES and len(frame) >= MIN_LATENCY_BYTES
     ]
     if not found:
-        raise ConfigError(
+        raise UnavailableError(
             f"no frame has the {LATENCY_PAYLOAD_BYTES} bytes of payload that TRex's latency frames need: measure "
             "without latency, or use the embedded engine"
         )

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.frames import intended_frames
-from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocketGenerator
+from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocketGenerator, check_countable
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
@@ -31,8 +31,6 @@ from pytest_nfvperf.ports.machine import StoredValue
 
 BURST_FRAMES = 32
 """What a PMD reads at once (NETDEV_MAX_BURST)."""
-MOST_FLOWS = 256
-"""A burst has a frame of each flow, and must fit into a ring."""
 _AT_ONCE_FPS = 100_000_000
 _TRIES = 5
 _LEARN_S, _LEARN_RESIDUAL_S = 2.0, 0.05
@@ -114,9 +112,9 @@ class CountedBursts:
         """
         if forwarding_ns is None:
             raise ConfigError("frames over rings cost the DUT's threads something, and this DUT has none that forwards")
-        if (flows := spec.traffic.combinations) > MOST_FLOWS:
-            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {flows}")
-        at_once = max(BURST_FRAMES, flows)
+        check_countable(spec.traffic)
+        source = spec.traffic.frame_source
+        at_once = max(BURST_FRAMES, spec.traffic.combinations, len(source.frame_sizes) if source else 0)
         frames = intended_frames(spec.load_fps, spec.duration_s)
         if frames < 1:
             raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
@@ -286,4 +284,4 @@ class PacketSocketSide:
     def close(self) -> None: ...
 
 
-PACKET_SOCKETS = FeatureEngine(lambda _: PacketSocketSide())
+PACKET_SOCKETS = FeatureEngine(lambda _: PacketSocketSide(), check=lambda spec, _: check_countable(spec.traffic))
