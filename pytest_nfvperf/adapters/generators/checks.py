@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, VLAN_TAG_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 MIN_MTU = 68
 """RFC 791: the smallest IPv4 MTU."""
 MAX_MTU = MAX_FRAME_SIZE - HEADER_BYTES - FCS_BYTES
+MOST_STREAMS = 64
+"""That the embedded engine sends in one trial (native/sizes.h)."""
 _SHOWN = 4000
 
 
@@ -98,8 +101,20 @@ def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable
         taken.add(direction.tx)
 
 
-def check_traffic(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Iterable[Direction]) -> None:
-    """Raise ConfigError if a frame does not fit the MTU of a port on its path."""
+def check_traffic(attached: Mapping[str, GeneratorPort], traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
+    """Raise ConfigError if a frame does not fit the MTU of a port on its path, or the classes need too many streams."""
+    classes = classes_of(traffic)
+    if len(classes) * len(directions) > MOST_STREAMS:
+        raise ConfigError(
+            f"{len(classes)} classes in {len(directions)} directions are {len(classes) * len(directions)} streams, and "
+            f"{MOST_STREAMS} can be sent at once: send fewer classes, or in fewer directions"
+        )
+    for each in classes:
+        _check_class(attached, each.traffic, directions)
+
+
+def _check_class(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Sequence[Direction]) -> None:
+    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
     for direction in directions:
         for end in (direction.tx, direction.rx):
             fits = attached[end].mtu + traffic.beside_mtu

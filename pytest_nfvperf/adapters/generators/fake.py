@@ -7,11 +7,12 @@ rest, like a ring with a fast but finite server behind it. The same seed gives t
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
+from pytest_nfvperf.model.measure.ledger import spread
 from pytest_nfvperf.model.measure.streams import (
     SideCpu,
     StreamCounts,
@@ -22,7 +23,7 @@ from pytest_nfvperf.model.measure.streams import (
 )
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
@@ -31,6 +32,7 @@ from pytest_nfvperf.model.traffic.trial import (
     RigHealth,
     TrialResult,
     TrialSpec,
+    counts_by_class,
 )
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.ports.machine import Clock
@@ -103,6 +105,8 @@ class FakeGenerator:
         capacity_fps: frames/s per direction that the simulated DUT forwards without loss.
         noise: relative standard deviation of the capacity from trial to trial (0.01 is 1 %).
         loss_ratio: share of offered frames lost at any load, 0..1.
+        class_loss: further share of a class's frames lost at any load, by its name.
+        served_first: classes that lose nothing as long as the capacity is enough for them alone.
         refuse: frames above the capacity are refused by the ring (vhost-user's back-pressure)
             and not sent; False loses them behind the ring, as a NIC does.
         ceiling_fps: what the rig itself can send; a higher load is invalid (fell_behind). None: no bound.
@@ -118,6 +122,8 @@ class FakeGenerator:
     capacity_fps: float
     noise: float = 0.0
     loss_ratio: float = 0.0
+    class_loss: Mapping[str, float] = field(default_factory=dict)
+    served_first: Collection[str] = ()
     refuse: bool = True
     ceiling_fps: float | None = None
     invalid_every: int | None = None
@@ -148,7 +154,7 @@ class FakeGenerator:
         if deadline_s <= 0:
             raise ConfigError(f"the deadline must be above 0 s, not {deadline_s}")
 
-    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:  # noqa: ARG002 - nothing to learn
+    def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:  # noqa: ARG002 - nothing to learn
         self._ports.check_open()
         check_directions(self._ports, directions)
 
@@ -161,7 +167,15 @@ class FakeGenerator:
 
     def simulated(self, spec: TrialSpec) -> TrialResult:
         skipping = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
-        counts = tuple(self._direction(spec, direction, skipping=skipping) for direction in spec.directions)
+        sent = spec.streams(int(spec.load_fps * spec.duration_s))
+        each = [
+            count
+            for at, direction in enumerate(spec.directions)
+            for count in self._direction(
+                spec, direction, [stream for stream in sent if stream.direction == at], skipping=skipping
+            )
+        ]
+        counts, classes = counts_by_class(sent, each)
         health = RigHealth(
             longest_poll_gap_ns=1_000,
             longest_lateness_ns=1_000,
@@ -174,7 +188,7 @@ class FakeGenerator:
         code = Reason.SKIPPED_FRAMES if self.ceiling_fps is None else Reason.FELL_BEHIND
         detail = f"{skipped} of {intended} frames were due while the generator was not running"
         invalid = (InvalidReason(code, detail),) if skipped else ()
-        return TrialResult(spec=spec, counts=counts, health=health, invalid=invalid)
+        return TrialResult(spec=spec, counts=counts, health=health, invalid=invalid, classes=classes)
 
     def start_trial(self, spec: TrialSpec, interval_s: float) -> FakeTrial:
         self._accept(spec)
@@ -196,18 +210,42 @@ class FakeGenerator:
         if self.clock is not None:
             self.clock.sleep(seconds)
 
-    def _direction(self, spec: TrialSpec, direction: Direction, *, skipping: bool) -> DirectionCounts:
+    def _direction(
+        self, spec: TrialSpec, direction: Direction, sent: Sequence[ClassStream], *, skipping: bool
+    ) -> list[DirectionCounts]:
+        """The counts of each class that is sent in this direction."""
         intended = int(spec.load_fps * spec.duration_s)
         sendable = intended if self.ceiling_fps is None else int(self.ceiling_fps * spec.duration_s)
         skipped = intended // 10 if skipping else max(0, intended - sendable)
-        offered = intended - skipped
         capacity = int(max(0.0, self.capacity_fps * (1 + self._random.gauss(0, self.noise))) * spec.duration_s)
         capacity += self.buffer_frames
-        forwarded = min(offered, capacity)
+        frames = [stream.frames for stream in sent]
+        left_out = shares(skipped, frames)
+        offered = [due - less for due, less in zip(frames, left_out, strict=True)]
+        overloaded = sum(offered) > capacity
+        first = [due if stream.sent.name in self.served_first else 0 for stream, due in zip(sent, offered, strict=True)]
+        forwarded = spread(capacity, first)
+        rest = spread(capacity - sum(forwarded), [due - done for due, done in zip(offered, forwarded, strict=True)])
+        found = zip(sent, frames, left_out, offered, map(sum, zip(forwarded, rest, strict=True)), strict=True)
+        return [self._counts(spec, direction, *each, overloaded=overloaded) for each in found]
+
+    def _counts(
+        self,
+        spec: TrialSpec,
+        direction: Direction,
+        stream: ClassStream,
+        intended: int,
+        skipped: int,
+        offered: int,
+        forwarded: int,
+        *,
+        overloaded: bool,
+    ) -> DirectionCounts:
         refused = offered - forwarded if self.refuse else 0
-        received = forwarded - round(forwarded * self.loss_ratio)
-        latency = self._latency(spec, received, overloaded=offered > capacity)
-        size = spec.traffic.mean_frame_size
+        lost_share = self.loss_ratio + self.class_loss.get(stream.sent.name, 0.0)
+        received = forwarded - round(forwarded * lost_share)
+        latency = self._latency(spec, received, overloaded=overloaded)
+        size = stream.sent.traffic.mean_frame_size
         return DirectionCounts(
             direction=direction,
             intended=intended,

@@ -27,7 +27,6 @@ from pytest_nfvperf.adapters.generators.frames import (
     mix_order,
     program_of,
     recipe_of,
-    reversals,
 )
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, UnavailableError

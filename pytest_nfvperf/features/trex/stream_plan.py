@@ -10,7 +10,6 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.frames import (
@@ -20,12 +19,11 @@ from pytest_nfvperf.adapters.generators.frames import (
     frames_of,
     program_of,
     recipe_of,
-    reversals,
 )
 from pytest_nfvperf.features.trex.field_engine import instructions
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.errors import ConfigError, UnavailableError
-from pytest_nfvperf.model.traffic.frame_program import FrameProgram
+from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.traffic.mix import shares
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     IP_BYTES,
@@ -34,7 +32,7 @@ from pytest_nfvperf.model.traffic.traffic import (
     WIRE_OVERHEAD_BYTES,
     Traffic,
 )
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, reversals
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 MAX_LATENCY_STREAMS = 128
@@ -156,27 +154,6 @@ def latency_frames(load_fps: int, frames: int) -> int:
     """How many of a direction's frames are latency frames; at least one."""
     rate = min(LATENCY_FPS, max(1, load_fps // LATENCY_SHARE))
     return max(1, frames * rate // load_fps)
-
-
-def shares(frames: int, weights: Sequence[int]) -> list[int]:
-    """Divide a number of frames by weight, with largest remainders: the shares add up."""
-    total = sum(weights)
-    exact = [Fraction(frames * weight, total) for weight in weights]
-    dealt = [int(share) for share in exact]
-    by_remainder = sorted(range(len(weights)), key=lambda at: (dealt[at] - exact[at], at))
-    for at in by_remainder[: frames - sum(dealt)]:
-        dealt[at] += 1
-    return dealt
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A share of a direction's frames: those that one stream sends. ``frame``: its template, without FCS."""
-
-    frame: bytes
-    frames: int
-    fields: Mapping[str, Any]
-    latency: bool = False
 
 
 def _direction_streams(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +147,18 @@ class TrialProgress:
     def lost(self) -> int:
         """Frames of which it is known by now that they are lost; those under way are not among them."""
         return self.refused + self.highest_seq - self.received
+
+    @staticmethod
+    def summed(classes: Sequence[TrialProgress]) -> TrialProgress:
+        """A direction's counts, from those of its classes. Its latency is that of the slowest class."""
+        if len(classes) == 1:
+            return classes[0]
+        counts = [field.name for field in fields(TrialProgress) if field.name != "latency"]
+        latencies = [each.latency for each in classes if each.latency is not None]
+        return TrialProgress(
+            **{name: sum(getattr(each, name) for each in classes) for name in counts},
+            latency=max(latencies, key=lambda latency: latency.p99_ns, default=None),
+        )
 
 
 @dataclass(frozen=True, slots=True)

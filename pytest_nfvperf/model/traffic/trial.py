@@ -12,14 +12,14 @@ were due while the generator was not running: the rig's failure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.windows import SelectedWindows, Windows, select_windows
 
 SCHEDULED = "from the scheduled send time"
@@ -42,8 +42,8 @@ class TrialSpec:
     """Parameters of a trial.
 
     Attributes:
-        traffic: the profile.
-        load_fps: frames/s **per direction**, a whole number.
+        traffic: the profile, or a mix of several.
+        load_fps: frames/s **per direction**, a whole number; all classes of a mix together.
         duration_s: how long frames are due, in seconds.
         directions: who sends to whom; one entry, or two when bidirectional.
         latency: record latency histograms.
@@ -55,7 +55,7 @@ class TrialSpec:
         window_s: length of the windows that have counts of their own; None: no windows. Some engines have none.
     """
 
-    traffic: Traffic
+    traffic: AnyTraffic
     load_fps: int
     duration_s: float
     directions: tuple[Direction, ...]
@@ -73,6 +73,16 @@ class TrialSpec:
             raise ValueError(f"duration must be above 0 s, not {self.duration_s}")
         if not self.directions:
             raise ValueError("a trial needs at least one direction")
+
+    def streams(self, frames: int) -> tuple[ClassStream, ...]:
+        """What each class sends in each direction, of so many frames per direction."""
+        return class_streams(self.traffic, reversals(self.directions), self.load_fps, frames)
+
+
+def reversals(directions: Sequence[Direction]) -> list[bool]:
+    """Whether each direction is the opposite of an earlier one."""
+    pairs = [(direction.tx, direction.rx) for direction in directions]
+    return [(rx, tx) in pairs[:at] for at, (tx, rx) in enumerate(pairs)]
 
 
 class Reason(StrEnum):
@@ -194,6 +204,71 @@ class DirectionCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassCounts:
+    """Counts of one class of a mix, of each direction in which it is sent.
+
+    ``foreign`` is the receiving port's, so all classes have the same there.
+    """
+
+    name: str
+    counts: tuple[DirectionCounts, ...]
+
+    @property
+    def offered(self) -> int:
+        return sum(each.offered for each in self.counts)
+
+    @property
+    def received(self) -> int:
+        return sum(each.received for each in self.counts)
+
+    @property
+    def lost(self) -> int:
+        return self.offered - self.received
+
+
+_ADDED = (
+    *("intended", "sent", "refused", "skipped", "received", "duplicated", "out_of_order", "corrupted"),
+    *("sent_bytes", "received_bytes"),
+)
+
+
+def sum_of_classes(counts: Sequence[DirectionCounts]) -> DirectionCounts:
+    """A direction's counts, from those of its classes; ``arrivals`` are those of the class with the longest outage."""
+    if len(counts) == 1:
+        return counts[0]
+    arrivals = [each.arrivals for each in counts if each.arrivals is not None]
+    worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
+    return replace(
+        counts[0],
+        **{name: sum(getattr(each, name) for each in counts) for name in _ADDED},
+        elapsed_ns=max(each.elapsed_ns for each in counts),
+        latency=Histogram.merged(each.latency for each in counts if each.latency is not None),
+        latency_raw=Histogram.merged(each.latency_raw for each in counts if each.latency_raw is not None),
+        arrivals=worst
+        and replace(
+            worst,
+            first_ns=min(each.first_ns for each in arrivals),
+            last_ns=max(each.last_ns for each in arrivals),
+        ),
+    )
+
+
+def counts_by_class(
+    streams: Sequence[ClassStream], counts: Sequence[DirectionCounts]
+) -> tuple[tuple[DirectionCounts, ...], tuple[ClassCounts, ...]]:
+    """Counts of each direction, and of each class of a mix, from those of each stream."""
+    pairs = list(zip(streams, counts, strict=True))
+    directions = tuple(
+        sum_of_classes([count for stream, count in pairs if stream.direction == at])
+        for at in dict.fromkeys(stream.direction for stream in streams)
+    )
+    names = dict.fromkeys(stream.sent.name for stream in streams if stream.sent.name)
+    return directions, tuple(
+        ClassCounts(name, tuple(count for stream, count in pairs if stream.sent.name == name)) for name in names
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RigHealth:
     """What the generator reports of itself over the trial; None for unknown figures.
 
@@ -287,6 +362,7 @@ class TrialResult:
         given_up: ended early by the spec's ``give_up_loss``; ``intended`` counts the frames due until then.
         placement: how far apart the CPUs of generator and DUT were; None if unknown.
         windows: counts by short windows, if the spec requests them; None if the engine has none.
+        classes: counts of each class of a mix, which add up to ``counts``.
     """
 
     spec: TrialSpec
@@ -299,6 +375,15 @@ class TrialResult:
     given_up: bool = False
     placement: CpuDistance | None = None
     windows: Windows | None = None
+    classes: tuple[ClassCounts, ...] = ()
+
+    def of_class(self, name: str) -> TrialResult:
+        """The counts of one class, judged over the whole trial: windows do not tell classes apart.
+
+        KeyError for a class that was not sent.
+        """
+        found = {each.name: each.counts for each in self.classes}[name]
+        return replace(self, counts=found, classes=(), windows=None)
 
     @property
     def due_s(self) -> float:

@@ -29,13 +29,13 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     undisturbed_limits,
 )
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
-from pytest_nfvperf.adapters.generators.frames import streams, trial_request
+from pytest_nfvperf.adapters.generators.frames import frames_of, streams, trial_request
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import FULL_SPEED, NearCosts
 from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort
@@ -206,7 +206,7 @@ class EmbeddedGenerator:
         awaited, log = "link on the generator's ports", self._engine.log_tail
         wait_for_links(self._links_down, awaited, deadline_s, interval_s=_LINK_POLL_S, log_tail=log)
 
-    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+    def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send learning frames until they come through in each direction, for ``learn_timeout_s`` at most.
 
         A vhost-user link is up before the switch polls it, so the first frames may be lost. Frames that never come
@@ -214,7 +214,7 @@ class EmbeddedGenerator:
         """
         check_directions(self._ports, directions)
         check_traffic(self._ports, traffic, directions)
-        wanted = streams(traffic, directions, self._ports, _LEARN_FPS, _LEARN_FRAMES)
+        wanted = streams(traffic, directions, self._ports, _LEARN_FPS, _LEARN_FRAMES, learning=True)
         until = time.monotonic() + self._options.learn_timeout_s
         while True:
             answer = self._command("learn", _COMMAND_DEADLINE_S, streams=wanted, residual_ns=_LEARN_RESIDUAL_NS)
@@ -266,9 +266,9 @@ class EmbeddedGenerator:
             raise GeneratorError("the generator is closed")
         request = self._request(spec) | {"interval_ns": round(interval_s * 1e9)}
         number = self._engine.send("trial", _COMMAND_DEADLINE_S, **request)
-        policy = self._options.policy.of(spec)
+        most_skipped, sent = self._options.policy.of(spec).max_skipped_ratio, spec.streams(frames_of(spec))
         return EngineTrial(
-            self._engine, number, interval_s, policy.max_skipped_ratio, lambda answer: self._result(spec, answer)
+            self._engine, number, interval_s, most_skipped, sent, lambda answer: self._result(spec, answer)
         )
 
     def distances(self, cpus: Sequence[int]) -> tuple[Distance, ...]:

@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.engine import EngineLink, check_answer
+from pytest_nfvperf.adapters.generators.frames import frames_of
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
+from pytest_nfvperf.model.traffic.mix import ClassStream
 from pytest_nfvperf.model.traffic.trial import (
     Arrivals,
     Direction,
@@ -28,6 +31,8 @@ from pytest_nfvperf.model.traffic.trial import (
     TrialResult,
     TrialSpec,
     VnfCounts,
+    counts_by_class,
+    sum_of_classes,
 )
 from pytest_nfvperf.model.traffic.windows import (
     ASKED_LATEST_NS,
@@ -54,7 +59,7 @@ _GRACE_S = 10.0
 _FRAMES = ("sent", "refused", "skipped", "received", "duplicated", "out_of_order", "corrupted")
 _STREAM_COUNTS = ("intended", *_FRAMES, "sent_bytes", "received_bytes", "elapsed_ns")
 _INTERVAL_COUNTS = (*_FRAMES, "highest_seq")
-_MONITOR_COUNTS = ("address", "received", "duplicated", "out_of_order", "truncated", "received_bytes")
+_MONITOR_COUNTS = ("received", "duplicated", "out_of_order", "truncated", "received_bytes")
 
 
 class CoreSpeed:
@@ -143,7 +148,7 @@ def judge(
     """All reasons, in the order of the directions.
 
     Args:
-        counts: of each direction.
+        counts: of each stream, those of a direction one after the other.
         streams: the engine's own rows of them. ``fell_behind`` is part of the skipped frames; ``highest_seq`` is one
             above the highest sequence number received; ``beyond_window`` frames came too late to be distinguished from
             duplicates.
@@ -156,11 +161,13 @@ def judge(
     reasons: list[InvalidReason] = []
     if policy.undated and any(count.lost > 0 for count in counts):
         policy = replace(policy, may_fall_behind=True)
-    for count, stream in zip(counts, streams, strict=True):
-        reasons += _skipped(count, stream["fell_behind"], policy)
-        reasons += _miscounted(count, stream)
+    for direction, pairs in groupby(zip(counts, streams, strict=True), key=lambda pair: pair[0].direction):
+        own = list(pairs)
+        count = sum_of_classes([count for count, _ in own])
+        reasons += _skipped(count, sum(stream["fell_behind"] for _, stream in own), policy)
+        reasons += [reason for pair in own for reason in _miscounted(*pair)]
         if undisturbed is None:
-            reasons += _late_poll(count, ports[count.direction.rx], attached, health)
+            reasons += _late_poll(count, ports[direction.rx], attached, health)
     if undisturbed is not None:
         reasons += _skipped_undisturbed(undisturbed)
     for name, port in ports.items():
@@ -261,9 +268,12 @@ def trial_result(
         for name, port in answer["ports"].items()
         if "foreign" in port
     }
-    streams = answer["streams"]
-    pairs = zip(spec.directions, streams, strict=True)
-    counts = tuple(_counts(direction, stream, ports[direction.rx]) for direction, stream in pairs)
+    streams, sent = answer["streams"], spec.streams(frames_of(spec))
+    each = [
+        _counts(direction, stream, ports[direction.rx])
+        for direction, stream in zip((spec.directions[one.direction] for one in sent), streams, strict=True)
+    ]
+    counts, classes = counts_by_class(sent, each)
     health = _health(answer)
     vnfs = tuple(
         VnfCounts(
@@ -286,10 +296,11 @@ def trial_result(
         started_ns=answer.get("started_ns"),
         given_up=answer.get("given_up", False),
         windows=windows,
+        classes=classes,
     )
     undisturbed = None if spec.saturating else result.judged_windows
     policy = policy.of(spec, by_windows=undisturbed is not None)
-    reasons = judge(counts, streams, ports, attached, health, policy, undisturbed)
+    reasons = judge(each, streams, ports, attached, health, policy, undisturbed)
     return replace(result, invalid=(*also_invalid, *reasons))
 
 
@@ -326,12 +337,15 @@ def _columns(table: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 def _monitors(spec: TrialSpec, ports: Mapping[str, Any]) -> Iterator[MonitorCounts]:
     for name, port in ports.items():
-        for direction, addresses in zip(spec.directions, port.get("monitored", ()), strict=False):
+        seen: dict[tuple[Direction, str], Counter[str]] = {}
+        for stream, addresses in zip(spec.streams(frames_of(spec)), port.get("monitored", ()), strict=False):
             for copies in addresses:
-                if copies["received"]:
-                    counts = {key: copies[key] for key in _MONITOR_COUNTS}
-                    corrupted = copies["corrupted"] - copies["truncated"]
-                    yield MonitorCounts(port=name, direction=direction, corrupted=corrupted, **counts)
+                if copies["received"]:  # classes have the same addresses
+                    counts = seen.setdefault((spec.directions[stream.direction], copies["address"]), Counter())
+                    counts.update({key: copies[key] for key in _MONITOR_COUNTS})
+                    counts["corrupted"] += copies["corrupted"] - copies["truncated"]
+        for (direction, address), counts in seen.items():
+            yield MonitorCounts(port=name, direction=direction, address=address, **counts)
 
 
 def _counts(direction: Direction, stream: Mapping[str, Any], rx: PortFacts) -> DirectionCounts:
@@ -376,13 +390,15 @@ class EngineTrial:
         request_id: int,
         interval_s: float,
         most_skipped: float,
+        sent: Sequence[ClassStream],
         finish: Callable[[Mapping[str, Any]], TrialResult],
     ) -> None:
-        """``engine`` has received the trial's request; ``finish`` converts its answer to the result."""
+        """``engine`` has received the trial's request, of these streams; ``finish`` converts its answer."""
         self.most_skipped = most_skipped
         self._engine = engine
         self._request = request_id
         self._interval_s = interval_s
+        self._sent = sent
         self._finish = finish
         self._stopped = False
         self._stop_requests: list[int] = []
@@ -392,7 +408,7 @@ class EngineTrial:
         while self._result is None or self._stop_requests:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
-                return interval_counts(line["interval"])
+                return interval_counts(line["interval"], self._sent)
             if line.get("id") == self._request:
                 self._result = self._finish(check_answer(self._engine, "trial", line))
             elif line.get("id") in self._stop_requests:
@@ -413,8 +429,8 @@ class EngineTrial:
         return self._result
 
 
-def interval_counts(data: Mapping[str, Any]) -> IntervalCounts:
-    """A line's ``interval`` (docs/reference/engine-protocol.md)."""
+def interval_counts(data: Mapping[str, Any], sent: Sequence[ClassStream]) -> IntervalCounts:
+    """A line's ``interval`` (docs/reference/engine-protocol.md), whose streams are those of ``sent``."""
     progress = [
         TrialProgress(
             **{name: stream[name] for name in _INTERVAL_COUNTS},
@@ -422,9 +438,10 @@ def interval_counts(data: Mapping[str, Any]) -> IntervalCounts:
         )
         for stream in data["streams"]
     ]
+    by_direction = groupby(zip(sent, progress, strict=True), key=lambda pair: pair[0].direction)
     return IntervalCounts(
         at_ns=data["at_ns"],
-        directions=tuple(progress),
+        directions=tuple(TrialProgress.summed([each for _, each in pairs]) for _, pairs in by_direction),
         absent_ns=sum(worker["absent_ns"] for worker in data["workers"]),
         longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in data["workers"]),
     )
