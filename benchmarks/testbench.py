@@ -22,6 +22,7 @@ from pytest_nfvperf.measure.trials import Context, Recorder, Trial
 from pytest_nfvperf.model.measure.profile import QUICK, Profile
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 
@@ -91,7 +92,7 @@ class Bench:
     def _stream_runner(self) -> StreamRunner:
         return StreamRunner(self.rig.streams(), self.rig.context, QUICK.invalid_trial_budget)
 
-    def _limits(self, live: LiveTopology, traffic: Traffic) -> Limits:
+    def _limits(self, live: LiveTopology, traffic: AnyTraffic) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
         return Limits(self.rig.ceiling_fps(live, traffic, directions), None)
 

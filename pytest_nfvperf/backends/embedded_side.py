@@ -24,7 +24,7 @@ from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.cpu_neighbours import Cpu
 from pytest_nfvperf.model.testbed.lab_cables import is_lab
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, Testbed
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Ceilings, Generator
 
 HUGEPAGES_MIB = 256
@@ -75,8 +75,11 @@ class EmbeddedSide:
             return NoCeilings()
         digest = machine.digest(_CEILING_FACTS, generator=str(build.program_path()), ring=VIRTIO_RING, method=METHOD)
 
-        def meter(traffic: Traffic, directions: int) -> Ceiling:
-            return self._measure_ceiling(machine, replace(traffic, bidirectional=directions == 2))
+        def meter(traffic: AnyTraffic, directions: int) -> Ceiling:
+            both = directions == 2
+            if isinstance(traffic, TrafficMix):
+                return self._measure_ceiling(machine, traffic if both else traffic.one_way())
+            return self._measure_ceiling(machine, replace(traffic, bidirectional=both))
 
         return CachedCeilings(StoredValueFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)
 
@@ -119,8 +122,8 @@ class EmbeddedSide:
         env = {TAG_VARIABLE: machine.journal.tag}
         return EngineOptions(pci=self._interfaces.pci, env=env, policy=policy, witness_cpus=self.polling_cpus())
 
-    def _measure_ceiling(self, machine: ReservedMachine, traffic: Traffic) -> Ceiling:
-        """Measure with the CPUs near if possible. A ceiling of far CPUs, or of one core's, is not cached for long."""
+    def _measure_ceiling(self, machine: ReservedMachine, traffic: AnyTraffic) -> Ceiling:
+        """Measure with the CPUs close together where possible. A ceiling of distant CPUs is not cached for long."""
         cpus = self._testbed.cpus
         placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
         disturbed: list[bool] = []

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.measure.streams import ConnectResult, ConnectSpec, Req
 from pytest_nfvperf.model.testbed.testbed import DatapathInfo, Dut, Testbed, describe_nodes, unknown_node
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 from pytest_nfvperf.ports.datapath import Attachment, Collector
 from pytest_nfvperf.ports.generator import Captured
@@ -148,10 +148,10 @@ class SimulatedCeilings:
         self._clock = clock
         self._known: set[tuple[str, int]] = set()
 
-    def cached(self, traffic: Traffic, directions: int) -> float | None:
+    def cached(self, traffic: AnyTraffic, directions: int) -> float | None:
         return ASSUMED_CEILING_FPS if (traffic.shape_label, directions) in self._known else None
 
-    def measure(self, traffic: Traffic, directions: int) -> float | None:
+    def measure(self, traffic: AnyTraffic, directions: int) -> float | None:
         self._clock.sleep(_CEILING_S)
         self._known.add((traffic.shape_label, directions))
         return ASSUMED_CEILING_FPS

@@ -13,6 +13,7 @@ from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, classes_of
 from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, MIN_FRAME_SIZE, Traffic, check_mtu
 
 _TAKE_FIXTURE = "take a fixture that deploys one, as in `def test_it(phy2phy, search)`, or write deploy(phy2phy())"
@@ -22,7 +23,7 @@ def _instead_of_live(given: Any) -> str:
     """Hint for an author who passed something else as the live topology."""
     if isinstance(given, Topology):
         return f"that is a topology as data; write deploy(...) around it, or {_TAKE_FIXTURE}"
-    if isinstance(given, Traffic):
+    if isinstance(given, AnyTraffic):
         return "that is the traffic; the live topology comes first, then the traffic"
     if callable(given):
         return f"call it, if it deploys a topology; else {_TAKE_FIXTURE}"
@@ -34,6 +35,8 @@ def _instead_of_traffic(given: Any) -> str:
         return "that is the live topology, which comes first; then the traffic"
     if isinstance(given, int) and not isinstance(given, bool):
         return f"write Traffic(frame_size={given})"
+    if isinstance(given, TrafficMix):
+        return "copies are not counted by class: write a Traffic, such as Traffic(frame_size=64)"
     return ""
 
 
@@ -49,7 +52,9 @@ LIVE = Allowed(
     _instead_of_live,
 )
 """A third party's is recognised by its attributes."""
-TRAFFIC = one(Traffic, "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
+TRAFFIC = one((Traffic, TrafficMix), "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
+ONE_TRAFFIC = one(Traffic, "a Traffic, such as Traffic(frame_size=64)", _instead_of_traffic)
+"""Where a mix would say nothing: copies of a mirror cannot be told apart by class."""
 TOPOLOGY = one(Topology, "a topology, such as phy2phy() or what compose(...) returned", _instead_of_topology)
 DUT = one(Dut, "a Dut, such as Dut('netdev')")
 STREAMS = one(StreamSpec, "a StreamSpec, such as StreamSpec(streams=4)")
@@ -61,14 +66,14 @@ DURATION = number(0, unit="seconds", above=True)
 LABEL = Allowed("the name of a label, such as 'bridges'", NAME.accepts)
 
 
-def check_live(call: str, live: LiveTopology, traffic: Traffic) -> None:
+def check_live(call: str, live: LiveTopology, traffic: AnyTraffic) -> None:
     """Raise ArgumentError for a live topology that another one replaced, or a traffic that it cannot carry."""
     if isinstance(live, LiveTopology):
         live.refuse_replaced()
     check_sendable(call, live.topology, traffic)
 
 
-def check_sendable(call: str, topology: Topology, traffic: Traffic) -> None:
+def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:
     """Raise ArgumentError for a topology without a direction, or with a port whose MTU is too small for the traffic.
 
     ``call``: as the author wrote it, for the message.
@@ -82,6 +87,7 @@ def check_sendable(call: str, topology: Topology, traffic: Traffic) -> None:
         )
     for port in topology.ports:
         try:
-            check_mtu(traffic, port.mtu)
+            for each in classes_of(traffic):
+                check_mtu(each.traffic, port.mtu)
         except ArgumentError as error:
             raise ArgumentError(f"{call}(): port {port.name!r} of topology {topology.name!r}: {error}") from None

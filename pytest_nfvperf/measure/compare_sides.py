@@ -35,7 +35,7 @@ from pytest_nfvperf.model.measure.compare import (
 from pytest_nfvperf.model.measure.outcome import Outcome, unique_notes
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 
 # One topology with one traffic is measured on every side, as subjects of a study (measure/study.py). A side is a
 # version of Open vSwitch, by its name in ``Dut.version``. One that does not start, or dies, is left out with the
@@ -265,7 +265,7 @@ def _compare_instead(method: Any) -> Any:
 
     @checked(f"search.{method.__name__}", live=LIVE, traffic=TRAFFIC)
     @wraps(method)
-    def compared(self: ComparedSearch, live: LiveTopology, traffic: Traffic, *_: Any, **__: Any) -> Outcome:
+    def compared(self: ComparedSearch, live: LiveTopology, traffic: AnyTraffic, *_: Any, **__: Any) -> Outcome:
         return self._compared(live, traffic)
 
     return compared
@@ -277,9 +277,9 @@ class ComparedSearch(Search):
 
     sides: SideComparison = field(kw_only=True)
     virtual: bool = field(kw_only=True)
-    _known: dict[tuple[Topology, Dut, Traffic], Outcome] = field(default_factory=dict, init=False)
+    _known: dict[tuple[Topology, Dut, AnyTraffic], Outcome] = field(default_factory=dict, init=False)
 
-    def _compared(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+    def _compared(self, live: LiveTopology, traffic: AnyTraffic) -> Outcome:
         """The baseline's outcome."""
         if live.service_starters:
             raise UnavailableError("not compared: daemons run on its topology, and each side would need its own")

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.arguments import NAME, Allowed, checked, optional
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 
 
 @checked(
@@ -39,7 +39,7 @@ class Subject:
     value: str
     topology: Topology
     dut: Dut = TESTBED_DUT
-    traffic: Traffic | None = None
+    traffic: AnyTraffic | None = None
 
 
 class Figure(Protocol):
@@ -88,7 +88,7 @@ class ShortFigure(Figure, Protocol):
 class SendingFigure(Figure, Protocol):
     """A figure of a traffic; each subject of a study can have a traffic of its own."""
 
-    def sending(self, traffic: Traffic) -> Figure: ...
+    def sending(self, traffic: AnyTraffic) -> Figure: ...
 
 
 @runtime_checkable
@@ -119,7 +119,7 @@ class TrafficFigure:
     """Labels and facts of a figure that is measured with one traffic."""
 
     __slots__ = ()
-    traffic: Traffic
+    traffic: AnyTraffic
 
     def labels(self, live: LiveTopology) -> dict[str, str]:
         return measured_labels(live, self.traffic)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD
+from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD, check_sendable
 from pytest_nfvperf.measure.figures import TrafficFigure
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
@@ -19,6 +19,7 @@ from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
 from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec, load_too_high
@@ -60,7 +61,7 @@ class LoadCost(TrafficFigure):
     Works on any topology with generator ports. ``load_fps``: frames/s per direction.
     """
 
-    traffic: Traffic
+    traffic: AnyTraffic
     profile: Profile
     load_fps: int
     name: ClassVar[str] = "load_cost"
@@ -107,13 +108,13 @@ class ForwardingRate(TrafficFigure):
         outpaced: the DUT that began last forwards more than the generator can send.
     """
 
-    traffic: Traffic
+    traffic: AnyTraffic
     profile: Profile
     limits_of: LimitsOf
     limits: Limits | None = None
     load_fps: float = 0.0
     larger: Sequence[int] = ()
-    _requested: Traffic = field(init=False)
+    _requested: AnyTraffic = field(init=False)
     _mtu: int = field(default=sys.maxsize, init=False)
     outpaced: bool = field(default=False, init=False)
     _was_read: bool = field(default=False, init=False)
@@ -131,7 +132,7 @@ class ForwardingRate(TrafficFigure):
     def has_larger(self) -> bool:
         return bool(self._larger())
 
-    def sending(self, traffic: Traffic) -> ForwardingRate:
+    def sending(self, traffic: AnyTraffic) -> ForwardingRate:
         return ForwardingRate(traffic, self.profile, self.limits_of, larger=self.larger)
 
     @property
@@ -183,26 +184,30 @@ class ForwardingRate(TrafficFigure):
 
     def _prepare(self, live: LiveTopology) -> Limits:
         if self.limits is None:
-            for port in live.topology.ports:
-                check_mtu(self.traffic, port.mtu)
+            check_sendable("forwarding rate", live.topology, self.traffic)
             self.limits = self.limits_of(live, self.traffic)
             self.load_fps = self.limits.maximum_fps
         self._mtu = min(self._mtu, *(port.mtu for port in live.topology.ports))
         return self.limits
 
     def grow(self) -> None:
+        assert isinstance(self.traffic, Traffic)
         self.traffic, self.limits = replace(self.traffic, frame_size=self._larger()[0]), None
         self._was_read = False
 
     def _larger(self) -> list[int]:
+        traffic = self.traffic
+        if not isinstance(traffic, Traffic):
+            return []  # a mix keeps its sizes
+
         def fits(frame_size: int) -> bool:
             try:
-                check_mtu(replace(self.traffic, frame_size=frame_size), self._mtu)
+                check_mtu(replace(traffic, frame_size=frame_size), self._mtu)
             except ValueError:
                 return False
             return True
 
-        own = self.traffic.largest_frame_size
+        own = traffic.largest_frame_size
         return [size for size in sorted(self.larger) if size > own and fits(size)]
 
     def _warm_up(self, live: LiveTopology, remaining_s: float | None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar
 
+from pytest_nfvperf.measure.call_arguments import check_sendable
 from pytest_nfvperf.measure.figures import TrafficFigure
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.validity import InvalidTrialsError
@@ -24,7 +25,7 @@ from pytest_nfvperf.model.measure.cpu_profile import (
     why_not_in,
 )
 from pytest_nfvperf.model.measure.outcome import Reading
-from pytest_nfvperf.model.traffic.traffic import Traffic, check_mtu
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import Burst, CountsInstructions, KnowsForwardingThread
 
@@ -45,12 +46,12 @@ class CountedInstructions(TrafficFigure):
     summed. The kernel's forwarding is part of sending.
     """
 
-    traffic: Traffic
+    traffic: AnyTraffic
     name: ClassVar[str] = "instructions"
     units: ClassVar[Mapping[str, str]] = {INSTRUCTIONS_PER_PACKET: INSTRUCTIONS}
     reading_s: ClassVar[float] = 1.0
 
-    def sending(self, traffic: Traffic) -> CountedInstructions:
+    def sending(self, traffic: AnyTraffic) -> CountedInstructions:
         return CountedInstructions(traffic)
 
     def read(self, live: LiveTopology, remaining_s: float | None) -> Reading:
@@ -66,8 +67,7 @@ class CountedInstructions(TrafficFigure):
         _ = live.runner  # says what is wrong with a topology that has no generator port
         if not isinstance(generator, CountsInstructions):
             raise UnavailableError(why_not_in(WALL, INSTRUCTIONS_PER_PACKET))
-        for port in live.topology.ports:
-            check_mtu(self.traffic, port.mtu)
+        check_sendable("instructions", live.topology, self.traffic)
         live.learn(self.traffic)
         generator.run_trial(self._spec(live, min(_WARM_UP_FRAMES * self.traffic.combinations, _MOST_WARM_UP_FRAMES)))
         bursts: list[Burst] = []

@@ -10,8 +10,8 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.topology.ports import PortKind
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, load_too_high
 from pytest_nfvperf.model.traffic.windows import Windows, plateau
 from pytest_nfvperf.ports.machine import StoredValue
@@ -49,15 +49,15 @@ class Ceiling:
     lasting: bool = True
 
 
-Meter = Callable[[Traffic, int], Ceiling]
+Meter = Callable[[AnyTraffic, int], Ceiling]
 
 
 class NoCeilings:
     """For generators whose own limit cannot be measured: their ports are cabled to the DUT."""
 
-    def cached(self, traffic: Traffic, directions: int) -> None: ...
+    def cached(self, traffic: AnyTraffic, directions: int) -> None: ...
 
-    def measure(self, traffic: Traffic, directions: int) -> None: ...
+    def measure(self, traffic: AnyTraffic, directions: int) -> None: ...
 
 
 class CachedCeilings:
@@ -72,17 +72,17 @@ class CachedCeilings:
         self._port_kind = port_kind
         self._meter = meter
 
-    def cached(self, traffic: Traffic, directions: int) -> float | None:
+    def cached(self, traffic: AnyTraffic, directions: int) -> float | None:
         return self._known().get(self._key(traffic, directions))
 
-    def measure(self, traffic: Traffic, directions: int) -> float | None:
+    def measure(self, traffic: AnyTraffic, directions: int) -> float | None:
         """Measure, and keep the highest lasting one: what a disturbed machine reaches today is no limit tomorrow."""
         ceiling, key = self._meter(traffic, directions), self._key(traffic, directions)
         if ceiling.lasting and ceiling.fps > self._known().get(key, 0.0):
             self._kept.write(self._known() | {key: ceiling.fps})
         return ceiling.fps
 
-    def _key(self, traffic: Traffic, directions: int) -> str:
+    def _key(self, traffic: AnyTraffic, directions: int) -> str:
         return f"{self._port_kind} {traffic.shape_label} x{directions}"
 
     def _known(self) -> dict[str, float]:
@@ -117,7 +117,7 @@ class Limits:
         return min(known, default=UNBOUNDED_FPS)
 
 
-LimitsOf = Callable[[LiveTopology, Traffic], Limits]
+LimitsOf = Callable[[LiveTopology, AnyTraffic], Limits]
 
 
 def raised_by_plateau(limits: Limits, plateau: Sequence[PlateauPoint], trials: Sequence[Trial]) -> Limits | None:
@@ -146,7 +146,7 @@ class LoadRange:
     """
 
     live: LiveTopology
-    traffic: Traffic
+    traffic: AnyTraffic
     measurer: LoadMeasurer
     limits: Limits
     remeasured: LimitsOf

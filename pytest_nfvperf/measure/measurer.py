@@ -10,8 +10,8 @@ from pytest_nfvperf.measure.trials import Trial, TrialRunner
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Doubt, TrialSpec, load_too_high
 
 WARM_UP = "warm-up"
@@ -38,7 +38,7 @@ class LoadMeasurer:
     """
 
     runner: TrialRunner
-    traffic: Traffic
+    traffic: AnyTraffic
     directions: tuple[Direction, ...]
     residual_s: float = 0.1
     estimate_s: float | None = None

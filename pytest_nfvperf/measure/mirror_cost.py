@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pytest_nfvperf.measure import forwarding
-from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, TRAFFIC, WHOLE_LOAD, check_live
+from pytest_nfvperf.measure.call_arguments import LIVE, LOAD, ONE_TRAFFIC, WHOLE_LOAD, check_live
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.limits import LimitsOf
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
@@ -24,6 +24,7 @@ from pytest_nfvperf.model.measure.outcome import Reading
 from pytest_nfvperf.model.measure.profile import TRIAL_OVERHEAD_S, Profile
 from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import RX_DESCRIPTORS
@@ -91,7 +92,7 @@ class MirrorCost:
     profile: Profile
     limits_of: LimitsOf
     load: MirrorLoad
-    find_ndr: Callable[[LiveTopology, Traffic], float]
+    find_ndr: Callable[[LiveTopology, AnyTraffic], float]
     forwarded: list[float] = field(default_factory=list)
     counted: dict[str, LiveTopology] = field(default_factory=dict)
     name: ClassVar[str] = "mirror-cost"
@@ -237,7 +238,7 @@ class CopyTrials:
 
     profile: Profile
 
-    @checked("copies", live=LIVE, traffic=TRAFFIC, load_fps=WHOLE_LOAD)
+    @checked("copies", live=LIVE, traffic=ONE_TRAFFIC, load_fps=WHOLE_LOAD)
     def __call__(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
         """Learn, send, count.
 
@@ -248,7 +249,7 @@ class CopyTrials:
             raise InconclusiveError(f"copies could not be counted: {found.missing}")
         return found
 
-    @checked("copies.send", live=LIVE, traffic=TRAFFIC, load_fps=WHOLE_LOAD)
+    @checked("copies.send", live=LIVE, traffic=ONE_TRAFFIC, load_fps=WHOLE_LOAD)
     def send(self, live: LiveTopology, traffic: Traffic, *, load_fps: int = CALM_FPS) -> CopyCounts:
         """As a call, but accept any counts: for callers that only need frames to have passed."""
         check_live("copies", live, traffic)

@@ -18,7 +18,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut,
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import (
     BuiltTopology,
@@ -136,12 +136,12 @@ def learning_directions(topology: Topology) -> tuple[Direction, ...]:
     return (*topology.directions, *back)
 
 
-def directions_of(topology: Topology, traffic: Traffic) -> tuple[Direction, ...]:
+def directions_of(topology: Topology, traffic: AnyTraffic) -> tuple[Direction, ...]:
     return topology.directions if traffic.bidirectional else topology.directions[:1]
 
 
 def trial_spec(
-    live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float, purpose: str, **more: Any
+    live: LiveTopology, traffic: AnyTraffic, load_fps: float, duration_s: float, purpose: str, **more: Any
 ) -> TrialSpec:
     """A trial in the directions that the traffic has on this topology; ``more``: other fields of a TrialSpec."""
     directions = directions_of(live.topology, traffic)
@@ -284,7 +284,7 @@ class LiveTopology:
         """The name under /run/netns of one of its namespaces."""
         return self.deployment.built.netns(namespace)
 
-    def learn(self, traffic: Traffic) -> None:
+    def learn(self, traffic: AnyTraffic) -> None:
         generator = self.deployment.generator
         if generator is not None:
             generator.learn(traffic, learning_directions(self.topology))
@@ -405,7 +405,9 @@ class Rig:
         self._deploy(live)
         return live
 
-    def ceiling_fps(self, live: LiveTopology, traffic: Traffic, directions: int, *, anew: bool = False) -> float | None:
+    def ceiling_fps(
+        self, live: LiveTopology, traffic: AnyTraffic, directions: int, *, anew: bool = False
+    ) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
         An unknown one is measured; with ``anew`` a known one, too. The topology is removed for that, because a PMD

@@ -45,8 +45,8 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.policy import POLICY
-from pytest_nfvperf.model.traffic.traffic import Traffic
 
 COARSE_WIDTH = 0.02
 """Relative width of a search on a machine that disturbs all the time. On such a host five searches with a width of
@@ -232,7 +232,7 @@ class Search:
 
     @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG)
     def ndr_pdr(
-        self, live: LiveTopology, traffic: Traffic, *, latency: bool = False, sessions: Sessions | None = None
+        self, live: LiveTopology, traffic: AnyTraffic, *, latency: bool = False, sessions: Sessions | None = None
     ) -> Outcome:
         """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
 
@@ -248,7 +248,7 @@ class Search:
         return self._search(live, traffic, "mlrsearch", find, latency=latency, sessions=sessions)
 
     @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
-    def ceiling_fps(self, live: LiveTopology, traffic: Traffic, *, anew: bool = False) -> float | None:
+    def ceiling_fps(self, live: LiveTopology, traffic: AnyTraffic, *, anew: bool = False) -> float | None:
         """The rig's own limit for this traffic, frames/s per direction; None if it cannot be measured.
 
         ``live`` is taken down and rebuilt if the limit has to be measured. ``anew``: measure it now, even if one is
@@ -258,7 +258,7 @@ class Search:
         return limits_of(live, traffic).ceiling_fps
 
     @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT)
-    def throughput(self, live: LiveTopology, traffic: Traffic, algorithm: str = "rfc2544") -> Outcome:
+    def throughput(self, live: LiveTopology, traffic: AnyTraffic, algorithm: str = "rfc2544") -> Outcome:
         """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another."""
         repeats = {"rfc2544": 0, "tst009": self.profile.tst009_max_rejections}
         if algorithm not in repeats:
@@ -273,7 +273,7 @@ class Search:
         return self._search(live, traffic, algorithm, find)
 
     @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
-    def loss_curve(self, live: LiveTopology, traffic: Traffic) -> Outcome:
+    def loss_curve(self, live: LiveTopology, traffic: AnyTraffic) -> Outcome:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
         loads = self._start(live, traffic)
         step, trial_s = self.profile.loss_curve_step, self.profile.loss_curve_trial_s
@@ -281,7 +281,7 @@ class Search:
         return self._finish(live, self._outcome(loads, "loss-curve", loss_curve=points))
 
     @checked("search.back_to_back", live=LIVE, traffic=TRAFFIC, throughput_fps=optional(LOAD))
-    def back_to_back(self, live: LiveTopology, traffic: Traffic, throughput_fps: float | None = None) -> Outcome:
+    def back_to_back(self, live: LiveTopology, traffic: AnyTraffic, throughput_fps: float | None = None) -> Outcome:
         """Longest lossless burst at the maximum rate (RFC 9004), repeated and averaged.
 
         If ports have no line rate, the burst rate is 85 % of the generator's ceiling. If the rig does not sustain
@@ -321,7 +321,7 @@ class Search:
         return maximum if loads.limits.line_rate_fps else maximum * BURST_SHARE
 
     @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
-    def loss_at(self, live: LiveTopology, traffic: Traffic, load_fps: float, duration_s: float) -> Outcome:
+    def loss_at(self, live: LiveTopology, traffic: AnyTraffic, load_fps: float, duration_s: float) -> Outcome:
         """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
         loads = self._start(live, traffic)
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
@@ -333,7 +333,7 @@ class Search:
     def _search(
         self,
         live: LiveTopology,
-        traffic: Traffic,
+        traffic: AnyTraffic,
         algorithm: str,
         find: Find,
         *,
@@ -346,7 +346,7 @@ class Search:
     def _search_once(
         self,
         live: LiveTopology,
-        traffic: Traffic,
+        traffic: AnyTraffic,
         algorithm: str,
         find: Find,
         latency: bool,
@@ -384,7 +384,7 @@ class Search:
             fields |= measurer.watch.judged(goals)
         return self._outcome(loads, algorithm, **fields)
 
-    def _start(self, live: LiveTopology, traffic: Traffic) -> LoadRange:
+    def _start(self, live: LiveTopology, traffic: AnyTraffic) -> LoadRange:
         check_live("search", live, traffic)
         limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
@@ -428,7 +428,7 @@ class Search:
         return outcome
 
 
-def measured_labels(live: LiveTopology, traffic: Traffic) -> dict[str, str]:
+def measured_labels(live: LiveTopology, traffic: AnyTraffic) -> dict[str, str]:
     """What was really measured, as labels; they override a test's own."""
     tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
     headers = {"headers": traffic.headers_label} if traffic.headers_label else {}

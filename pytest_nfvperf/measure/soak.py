@@ -33,7 +33,7 @@ from pytest_nfvperf.model.measure.soak_series import (
     summarise,
 )
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts, TrialProgress
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import Sampler, SamplerReading
 from pytest_nfvperf.ports.evidence import OpenSamples, SamplesSink
@@ -229,7 +229,7 @@ class Soaker:
     open_samples: OpenSamples | None
     take_signals: TakeSignals
     interrupted: Callable[[str], None]
-    loads: Callable[[LiveTopology, Traffic, float | None], Sequence[float]]
+    loads: Callable[[LiveTopology, AnyTraffic, float | None], Sequence[float]]
 
     @checked(
         "soak.run",
@@ -242,7 +242,7 @@ class Soaker:
     def run(
         self,
         live: LiveTopology,
-        traffic: Traffic,
+        traffic: AnyTraffic,
         load_fps: float | None = None,
         duration_s: float | None = None,
         also: Sequence[Sampler] = (),

@@ -12,7 +12,7 @@ from pytest_nfvperf.model.errors import DutFailure, InconclusiveError
 from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import S1_SOAK_FPS
 from pytest_nfvperf.model.measure.soak import SoakLoad
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import TrialResult, load_too_high
 
 _LOADS = (S1_SOAK_FPS, S1_SOAK_FPS / 2, S1_SOAK_FPS / 4)
@@ -25,7 +25,7 @@ _SHARE = 0.8
 """Of the NDR, if all of these loads are too high."""
 
 
-def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Search) -> tuple[float, ...]:
+def find_loads(load: SoakLoad, live: LiveTopology, traffic: AnyTraffic, search: Search) -> tuple[float, ...]:
     """The load, and lower ones to use in turn if the rig disturbs a soak at it; frames/s per direction.
 
     A requested load is never replaced. InconclusiveError if the load is above what the rig itself sustains, or no NDR
@@ -47,7 +47,7 @@ def find_loads(load: SoakLoad, live: LiveTopology, traffic: Traffic, search: Sea
     return (min(ndr * _SHARE, _LOADS[-1]) if load.ndr_share is None else ndr * load.ndr_share,)
 
 
-def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: str) -> float:
+def ndr_to_share(live: LiveTopology, traffic: AnyTraffic, search: Search, instead: str) -> float:
     """The NDR that a load is a share of, frames/s per direction; ``instead``: advice if there is none.
 
     InconclusiveError if the rig let none be found; DutFailure if the DUT loses frames even at the lowest load.
@@ -68,7 +68,7 @@ def ndr_to_share(live: LiveTopology, traffic: Traffic, search: Search, instead: 
     )
 
 
-def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> None:
+def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: AnyTraffic, search: Search) -> None:
     """Refuse a load above the rig's ceiling: there the rig loses frames itself, and its loss looks like the DUT's.
 
     A cached ceiling may be another day's. So measure it again if it is below the load, or if the generator falls behind
@@ -92,7 +92,7 @@ def _refuse_beyond_rig(load_fps: float, live: LiveTopology, traffic: Traffic, se
     )
 
 
-def _tried_at(load_fps: float, live: LiveTopology, traffic: Traffic, search: Search) -> list[TrialResult]:
+def _tried_at(load_fps: float, live: LiveTopology, traffic: AnyTraffic, search: Search) -> list[TrialResult]:
     """Run a few short trials until the load is known to be too high; none above the rig's ceiling."""
     ceiling = search.ceiling_fps(live, traffic)
     tried: list[TrialResult] = []
@@ -111,7 +111,7 @@ def _sustained(tried: Sequence[TrialResult]) -> bool:
     return bool(tried) and lossy <= _TRIES - _WITHOUT_LOSS
 
 
-def _short_trials(load_fps: float, live: LiveTopology, traffic: Traffic) -> Iterator[TrialResult]:
+def _short_trials(load_fps: float, live: LiveTopology, traffic: AnyTraffic) -> Iterator[TrialResult]:
     live.learn(traffic)
     spec = trial_spec(live, traffic, load_fps, _TRY_S, "load for the soak", window_s=window_s(_TRY_S))
     live.runner.run_once(spec)  # after idling, caches are cold

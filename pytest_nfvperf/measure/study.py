@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard, Unpack
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
-from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, TRAFFIC, check_sendable
+from pytest_nfvperf.measure.call_arguments import ENDS, FRAME_BYTES, LABEL, ONE_TRAFFIC, TRAFFIC, check_sendable
 from pytest_nfvperf.measure.comparison_fields import comparison_fields, merge_fields, rig_is_the_limit
 from pytest_nfvperf.measure.figures import Figure, GrowingFigure, SendingFigure, ShortFigure, Subject
 from pytest_nfvperf.measure.forwarding import ForwardingRate
@@ -35,6 +35,7 @@ from pytest_nfvperf.model.measure.profile import Profile, estimate_search_s
 from pytest_nfvperf.model.measure.streams import ConnectSpec, RequestSpec, StreamSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.ports.machine import Clock
 
@@ -112,7 +113,7 @@ class Study:
 
     @checked("study.forwarding_rate", **_SUBJECTS, traffic=TRAFFIC, larger=several(FRAME_BYTES))
     def forwarding_rate(
-        self, per: str, subjects: Sequence[Subject], traffic: Traffic, *, larger: Sequence[int] = ()
+        self, per: str, subjects: Sequence[Subject], traffic: AnyTraffic, *, larger: Sequence[int] = ()
     ) -> tuple[Outcome, ...]:
         """Forwarding rate at maximum offered load (RFC 2285), and PMD cycles a packet, of each subject.
 
@@ -124,7 +125,10 @@ class Study:
         return self.compare(per, subjects, ForwardingRate(traffic, self.profile, self._limits_of, larger=larger))
 
     @checked(
-        "study.mirror_cost", **_SUBJECTS, traffic=TRAFFIC, load=one(MirrorLoad, "a MirrorLoad, such as MirrorLoad(0.5)")
+        "study.mirror_cost",
+        **_SUBJECTS,
+        traffic=ONE_TRAFFIC,
+        load=one(MirrorLoad, "a MirrorLoad, such as MirrorLoad(0.5)"),
     )
     def mirror_cost(
         self, per: str, subjects: Sequence[Subject], traffic: Traffic, load: MirrorLoad
@@ -135,7 +139,7 @@ class Study:
         """
         return self.compare(per, subjects, MirrorCost(traffic, self.profile, self._limits_of, load, self._find_ndr))
 
-    def _find_ndr(self, live: LiveTopology, traffic: Traffic) -> float:
+    def _find_ndr(self, live: LiveTopology, traffic: AnyTraffic) -> float:
         search = Search(self.profile, self.labels, self._limits_of, lambda of: estimate_search_s(of, of.goals))
         return ndr_to_share(live, traffic, search, "give a rate, or a share of the forwarding rate")
 
@@ -215,7 +219,9 @@ class Study:
         return self.compare(per, subjects, ReconnectTime(self._context, ends, killed))
 
     @checked("study.instructions_per_packet", **_SUBJECTS, traffic=TRAFFIC)
-    def instructions_per_packet(self, per: str, subjects: Sequence[Subject], traffic: Traffic) -> tuple[Outcome, ...]:
+    def instructions_per_packet(
+        self, per: str, subjects: Sequence[Subject], traffic: AnyTraffic
+    ) -> tuple[Outcome, ...]:
         """Instructions that each subject spends on a packet, in virtual time (``--nfv-virtual-time``)."""
         return self.compare(per, subjects, CountedInstructions(traffic))
 
@@ -389,7 +395,7 @@ class Study:
 def _check_frames(subjects: Sequence[Subject], figure: Figure) -> None:
     for subject in subjects:
         traffic = subject.traffic or getattr(figure, "traffic", None)
-        if isinstance(traffic, Traffic):
+        if isinstance(traffic, AnyTraffic):
             check_sendable("study", subject.topology, traffic)
 
 

@@ -13,7 +13,7 @@ from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.histogram import IntervalCounts
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 
 VIRTIO_RING = "queue_size=1024,packed_vq=1,vectorized=1"
@@ -93,7 +93,7 @@ class Generator(Protocol):
     def wait_links_up(self, deadline_s: float) -> None:
         """Wait until every attached port has link; DeadlineError names those that do not."""
 
-    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+    def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send a few learning frames from every endpoint, so that bridges know the MACs."""
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
@@ -217,10 +217,10 @@ class KnowsForwardingThread(Protocol):
 class Ceilings(Protocol):
     """The generator's own limits, frames/s per direction, without the DUT."""
 
-    def cached(self, traffic: Traffic, directions: int) -> float | None:
+    def cached(self, traffic: AnyTraffic, directions: int) -> float | None:
         """The cached ceiling; None if it is not known yet."""
 
-    def measure(self, traffic: Traffic, directions: int) -> float | None:
+    def measure(self, traffic: AnyTraffic, directions: int) -> float | None:
         """Measure and cache it; None if it cannot be measured. Needs the PMD's CPU."""
 
 

@@ -69,7 +69,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut,
 from pytest_nfvperf.model.topology.frame_route import line_rate_fps
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.machine import RunEnd
 from pytest_nfvperf.session.comparison import Comparison
@@ -315,7 +315,7 @@ class NfvSession:
         check_time("a soak", virtual=self.options.virtual_time)
         search = self.search(labels)
 
-        def loads(live: LiveTopology, traffic: Traffic, given_fps: float | None) -> tuple[float, ...]:
+        def loads(live: LiveTopology, traffic: AnyTraffic, given_fps: float | None) -> tuple[float, ...]:
             asked = self.options.soak_load if given_fps is None else SoakLoad(fps=given_fps)
             return find_loads(asked, live, traffic, search)
 
@@ -485,7 +485,7 @@ class NfvSession:
             if bands is not None and self._run_data is not None:
                 recorder.emit(with_bands(self._run_data, bands))
 
-    def _limits_of(self, live: LiveTopology, traffic: Traffic, *, remeasured: bool = False) -> Limits:
+    def _limits_of(self, live: LiveTopology, traffic: AnyTraffic, *, remeasured: bool = False) -> Limits:
         directions = len(live.topology.directions) if traffic.bidirectional else 1
         of_ports, of_underlays = self.backend.line_rate_bps(), self.backend.testbed.underlay_line_rate_bps
         return Limits(
@@ -494,7 +494,7 @@ class NfvSession:
         )
 
     def _limits_to_judge(
-        self, labels: Mapping[str, str], live: LiveTopology, traffic: Traffic, *, remeasured: bool = False
+        self, labels: Mapping[str, str], live: LiveTopology, traffic: AnyTraffic, *, remeasured: bool = False
     ) -> Limits:
         """The limits of a search. ConfigError where a rule wants a share of a line rate that the ports lack."""
         limits = self._limits_of(live, traffic, remeasured=remeasured)

@@ -18,11 +18,11 @@ _CEILING_FPS = 14_000_000.0
 class AcmeCeilings:
     """The generator's own limits: what the data sheet says."""
 
-    def cached(self, traffic: nfv.Traffic, directions: int) -> float | None:
+    def cached(self, traffic: nfv.Traffic | nfv.TrafficMix, directions: int) -> float | None:
         """Known beforehand."""
         return _CEILING_FPS
 
-    def measure(self, traffic: nfv.Traffic, directions: int) -> float | None:
+    def measure(self, traffic: nfv.Traffic | nfv.TrafficMix, directions: int) -> float | None:
         """Not measured."""
         return self.cached(traffic, directions)
 

@@ -33,7 +33,7 @@ from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.process.process import Child, plain_environment, process_state
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.ports.generator import Ceilings
 
 _LOG_TAIL_BYTES = 4096
@@ -436,18 +436,18 @@ class RecordedCeilings:
         self._ceilings = ceilings
         self._path = path
 
-    def cached(self, traffic: Traffic, directions: int) -> float | None:
+    def cached(self, traffic: AnyTraffic, directions: int) -> float | None:
         known = self._ceilings.cached(traffic, directions)
         if known is not None:
             self._note(traffic, directions, known)
         return known
 
-    def measure(self, traffic: Traffic, directions: int) -> float | None:
+    def measure(self, traffic: AnyTraffic, directions: int) -> float | None:
         fps = self._ceilings.measure(traffic, directions)
         self._note(traffic, directions, fps)
         return fps
 
-    def _note(self, traffic: Traffic, directions: int, fps: float | None) -> None:
+    def _note(self, traffic: AnyTraffic, directions: int, fps: float | None) -> None:
         exchange = {"cmd": _CEILING, "arguments": _ceiling_of(traffic, directions), "answer": {"ok": True, "fps": fps}}
         _append(self._path, {**exchange, "seconds": 0.0})
 
@@ -460,13 +460,13 @@ class ReplayedCeilings:
             if exchange.get("cmd") == _CEILING
         }
 
-    def cached(self, traffic: Traffic, directions: int) -> float | None:
+    def cached(self, traffic: AnyTraffic, directions: int) -> float | None:
         fps: float | None = self._known.get(json.dumps(_ceiling_of(traffic, directions), sort_keys=True))
         return fps
 
-    def measure(self, traffic: Traffic, directions: int) -> float | None:
+    def measure(self, traffic: AnyTraffic, directions: int) -> float | None:
         return self.cached(traffic, directions)
 
 
-def _ceiling_of(traffic: Traffic, directions: int) -> dict[str, Any]:
+def _ceiling_of(traffic: AnyTraffic, directions: int) -> dict[str, Any]:
     return {"frame_size": traffic.shape_label, "directions": directions}

@@ -32,8 +32,7 @@ from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.traffic.frame_program import frames_of_program
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, classes_of
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
@@ -42,6 +41,7 @@ from pytest_nfvperf.model.traffic.trial import (
     RigHealth,
     TrialResult,
     TrialSpec,
+    counts_by_class,
 )
 from pytest_nfvperf.ports.generator import Burst, GeneratorPort
 
@@ -161,13 +161,15 @@ class PacketSocketGenerator:
 
         wait_until(lambda: not down(), "all links", deadline_s, last_seen=lambda: f"down: {down()}")
 
-    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+    def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send a few frames in each direction: bridges learn the MACs, and flows are set up."""
         self._ports.check_open()
         check_directions(self._ports, directions)
-        spec = TrialSpec(replace(traffic, flows=1), _LEARN_FRAMES, 1.0, tuple(directions), purpose="learn")
-        for _ in range(2):  # until all have sent once, frames are flooded
-            self.run_trial(spec)
+        for each in classes_of(traffic):
+            one_flow = replace(each.traffic, flows=1)
+            spec = TrialSpec(one_flow, _LEARN_FRAMES, 1.0, tuple(directions), purpose="learn")
+            for _ in range(2):  # until all have sent once, frames are flooded
+                self.run_trial(spec)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         return self.run_counted(spec, None)[0]
@@ -181,20 +183,22 @@ class PacketSocketGenerator:
         """
         self._ports.check_open()
         check_spec(self._ports, spec)
-        check_countable(spec.traffic)
-        frames = frames_of(spec)
+        if spec.traffic.flows > MOST_FLOWS:
+            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
+        if any(each.traffic.flows > 1 and each.traffic.ip_version != 4 for each in classes_of(spec.traffic)):
+            raise ConfigError("in virtual time several flows are of IPv4 only")
+        sent = spec.streams(frames_of(spec))
         at_once = burst_of(spec.traffic.largest_frame_size)
         with ExitStack() as stack:
-            senders = [
-                _Sender.of(spec.traffic, direction, self._ports, reverse, stack)
-                for direction, reverse in zip(spec.directions, reversals(spec.directions), strict=True)
-            ]
+            senders = [_Sender.of(stream, spec.directions[stream.direction], self._ports, stack) for stream in sent]
             bursts = [
-                sender.burst(min(at_once, frames - done), forwarding_ns, spec.residual_s)
-                for done in range(0, frames, at_once)
-                for sender in senders
+                sender.burst(min(at_once, stream.frames - done), forwarding_ns, spec.residual_s)
+                for done in range(0, max(stream.frames for stream in sent), at_once)
+                for sender, stream in zip(senders, sent, strict=True)
+                if done < stream.frames
             ]
-            counts = tuple(sender.counts(frames) for sender in senders)
+            each = [sender.counts(stream.frames) for sender, stream in zip(senders, sent, strict=True)]
+            counts, classes = counts_by_class(sent, each)
         invalid = tuple(
             InvalidReason(
                 Reason.FOREIGN_FRAMES, f"{count.direction}: {count.foreign} frames more arrived than were sent"
@@ -202,7 +206,7 @@ class PacketSocketGenerator:
             for count in counts
             if count.foreign
         )
-        return TrialResult(spec, counts, RigHealth(), invalid), tuple(bursts)
+        return TrialResult(spec, counts, RigHealth(), invalid, classes=classes), tuple(bursts)
 
     def close(self) -> None:
         self._ports.close()
@@ -210,34 +214,57 @@ class PacketSocketGenerator:
 
 @dataclass(slots=True)
 class _Sender:
-    """One direction of a running trial. ``before``: what the receiving interface had counted at its begin."""
+    """One class of a direction of a running trial.
+
+    Attributes:
+        before: what the receiving interface had counted when the trial began.
+        shared: other classes come by that interface, too. Then what it counts during a burst is the burst's class's.
+        received: frames of this class so far, if it is shared.
+    """
 
     direction: Direction
     frames: tuple[bytes, ...]
     link: socket.socket
     receiver: str
     before: int
+    shared: bool
+    received: int = 0
     sent: int = 0
     busy_ns: int = 0
 
     @staticmethod
-    def of(
-        traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], reverse: bool, stack: ExitStack
-    ) -> _Sender:
-        frames = _frames(traffic, direction, ports, reverse=reverse)
+    def of(stream: ClassStream, direction: Direction, ports: Mapping[str, GeneratorPort], stack: ExitStack) -> _Sender:
+        traffic = stream.sent.traffic
+        addresses = directed_addresses(traffic, direction, ports, reverse=stream.reverse)
+        recipe = recipe_of(traffic)
+        order = mix_order(recipe)
+        first = flow_ranges(traffic, addresses.src_ip)["first_address"]
+        sources = [
+            addresses.src_ip,
+            *(socket.inet_ntoa(((first + flow) & 0xFFFFFFFF).to_bytes(4, "big")) for flow in range(1, traffic.flows)),
+        ]
+        # As many frames as it takes until sizes and flows both start over.
+        period = max(len(order), traffic.flows) if 1 in {len(order), traffic.flows} else len(order) * traffic.flows
+        sizes = tuple(recipe[order[at % len(order)]][0] for at in range(period))
+        frames = tuple(
+            build_frame(size, replace(addresses, src_ip=sources[at % traffic.flows])) for at, size in enumerate(sizes)
+        )
         link = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         link.bind((_interface(ports[direction.tx]), 0))
         receiver = _interface(ports[direction.rx])
-        return _Sender(direction, frames, link, receiver, _received(receiver))
+        return _Sender(direction, sizes, frames, link, receiver, _received(receiver), bool(stream.sent.name))
 
     def burst(self, frames: int, forwarding_ns: Callable[[], int] | None, residual_s: float) -> Burst:
         """Send a number of frames and wait until they arrived, for at most the residual wait; returns their cost."""
         burst = [self.frames[at % len(self.frames)] for at in range(self.sent, self.sent + frames)]
+        if self.shared:
+            self.before = _received(self.receiver) - self.received
         ran = forwarding_ns() if forwarding_ns is not None else 0
         sent, took_ns = _send_at_once(burst, self.link)
         self.sent += sent
         self.busy_ns += took_ns
         self._settle(residual_s, forwarding_ns)
+        self.received = _received(self.receiver) - self.before
         return Burst(sent, took_ns if forwarding_ns is None else forwarding_ns() - ran)
 
     def _settle(self, residual_s: float, forwarding_ns: Callable[[], int] | None) -> None:
@@ -253,8 +280,8 @@ class _Sender:
                 time.sleep(_LOOK_S)
 
     def counts(self, intended: int) -> DirectionCounts:
-        received = _received(self.receiver) - self.before
-        mean = sum(map(len, self.frames)) / len(self.frames) + FCS_BYTES
+        received = self.received if self.shared else _received(self.receiver) - self.before
+        mean = sum(self.sizes) / len(self.sizes)
         return DirectionCounts(
             direction=self.direction,
             intended=intended,

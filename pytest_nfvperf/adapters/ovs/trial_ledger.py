@@ -33,6 +33,7 @@ from pytest_nfvperf.model.measure.ledger import (
 )
 from pytest_nfvperf.model.topology.frame_route import RouteHop, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
+from pytest_nfvperf.model.traffic.mix import classes_of
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, VnfCounts
 
 Deltas = Mapping[str, int]
@@ -198,9 +199,12 @@ def _branches(
 ) -> Iterator[FramePath]:
     """Yield a path for the copies of each mirror, from the frames that it selects to those that its monitor received.
 
-    There is none for a mirror into a VLAN, which may leave by any port, or if a port of selected frames does not count.
+    There is none for a mirror into a VLAN, which may leave by any port, or if a port of selected frames does not count,
+    or if classes of the traffic are in different VLANs.
     """
-    vlan = result.spec.traffic.vlan or 0
+    vlan, *others = {each.traffic.vlan or 0 for each in classes_of(result.spec.traffic)}
+    if others:
+        return
     for mirror in topology.mirrors:
         selected = [
             moved.get(f"{crossed.entry}.rx_packets")

@@ -23,7 +23,7 @@ from pytest_nfvperf.model.arguments import CALLABLE, FLAG, NAME, checked, number
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.statistics import Samples
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Arrivals, Reason, TrialResult, TrialSpec
 
 RATE_FPS = 100_000
@@ -116,7 +116,7 @@ class Convergence:
     def read(
         self,
         live: LiveTopology,
-        traffic: Traffic,
+        traffic: AnyTraffic,
         events: Sequence[Event],
         duration_s: float,
         fps: int = RATE_FPS,
@@ -169,7 +169,7 @@ class Convergence:
     def outcome(
         self,
         live: LiveTopology,
-        traffic: Traffic,
+        traffic: AnyTraffic,
         readings: Sequence[ConvergenceReading],
         seconds: Mapping[str, Sequence[float]],
         *,

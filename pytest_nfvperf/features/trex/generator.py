@@ -24,7 +24,8 @@ from pytest_nfvperf.features.trex.trial_results import longest_trial, trial_resu
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
@@ -102,7 +103,7 @@ class TrexGenerator:
         log = self._child.log_tail
         wait_for_links(down, "link on TRex's ports", deadline_s, interval_s=_LINK_POLL_S, log_tail=log)
 
-    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+    def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send learning frames until they come through in each direction, for ``_LEARN_TIMEOUT_S`` at most."""
         attached = self._attached()
         check_directions(attached, directions)
@@ -153,7 +154,7 @@ class TrexGenerator:
             raise explain_refusal(error, self._spec, self._server) from error
 
 
-def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: Traffic, directions: int) -> float:
+def measure_ceiling(generator: TrexGenerator, numbers: Sequence[int], traffic: AnyTraffic, directions: int) -> float:
     """The most frames/s per direction that the server sends.
 
     Args:

@@ -29,9 +29,8 @@ from pytest_nfvperf.features.trex.stream_plan import TrexPort, streams
 from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
-from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialSpec
-from pytest_nfvperf.ports.generator import Ceilings, Generator, GeneratorPort
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.ports.generator import Ceilings, Generator
 from pytest_nfvperf.ports.machine import StoredValue
 
 _CONNECT_S = 2.0
@@ -136,7 +135,7 @@ class TrexSide:
         """Ceilings, measured once a run: a later server of this name may be other hardware."""
         spec, journal = self._spec, machine.journal
 
-        def meter(traffic: Traffic, directions: int) -> Ceiling:
+        def meter(traffic: AnyTraffic, directions: int) -> Ceiling:
             if self._trex is None:
                 raise TestbedError("TRex's ceiling was requested before TRex was connected")
             return Ceiling(measure_ceiling(self._trex, spec.ports, traffic, directions))

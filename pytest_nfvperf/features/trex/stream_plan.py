@@ -23,7 +23,7 @@ from pytest_nfvperf.adapters.generators.frames import (
 from pytest_nfvperf.features.trex.field_engine import instructions
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.mix import shares
+from pytest_nfvperf.model.traffic.mix import classes_of, shares
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     IP_BYTES,
@@ -140,6 +140,10 @@ def streams(spec: TrialSpec, ports: Mapping[str, TrexPort]) -> list[dict[str, An
     Raises:
         ConfigError: the load makes no frame, or the server could not do it.
     """
+    if not isinstance(spec.traffic, Traffic):
+        raise ConfigError(
+            "TRex cannot count classes of a mix yet: send each class by itself, or use the embedded engine"
+        )
     frames = frames_of(spec)
     made: list[dict[str, Any]] = []
     for index, (direction, reverse) in enumerate(zip(spec.directions, reversals(spec.directions), strict=True)):
@@ -159,14 +163,22 @@ def latency_frames(load_fps: int, frames: int) -> int:
 def _direction_streams(
     spec: TrialSpec, direction: Direction, ports: Mapping[str, TrexPort], frames: int, *, reverse: bool
 ) -> list[dict[str, Any]]:
+    (traffic,) = (each.traffic for each in classes_of(spec.traffic))
     sampled = latency_frames(spec.load_fps, frames) if spec.latency else 0
+    recipe = recipe_of(traffic)
+    counts = shares(frames - sampled, [weight for _, weight in recipe])
+    wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
+    if sampled:
+        # The smallest of the traffic's frames with room for number and time
+        room = traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES
+        wanted.append((max(room, traffic.smallest_frame_size), sampled, True))
     # A port with a gateway sends to the gateway's MAC.
     attached = {
         name: replace(port.port, eth_peer=port.gateway_mac) if port.gateway_mac else port.port
         for name, port in ports.items()
     }
-    parts_of = _short_form_parts if spec.traffic.frame_source is None else _packet_parts
-    parts = parts_of(spec.traffic, direction, attached, frames - sampled, sampled, reverse=reverse)
+    addresses = directed_addresses(traffic, direction, attached, reverse=reverse)
+    begins = [sum(count for _, count, _ in wanted[:at]) % traffic.flows for at in range(len(wanted))]
     return [
         {
             "port": ports[direction.tx].number,
@@ -175,9 +187,9 @@ def _direction_streams(
             "frames": part.frames,
             "fps": spec.load_fps * part.frames / frames,
             # Streams that begin together would send in bursts: each begins a part of a frame's interval later.
-            "start_after_us": round(1e6 / spec.load_fps * at / len(parts), 3),
-            "frame": part.frame.hex(),
-            "fields": part.fields,
+            "start_after_us": round(1e6 / spec.load_fps * at / len(wanted), 3),
+            "frame": build_frame(size, addresses).hex(),
+            "fields": _fields(traffic, begins[at], latency=latency, reverse=reverse),
         }
         for at, part in enumerate(parts)
     ]

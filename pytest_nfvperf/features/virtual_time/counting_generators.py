@@ -17,7 +17,7 @@ from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachin
 from pytest_nfvperf.measure.limits import NoCeilings
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.testbed.testbed import CpuPlan, GeneratorSpec, OvsSpec, Testbed
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, classes_of
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
@@ -25,6 +25,7 @@ from pytest_nfvperf.model.traffic.trial import (
     RigHealth,
     TrialResult,
     TrialSpec,
+    counts_by_class,
 )
 from pytest_nfvperf.ports.generator import Burst, Ceilings, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
@@ -82,21 +83,22 @@ class CountedBursts:
         self.wait_links_up = generator.wait_links_up
         self.close = generator.close
 
-    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+    def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         """Send bursts in each direction until all arrive, or for two seconds: a DUT may drop them on purpose."""
-        spec = TrialSpec(
-            replace(traffic, flows=1),
-            BURST_FRAMES,
-            1.0,
-            tuple(directions),
-            latency=False,
-            residual_s=_LEARN_RESIDUAL_S,
-            purpose="learn",
-        )
-        until = time.monotonic() + _LEARN_S
-        self.run_trial(spec)  # until all have sent once, frames are flooded
-        while any(count.received < count.sent for count in self.run_trial(spec).counts) and time.monotonic() < until:
-            pass
+        for each in classes_of(traffic):
+            spec = TrialSpec(
+                replace(each.traffic, flows=1),
+                BURST_FRAMES,
+                1.0,
+                tuple(directions),
+                latency=False,
+                residual_s=_LEARN_RESIDUAL_S,
+                purpose="learn",
+            )
+            until = time.monotonic() + _LEARN_S
+            self.run_trial(spec)  # until all have sent once, frames are flooded
+            while any(one.received < one.sent for one in self.run_trial(spec).counts) and time.monotonic() < until:
+                pass
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         return self.run_counted(spec, lambda: 0)[0]
@@ -104,7 +106,7 @@ class CountedBursts:
     def run_counted(
         self, spec: TrialSpec, forwarding_ns: Callable[[], int] | None
     ) -> tuple[TrialResult, tuple[Burst, ...]]:
-        """Send the frames of all directions burst by burst, and count the cost of each.
+        """Send the frames of all directions and classes burst by burst, and count the cost of each.
 
         Raises:
             ConfigError: more flows than a burst may have frames; or no thread of the DUT forwards, so nothing can be
@@ -119,24 +121,30 @@ class CountedBursts:
         if frames < 1:
             raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
         bursts: list[Burst] = []
-        results: dict[Direction, list[TrialResult]] = {direction: [] for direction in spec.directions}
+        sent = spec.streams(frames)
+        results: list[list[TrialResult]] = [[] for _ in sent]
         for done in range(0, frames, at_once):
-            for direction, found in results.items():
-                burst, parts = self._burst(spec, direction, min(at_once, frames - done), forwarding_ns)
-                bursts.append(burst)
-                found.extend(parts)
-        counts = tuple(_summed(direction, found, frames) for direction, found in results.items())
+            for stream, found in zip(sent, results, strict=True):
+                if done < stream.frames:
+                    burst, parts = self._burst(spec, stream, min(at_once, stream.frames - done), forwarding_ns)
+                    bursts.append(burst)
+                    found.extend(parts)
+        each = [
+            _summed(spec.directions[stream.direction], found, stream.frames)
+            for stream, found in zip(sent, results, strict=True)
+        ]
+        counts, classes = counts_by_class(sent, each)
         invalid = tuple(
             reason
-            for found in results.values()
+            for found in results
             for result in found
             for reason in result.invalid
             if reason.code not in _PACING_REASONS
         )
-        return TrialResult(spec, counts, RigHealth(), invalid), tuple(bursts)
+        return TrialResult(spec, counts, RigHealth(), invalid, classes=classes), tuple(bursts)
 
     def _burst(
-        self, spec: TrialSpec, direction: Direction, frames: int, forwarding_ns: Callable[[], int]
+        self, spec: TrialSpec, stream: ClassStream, frames: int, forwarding_ns: Callable[[], int]
     ) -> tuple[Burst, list[TrialResult]]:
         """Send one burst and count it; then send, uncounted, the part that the ring did not take at once.
 
@@ -148,7 +156,14 @@ class CountedBursts:
 
         def send(count: int) -> int:
             duration_s = count / _AT_ONCE_FPS
-            own = replace(spec, load_fps=_AT_ONCE_FPS, duration_s=duration_s, directions=(direction,), latency=False)
+            own = replace(
+                spec,
+                traffic=stream.sent.traffic,
+                load_fps=_AT_ONCE_FPS,
+                duration_s=duration_s,
+                directions=(spec.directions[stream.direction],),
+                latency=False,
+            )
             results.append(self._generator.run_trial(own))
             return results[-1].counts[0].sent
 
@@ -210,7 +225,7 @@ class CountingGenerator:
         for engine in self._engines:
             engine.wait_links_up(deadline_s)
 
-    def learn(self, traffic: Traffic, directions: Sequence[Direction]) -> None:
+    def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:
         self._sender(directions).learn(traffic, directions)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:

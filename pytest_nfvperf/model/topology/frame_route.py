@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pytest_nfvperf.model.topology.links import Patch, Underlay, encapsulation_bytes, overlays, shortest
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
-from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES, Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
+from pytest_nfvperf.model.traffic.traffic import VLAN_TAG_BYTES
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 
 
@@ -113,7 +114,7 @@ class _Follower:
 
 
 def line_rate_fps(
-    topology: Topology, traffic: Traffic, directions: int, ports_bps: float | None, underlays_bps: float | None
+    topology: Topology, traffic: AnyTraffic, directions: int, ports_bps: float | None, underlays_bps: float | None
 ) -> float | None:
     """Frames/s per direction at which the slowest link is full; None where no link has a line rate.
 
@@ -201,10 +202,12 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     or, where that does not count, by the port of the DUT.
 
     ``moved``: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.ring_drops``.
-    ValueError if the topology does not define the path of a direction.
+    ValueError if the topology does not define the path of a direction, or the traffic is a mix: copies are not told
+    apart by class.
     """
+    (only,) = classes_of(result.spec.traffic)
     outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
-    vlan = result.spec.traffic.vlan or 0
+    vlan = only.traffic.vlan or 0
     mirrored = [
         (crossed.entry, mirror.copies(crossed.entry, crossed.exit, vlan), frames)
         for crossed, frames in _crossings(topology, result, moved)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
+from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.display import format_fps, format_ratio, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic.traffic import WIRE_OVERHEAD_BYTES, Traffic
@@ -137,12 +138,12 @@ class TrafficMix:
     @property
     def mean_frame_size(self) -> float:
         """Mean bytes a frame, with FCS, of the load that classes share; fixed loads are not in it."""
-        means = [self._mean(reverse, lambda traffic: traffic.mean_frame_size) for reverse in self._reverses]
+        means = [self._mean(reverse) for reverse in self._reverses]
         return sum(means) / len(means)
 
-    def _mean(self, reverse: bool, size_of: Any) -> float:
+    def _mean(self, reverse: bool, extra: int = 0) -> float:
         sending = [each for each in self.classes if each.in_direction(reverse=reverse)]
-        return sum(each.share * size_of(each.traffic) for each in sending)
+        return sum(each.share * (each.traffic.mean_frame_size + extra) for each in sending)
 
     @property
     def frame_label(self) -> str:
@@ -170,6 +171,11 @@ class TrafficMix:
         """The same mix with IPv6 addresses of RFC 5180's range."""
         return self._with(replace(each, traffic=each.traffic.over_ipv6()) for each in self.classes)
 
+    def one_way(self) -> TrafficMix:
+        """What the mix sends in the forward direction."""
+        forward = (each for each in self.classes if each.in_direction(reverse=False))
+        return self._with(replace(each, sends="forward") for each in forward)
+
     def raising(self, name: str, maximum_fps: float) -> TrafficMix:
         """The mix in which this class takes all of a load that the others leave: they keep their share of the maximum.
 
@@ -179,7 +185,9 @@ class TrafficMix:
         if raised.fixed_fps is not None:
             raise ArgumentError(f"class {name!r} has a fixed load of {raised.load_text}: give it a share to raise it")
         if raised.sends != "both" and self.bidirectional:
-            raise ArgumentError(f"class {name!r} is sent {raised.sends} only, and the load of both directions is raised")
+            raise ArgumentError(
+                f"class {name!r} is sent {raised.sends} only, and the load of both directions is raised"
+            )
         return self._with(
             replace(each, share=1.0)
             if each.name == name
@@ -190,8 +198,7 @@ class TrafficMix:
     def bits_per_second(self, frames_per_second: float) -> float:
         """Layer-2 bit rate with FCS of this load, in bit/s; the mean of the directions."""
         rates = [
-            self._fixed_bits(reverse, 0)
-            + (frames_per_second - self._fixed_frames(reverse)) * 8 * self._mean(reverse, lambda t: t.mean_frame_size)
+            self._fixed_bits(reverse, 0) + (frames_per_second - self._fixed_frames(reverse)) * 8 * self._mean(reverse)
             for reverse in self._reverses
         ]
         return sum(rates) / len(rates)
@@ -201,8 +208,7 @@ class TrafficMix:
         extra = encapsulation + WIRE_OVERHEAD_BYTES
         return min(
             self._fixed_frames(reverse)
-            + (bits_per_second - self._fixed_bits(reverse, extra))
-            / (8 * self._mean(reverse, lambda traffic: traffic.mean_frame_size + extra))
+            + (bits_per_second - self._fixed_bits(reverse, extra)) / (8 * self._mean(reverse, extra))
             for reverse in self._reverses
         )
 
@@ -243,10 +249,10 @@ class ClassStream:
 
 
 def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, frames: int) -> tuple[ClassStream, ...]:
-    """The streams of a trial, direction by direction; rates and frames of a direction add up to ``load_fps``, ``frames``.
+    """The streams of a trial, direction by direction: those of each add up to ``load_fps`` and ``frames``.
 
-    ``reverses``: of each direction whether it is the opposite of an earlier one. ConfigError for a load of which a class
-    gets no frame.
+    ``reverses``: of each direction whether it is the opposite of an earlier one. ConfigError for a load of which a
+    class gets no frame.
     """
     if isinstance(traffic, Traffic):
         (only,) = classes_of(traffic)
@@ -254,6 +260,8 @@ def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, 
     made: list[ClassStream] = []
     for at, reverse in enumerate(reverses):
         sending = [each for each in traffic.classes if each.in_direction(reverse=reverse)]
+        if not sending:
+            raise ConfigError(f"no class of {traffic.label} is sent in reverse: give one the direction 'both'")
         rates = _rates(sending, load_fps)
         for each, fps, count in zip(sending, rates, shares(frames, rates), strict=True):
             if not fps or not count:
@@ -265,9 +273,7 @@ def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, 
     return tuple(made)
 
 
-def learning_streams(
-    traffic: AnyTraffic, reverses: Sequence[bool], fps: int, frames: int
-) -> tuple[ClassStream, ...]:
+def learning_streams(traffic: AnyTraffic, reverses: Sequence[bool], fps: int, frames: int) -> tuple[ClassStream, ...]:
     """Streams from which bridges learn: so many frames of each class in every direction, whoever sends there later."""
     return tuple(
         ClassStream(at, each, reverse, fps, frames)
@@ -306,13 +312,17 @@ def _exact(sent: TrafficClass) -> Fraction:
 
 def _class_of(name: str, entry: Any) -> TrafficClass:
     if not isinstance(entry, (tuple, list)) or not 2 <= len(entry) <= 3:
-        raise ArgumentError(f"TrafficMix(): {name} is {entry!r:.80}: write (traffic, share), such as (Traffic(), '10 %')")
+        raise ArgumentError(
+            f"TrafficMix(): {name} is {entry!r:.80}: write (traffic, share), such as (Traffic(), '10 %')"
+        )
     traffic, share, *sends = entry
     if not isinstance(traffic, Traffic):
-        raise ArgumentError(f"TrafficMix(): {name} sends {traffic!r:.80}: write a Traffic, such as Traffic(frame_size=64)")
-    direction = sends[0] if sends else "both" if traffic.bidirectional else "forward"
+        raise ArgumentError(
+            f"TrafficMix(): {name} sends {traffic!r:.80}: write a Traffic, such as Traffic(frame_size=64)"
+        )
+    direction: Any = sends[0] if sends else "both" if traffic.bidirectional else "forward"
     if direction not in _SENDS:
-        raise ArgumentError(f"TrafficMix(): {name} is sent {direction!r:.80}: write one of {listed(_SENDS)}")
+        raise ArgumentError(f"TrafficMix(): {name} is sent {shown_value(direction)}: write one of {listed(_SENDS)}")
     return TrafficClass(name, traffic, *_share_of(name, share), sends=direction)
 
 
@@ -329,4 +339,4 @@ def _share_of(name: str, given: Any) -> tuple[float, int | None]:
         if fps >= 1 and fps.denominator == 1:
             return 0.0, int(fps)
     advice = f"'{given} %'" if isinstance(given, (int, float)) and 1 < given <= 100 else _SHARE_WORDS
-    raise ArgumentError(f"TrafficMix(): the share of {name} is {given!r:.80}: write {advice}")
+    raise ArgumentError(f"TrafficMix(): the share of {name} is {shown_value(given)}: write {advice}")

@@ -17,7 +17,7 @@ from typing import Any
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import VIRTIO_RING, Generator, GeneratorPort
 
@@ -124,7 +124,7 @@ class LoopRig:
     options: EngineOptions | None = None
 
 
-def measure_ceiling(rig: LoopRig, traffic: Traffic, settle: Callable[[Generator], object] = lambda _: None) -> float:
+def measure_ceiling(rig: LoopRig, traffic: AnyTraffic, settle: Callable[[Generator], object] = lambda _: None) -> float:
     """Loop two vhost-user ports without a DUT and return the highest rate received, in frames/s per direction.
 
     Takes about 2 s. Raises TestbedError if no frame came back. ``settle`` is called first; it waits until the host has
@@ -155,12 +155,12 @@ def loop_ports(devices: tuple[str, ...], *, mtu: int = 1500) -> list[GeneratorPo
     ]
 
 
-def directions(traffic: Traffic) -> tuple[Direction, ...]:
+def directions(traffic: AnyTraffic) -> tuple[Direction, ...]:
     there, back = Direction(_PORTS[0], _PORTS[1]), Direction(_PORTS[1], _PORTS[0])
     return (there, back) if traffic.bidirectional else (there,)
 
 
-def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ...], repeats: int = 5) -> float:
+def ceiling_of(generator: Generator, traffic: AnyTraffic, ways: tuple[Direction, ...], repeats: int = 5) -> float:
     """The highest rate received, in frames/s per direction.
 
     Double the load until it no longer comes through, then try a little above the best rate. A ceiling is what *can* be
@@ -188,7 +188,7 @@ def ceiling_of(generator: Generator, traffic: Traffic, ways: tuple[Direction, ..
     return best
 
 
-def _rate(generator: Generator, traffic: Traffic, ways: tuple[Direction, ...], load: int, seconds: float) -> float:
+def _rate(generator: Generator, traffic: AnyTraffic, ways: tuple[Direction, ...], load: int, seconds: float) -> float:
     spec = TrialSpec(traffic, load, seconds, ways, latency=True, purpose="ceiling", window_s=_WINDOW_S)
     result = generator.run_trial(spec)
     rates = () if result.windows is None else result.windows.received_fps(seconds)
