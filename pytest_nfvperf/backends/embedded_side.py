@@ -78,7 +78,8 @@ class EmbeddedSide:
         def meter(traffic: AnyTraffic, directions: int) -> Ceiling:
             both = directions == 2
             if isinstance(traffic, TrafficMix):
-                return self._measure_ceiling(machine, traffic if both else traffic.one_way())
+                shared = traffic.without_fixed()
+                return self._measure_ceiling(machine, shared if both else shared.one_way())
             return self._measure_ceiling(machine, replace(traffic, bidirectional=both))
 
         return CachedCeilings(StoredValueFile(build.default_cache_dir() / "ceilings.json", digest), "vhost-user", meter)

@@ -58,6 +58,10 @@ SELECTORS = {
     "node_cpus": Selector(
         "of a topology with nodes: whether each has CPUs of its own", values=("own", "short-turns", "shared")
     ),
+    "class": Selector("a class of a traffic mix: the rule is about its figures only"),
+    "classes": Selector("of a traffic mix, all of them: voice+bulk"),
+    "raised": Selector("the class whose load a search raised, while the others stayed fixed"),
+    "judged": Selector("the class whose loss decided a search"),
     "time": Selector("virtual where instructions are counted", values=("virtual",)),
 }
 """Labels that every run understands. Parameters and markers of tests are selectable beside them."""

@@ -264,6 +264,8 @@ class ConfirmationSearch:
         judged = result.judged_windows
         if judged is None or result.windows is None:
             offered = round(result.offered_fps or load_fps)
+            if self.measurer.judge_only:  # its counts are those of a class, and the load is that of all
+                offered = round(load_fps * result.offered_share)
             return Confirmation(trial.id, offered, result.due_s, ratio, meets, result.offered)
         offered = round(load_fps * (1 - judged.skipped_ratio))
         seconds, elsewhere = judged.windows * result.windows.length_ns / 1e9, result.lost - judged.lost

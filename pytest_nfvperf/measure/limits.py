@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.model.display import format_fps
+from pytest_nfvperf.model.errors import InconclusiveError
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, PlateauPoint, SearchStatus
 from pytest_nfvperf.model.topology.ports import PortKind
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import TrialResult, load_too_high
 from pytest_nfvperf.model.traffic.windows import Windows, plateau
@@ -158,9 +160,17 @@ class LoadRange:
     @property
     def searched(self) -> LoadLimits:
         """Up to what the generator sustains, or what the DUT loses a third of, as far as that is known."""
-        exact = [point.fps for point in self.readings if self.bounded and not point.at_least]
+        # A class may lose nothing far beyond what all classes together lose.
+        bounded = self.bounded and not self.measurer.judge_only
+        exact = [point.fps for point in self.readings if bounded and not point.at_least]
         maximum_fps = min([self.maximum_fps, *(ABOVE_PLATEAU * fps for fps in exact)])
-        return LoadLimits(maximum_fps * MINIMUM_SHARE, maximum_fps)
+        least_fps = least_load_fps(self.traffic)
+        if least_fps >= maximum_fps:
+            raise InconclusiveError(
+                f"the classes with a fixed load need {format_fps(least_fps)} per direction with what the others send at "
+                f"least, and the rig sustains {format_fps(maximum_fps)}: lower the fixed loads"
+            )
+        return LoadLimits(max(maximum_fps * MINIMUM_SHARE, least_fps), maximum_fps)
 
     def raised_above_plateau(self, found: Sequence[GoalOutcome]) -> bool:
         """True if the plateau bounded a search that met a goal there: a DUT that forwards less when overloaded."""

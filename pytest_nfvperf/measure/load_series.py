@@ -12,12 +12,17 @@ from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
-from pytest_nfvperf.model.measure.outcome import BackToBack, LatencyPoint, LossPoint
+from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
+from pytest_nfvperf.model.measure.soak import Soak
+from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.datapath import Offloading
 
 _UNKNOWN_WHOSE = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
+
+_OF_ALL_CLASSES = "frames were lost while the machine disturbed the trial, and windows do not tell classes apart"
 
 _FIRST_BURST_S = 0.01
 _BURST_RESOLUTION = 0.02
@@ -69,6 +74,67 @@ def loss_point(trial: Trial) -> LossPoint:
         return point
     by_rule = trial.ledger.by_rule / result.offered if trial.ledger is not None and result.offered else 0.0
     return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=by_rule)
+
+
+def by_class(outcome: Outcome, traffic: AnyTraffic, trials: Sequence[Trial]) -> tuple[ClassOutcome, ...]:
+    """What these trials say of each class of a mix, at the loads of the outcome's own figures; () for no mix."""
+    if not isinstance(traffic, TrafficMix):
+        return ()
+    known = {trial.id: trial for trial in trials}
+    confirmed = [(share_of_goal(1.0, each.goal.name), each.confirmation) for each in outcome.goals]
+    losses = [(at, found.trial_id) for at, found in confirmed if found is not None]
+    losses += [(load_in_fps(point.load_fps), point.trial_id) for point in outcome.loss_curve if not point.short]
+    if outcome.soak is not None:
+        losses += [(load_in_fps(outcome.soak.load_fps), each) for each in outcome.trials]
+    measured = [point for point in outcome.latency if not point.disturbed]
+    return tuple(
+        ClassOutcome(
+            *(each.name, each.share, each.fixed_fps, each.sends, each.traffic.shape_label),
+            each.traffic.mean_frame_size,
+            tuple(_class_loss(each.name, at, known[trial], outcome.soak) for at, trial in losses if trial in known),
+            tuple(
+                latency_point(point.at, replace(trial, result=trial.result.of_class(each.name)))
+                for point in measured
+                if (trial := known.get(point.trial_id)) is not None
+            ),
+        )
+        for each in traffic.classes
+    )
+
+
+def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLoss:
+    """A class's loss over the whole trial, and how much of it is certainly the DUT's.
+
+    Windows and intervals count all classes together. So as many of its lost frames may be the machine's as all lost
+    in disturbed ones.
+    """
+    result = trial.result
+    counts = next(each for each in result.classes if each.name == name)
+    due_s, by_rule = result.due_s, trial.ledger.by_rule if trial.ledger is not None else 0
+    arrivals = [each.arrivals for each in counts.counts if each.arrivals is not None]
+    worst = max(arrivals, key=lambda each: each.outage_ns, default=None)
+    gap = (worst.gap_after_ns, worst.gap_before_ns) if worst is not None else (None, None)
+    found = ClassLoss(
+        at,
+        round(max(each.intended for each in counts.counts) / due_s),
+        trial.id,
+        counts.offered,
+        counts.lost,
+        counts.lost,
+        outage_s=tuple(ns / 1e9 for ns in gap if ns is not None),
+    )
+    everything = sum(each.lost for each in result.classes)
+    if by_rule >= everything:  # no disturbance of the machine makes flows, meters and policers drop
+        return found
+    if soak is not None:
+        own = soak.lost if not soak.bound_reason else by_rule
+    else:
+        own = by_rule if result.inconclusive else max(by_rule, result.own_lost)
+    doubtful = everything - own if result.windows is not None or soak is not None else 0
+    if doubtful <= 0 or not counts.lost:
+        return found
+    most = counts.lost if result.inconclusive or (soak is not None and soak.bound_reason) else min(counts.lost, own)
+    return replace(found, lost_frames=most, least_lost=max(0, counts.lost - doubtful), why=_OF_ALL_CLASSES)
 
 
 def short_of_load(result: TrialResult) -> str:

@@ -10,7 +10,7 @@ from pytest_nfvperf.measure.trials import Trial, TrialRunner
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.display import format_fps, format_ratio
 from pytest_nfvperf.model.measure.outcome import GoalOutcome
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import Direction, Doubt, TrialSpec, load_too_high
 
@@ -35,6 +35,7 @@ class LoadMeasurer:
         watch: watches routing sessions around each trial.
         patience_s: time left for invalid and inconclusive trials.
         windowed: False if whole trials are judged (measure/limits.py).
+        judge_only: the class of a mix whose loss is judged; "": that of all.
     """
 
     runner: TrialRunner
@@ -49,6 +50,7 @@ class LoadMeasurer:
     watch: SessionWatch | None = None
     patience_s: float = POLICY.patience_s
     windowed: bool = True
+    judge_only: str = ""
 
     @property
     def repeats_left(self) -> int:
@@ -67,7 +69,8 @@ class LoadMeasurer:
         ``repeats``: of an invalid or inconclusive trial; None: the profile's, and a few of an inconclusive trial.
         ``give_up_loss``: see TrialSpec.
         """
-        spec = self._spec(duration_s, load_fps, purpose, give_up_loss)
+        # refused frames may be those of classes that may lose
+        spec = self._spec(duration_s, load_fps, purpose, None if self.judge_only else give_up_loss)
         trial = self._valid(spec, repeats)
         for _ in range(POLICY.inconclusive_repeats if repeats is None else repeats):
             if self.patience_s <= 0 or not trial.result.inconclusive:
@@ -87,7 +90,7 @@ class LoadMeasurer:
             raise
         if self.watch is not None:
             self.watch.after(trial)
-        return trial
+        return replace(trial, result=trial.result.of_class(self.judge_only)) if self.judge_only else trial
 
     def measure_if_possible(
         self, duration_s: float, load_fps: float, purpose: str, *, goes_lower: bool = True
@@ -158,7 +161,7 @@ class LoadMeasurer:
     def _spec(self, duration_s: float, load_fps: float, purpose: str, give_up_loss: float | None = None) -> TrialSpec:
         return TrialSpec(
             traffic=self.traffic,
-            load_fps=max(1, round(load_fps)),
+            load_fps=max(least_load_fps(self.traffic), round(load_fps)),
             duration_s=duration_s,
             directions=self.directions,
             residual_s=self.residual_s,

@@ -18,7 +18,7 @@ from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut,
 from pytest_nfvperf.model.topology.ports import PortRole
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.cpu_placement import ObservedBands
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, least_load_fps
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.datapath import (
     BuiltTopology,
@@ -145,7 +145,9 @@ def trial_spec(
 ) -> TrialSpec:
     """A trial in the directions that the traffic has on this topology; ``more``: other fields of a TrialSpec."""
     directions = directions_of(live.topology, traffic)
-    return TrialSpec(traffic, max(1, round(load_fps)), duration_s, directions, purpose=purpose, **more)
+    return TrialSpec(
+        traffic, max(least_load_fps(traffic), round(load_fps)), duration_s, directions, purpose=purpose, **more
+    )
 
 
 class Service(Protocol):

@@ -21,6 +21,7 @@ from pytest_nfvperf.measure.confirmation import (
 from pytest_nfvperf.measure.limits import LimitsOf, LoadRange, judges_whole_trials, median_reading
 from pytest_nfvperf.measure.load_series import (
     back_to_back,
+    by_class,
     latency_point,
     latency_profile,
     loss_curve,
@@ -33,8 +34,9 @@ from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.measure.validity import InvalidTrialsError
-from pytest_nfvperf.model.arguments import FLAG, TEXT, checked, optional
+from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.cpu_account import node_labels
 from pytest_nfvperf.model.measure.outcome import (
     Goal,
@@ -45,7 +47,7 @@ from pytest_nfvperf.model.measure.outcome import (
 )
 from pytest_nfvperf.model.measure.profile import Profile
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.policy import POLICY
 
 COARSE_WIDTH = 0.02
@@ -61,6 +63,7 @@ _LOWER_BURST = 0.7
 EstimateOf = Callable[[Profile], float]
 Find = Callable[[LoadMeasurer, LoadLimits], tuple[GoalOutcome, ...]]
 
+_CLASS = optional(NAME)
 _MET_AT_MAXIMUM = "met at the maximum load"
 _log = logging.getLogger(__name__)
 
@@ -230,22 +233,37 @@ class Search:
     _remeasured_limits: LimitsOf | None = None
     _repeats: int = 1
 
-    @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG)
+    @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG, raise_only=_CLASS, judge_only=_CLASS)
     def ndr_pdr(
-        self, live: LiveTopology, traffic: AnyTraffic, *, latency: bool = False, sessions: Sessions | None = None
+        self,
+        live: LiveTopology,
+        traffic: AnyTraffic,
+        *,
+        latency: bool = False,
+        sessions: Sessions | None = None,
+        raise_only: str | None = None,
+        judge_only: str | None = None,
     ) -> Outcome:
         """NDR and PDR by MLRsearch in one pass, each with its confirmation trial.
 
-        ``latency``: also measure latency at the profile's shares of the PDR. ``sessions``: routing sessions on the
-        path. They are up before each trial, and judged at loads up to the one confirmed: a search overloads the path on
-        purpose, and their frames share its queues.
+        Args:
+            live: the topology to measure on.
+            traffic: what to send; a search raises the load of all classes of a mix, in their shares.
+            latency: also measure latency at the profile's shares of the PDR.
+            sessions: routing sessions on the path. They are up before each trial, and judged at loads up to the one
+                confirmed: a search overloads the path on purpose, and their frames share its queues.
+            raise_only: the class of a mix that takes all of a load that the others leave: these stay at their fixed
+                loads, or at their shares of the maximum load.
+            judge_only: the class whose loss decides, whatever the others lose.
         """
+        traffic = self._raised(live, traffic, raise_only, judge_only)
 
         def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
             goals = goals_worth_searching(self.profile.goals, measurer.trials)
+            goals = tuple(replace(goal, traffic_class=judge_only or "") for goal in goals)
             return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
 
-        return self._search(live, traffic, "mlrsearch", find, latency=latency, sessions=sessions)
+        return self._search(live, traffic, "mlrsearch", find, judge_only, latency=latency, sessions=sessions)
 
     @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
     def ceiling_fps(self, live: LiveTopology, traffic: AnyTraffic, *, anew: bool = False) -> float | None:
@@ -257,20 +275,37 @@ class Search:
         limits_of = (self._remeasured_limits if anew else None) or self._limits_of
         return limits_of(live, traffic).ceiling_fps
 
-    @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT)
-    def throughput(self, live: LiveTopology, traffic: AnyTraffic, algorithm: str = "rfc2544") -> Outcome:
-        """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another."""
+    @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT, raise_only=_CLASS, judge_only=_CLASS)
+    def throughput(
+        self,
+        live: LiveTopology,
+        traffic: AnyTraffic,
+        algorithm: str = "rfc2544",
+        *,
+        raise_only: str | None = None,
+        judge_only: str | None = None,
+    ) -> Outcome:
+        """Throughput (RFC 1242 section 3.17) by ``rfc2544`` or ``tst009`` binary search; ConfigError for another.
+
+        ``raise_only``, ``judge_only``: as of ``ndr_pdr``.
+        """
+        traffic = self._raised(live, traffic, raise_only, judge_only)
         repeats = {"rfc2544": 0, "tst009": self.profile.tst009_max_rejections}
         if algorithm not in repeats:
             raise unknown_word(algorithm, "algorithm", [*repeats])
-        goal = replace(self.profile.ndr, name="throughput", final_trial_s=self.profile.rfc2544_trial_s)
+        goal = replace(
+            self.profile.ndr,
+            name="throughput",
+            final_trial_s=self.profile.rfc2544_trial_s,
+            traffic_class=judge_only or "",
+        )
 
         def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
             if algorithm == "rfc2544":
                 measurer.residual_s = self.profile.rfc2544_residual_s
             return (binary_search(measurer, goal, limits, max_repeats=repeats[algorithm]),)
 
-        return self._search(live, traffic, algorithm, find)
+        return self._search(live, traffic, algorithm, find, judge_only)
 
     @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
     def loss_curve(self, live: LiveTopology, traffic: AnyTraffic) -> Outcome:
@@ -336,11 +371,15 @@ class Search:
         traffic: AnyTraffic,
         algorithm: str,
         find: Find,
+        judge_only: str | None = None,
         *,
         latency: bool = False,
         sessions: Sessions | None = None,
     ) -> Outcome:
-        found = [self._search_once(live, traffic, algorithm, find, latency, sessions) for _ in range(self._repeats)]
+        found = [
+            self._search_once(live, traffic, algorithm, find, judge_only, latency, sessions)
+            for _ in range(self._repeats)
+        ]
         return self._finish(live, over_repeats(found))
 
     def _search_once(
@@ -349,11 +388,13 @@ class Search:
         traffic: AnyTraffic,
         algorithm: str,
         find: Find,
+        judge_only: str | None,
         latency: bool,
         sessions: Sessions | None,
     ) -> Outcome:
         loads = self._start(live, traffic)
         measurer = loads.measurer
+        measurer.judge_only = judge_only or ""
         measurer.watch = None if sessions is None else SessionWatch(sessions)
         loads.begin()
         found = find(measurer, loads.searched)
@@ -409,8 +450,9 @@ class Search:
 
     def _outcome(self, loads: LoadRange, algorithm: str, **found: Any) -> Outcome:
         measurer = loads.measurer
-        return Outcome(
-            labels=tuple(sorted({**self.labels, **measured_labels(loads.live, loads.traffic)}.items())),
+        judged = {"judged": measurer.judge_only} if measurer.judge_only else {}
+        outcome = Outcome(
+            labels=tuple(sorted({**self.labels, **measured_labels(loads.live, loads.traffic), **judged}.items())),
             algorithm=algorithm,
             mean_frame_size=loads.traffic.mean_frame_size,
             directions=len(measurer.directions),
@@ -421,6 +463,30 @@ class Search:
             cores=loads.live.datapath_info.cores,
             **found,
         )
+        return replace(outcome, classes=by_class(outcome, loads.traffic, measurer.trials))
+
+    def _raised(
+        self, live: LiveTopology, traffic: AnyTraffic, raise_only: str | None, judge_only: str | None
+    ) -> AnyTraffic:
+        """The traffic in which only this class is raised. ArgumentError for a class that it does not have."""
+        for name, given in (("raise_only", raise_only), ("judge_only", judge_only)):
+            if given is not None and not isinstance(traffic, TrafficMix):
+                raise ArgumentError(f"{name} names a class of a TrafficMix, and this traffic has no classes")
+        if not isinstance(traffic, TrafficMix):
+            return traffic
+        if judge_only is not None:
+            _ = traffic[judge_only]
+        if raise_only is None:
+            return traffic
+        _ = traffic[raise_only]
+        check_live("search", live, traffic)
+        limits = self._limits_of(live, traffic)
+        if limits.ceiling_fps is None and limits.line_rate_fps is None and not traffic.fixed_but(raise_only):
+            raise ArgumentError(
+                f"raise_only={raise_only!r}: the other classes would stay at their shares of the maximum load, which "
+                "nobody knows here: give them fixed loads, such as '100 kpps'"
+            )
+        return traffic.raising(raise_only, limits.maximum_fps)
 
     def _finish(self, live: LiveTopology, outcome: Outcome) -> Outcome:
         outcome = replace(outcome, offload=share_after(live, outcome.label))
@@ -432,9 +498,13 @@ def measured_labels(live: LiveTopology, traffic: AnyTraffic) -> dict[str, str]:
     """What was really measured, as labels; they override a test's own."""
     tuning = {} if live.dut.tuning == OVS_DEFAULT else {"tuning": str(live.dut.tuning)}
     headers = {"headers": traffic.headers_label} if traffic.headers_label else {}
+    mix = {}
+    if isinstance(traffic, TrafficMix):
+        mix = {"classes": traffic.label, **({"raised": traffic.raised} if traffic.raised else {})}
     return {
         **tuning,
         **headers,
+        **mix,
         **node_labels(live.topology, live.datapath_info),
         "topology": live.name,
         "frame_size": traffic.frame_label,

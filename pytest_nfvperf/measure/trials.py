@@ -30,7 +30,7 @@ from pytest_nfvperf.model.evidence.records import (
     trial_data,
 )
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
-from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, Ledger
+from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, Ledger, with_classes
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
@@ -348,9 +348,9 @@ class TrialRunner:
         first = self.make_ledger(result, before, after)
         missing = first.unnamed_in_datapath
         if not missing:
-            return first
+            return with_classes(first, result)
         late = [
             collector.settled(early, missing) if isinstance(collector, Settling) else snapshot
             for collector, early, snapshot in zip(self.collectors, before, after, strict=True)
         ]
-        return self.make_ledger(result, before, late)
+        return with_classes(self.make_ledger(result, before, late), result)

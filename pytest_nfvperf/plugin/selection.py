@@ -340,7 +340,7 @@ def refuse_unjudgeable(items: Sequence[pytest.Item], session: NfvSession, *, who
     by_rule: dict[int, tuple[Rule, list[_Test]]] = {}
     for test in known:
         for rule in session.slas.rules_for(test.item.path):
-            if rule.matches(test.labels):
+            if rule.without_class().matches(test.labels):
                 by_rule.setdefault(id(rule), (rule, []))[1].append(test)
     for rule, selected in by_rule.values():
         for metric, limit in rule.require:

@@ -80,8 +80,8 @@ class MeasuredSubjects:
 
 def renewed(earlier: Sequence[Observation], observed: Sequence[Observation]) -> list[Observation]:
     """The observations of a subject when further ones are made: these replace earlier ones of the same figure."""
-    replaced = {(each.metric, each.unit, each.at) for each in observed}
-    return [each for each in earlier if (each.metric, each.unit, each.at) not in replaced] + list(observed)
+    replaced = {each.key for each in observed}
+    return [each for each in earlier if each.key not in replaced] + list(observed)
 
 
 def _key(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
@@ -171,9 +171,9 @@ class SlaCheck:
         reasons = {metric: why_not_in(labels.get(TIME, WALL), metric) for metric in metrics}
         missing = {metric: why for metric, why in reasons.items() if why}
         missing |= {name: why for outcome in outcomes for name, why in unmeasured(outcome).items()}
-        subject = tuple(sorted(labels.items()))
+        subject = labels.items()
         found = judge(self._rules, labels, _distinct(outcomes), self._measured.peers, missing, self._baseline())
-        return tuple(replace(verdict, subject=subject) for verdict in found)
+        return tuple(replace(verdict, subject=tuple(sorted({*subject, *verdict.subject}))) for verdict in found)
 
     def _judge(self, outcomes: Sequence[Outcome]) -> tuple[Verdict, ...]:
         self._measured.add(_labels(outcomes), _distinct(outcomes))
@@ -233,9 +233,9 @@ def _limited_by_rig(outcome: Outcome) -> set[tuple[str, bool]]:
 
 def _distinct(outcomes: Sequence[Outcome]) -> list[Observation]:
     # A latency outcome repeats the goals it was taken at.
-    distinct: dict[tuple[str, str, str | None], Observation] = {}
+    distinct: dict[tuple[str, str, str | None, str], Observation] = {}
     for observation in (each for outcome in outcomes for each in observations(outcome)):
-        distinct.setdefault((observation.metric, observation.unit, observation.at), observation)
+        distinct.setdefault(observation.key, observation)
     return list(distinct.values())
 
 

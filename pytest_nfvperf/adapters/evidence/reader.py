@@ -45,6 +45,7 @@ from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.measure.profile import SMOKE
 from pytest_nfvperf.model.measure.streams import Reconnection
 from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.traffic.trial import DirectionCounts
 
 PATTERN = "evidence*.jsonl"
 """Names of evidence files in a results directory: one a process (evidence-gw0.jsonl of an xdist worker)."""
@@ -374,8 +375,13 @@ def _sharing(trial: TrialData, parts: dict[Hashable, Any]) -> TrialData:
         traffic=parts.setdefault(result.spec.traffic, result.spec.traffic),
         directions=parts.setdefault(result.spec.directions, result.spec.directions),
     )
-    counts = (replace(count, direction=parts.setdefault(count.direction, count.direction)) for count in result.counts)
-    return replace(trial, result=replace(result, spec=spec, counts=tuple(counts)))
+
+    def sharing(count: DirectionCounts) -> DirectionCounts:
+        return replace(count, direction=parts.setdefault(count.direction, count.direction))
+
+    counts = tuple(map(sharing, result.counts))
+    classes = tuple(replace(each, counts=tuple(map(sharing, each.counts))) for each in result.classes)
+    return replace(trial, result=replace(result, spec=spec, counts=counts, classes=classes))
 
 
 def _forget_steps(evidence: RunEvidence, test: TestEvidence | None) -> None:

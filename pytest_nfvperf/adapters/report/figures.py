@@ -87,7 +87,7 @@ def plateau_figures(outcome: Outcome) -> GoalFigures:
 
 
 def _rate_figures(outcome: Outcome, seen: Observation, note: str) -> GoalFigures:
-    gbps = seen.value * outcome.mean_frame_size * 8 / 1e9  # layer 2, with FCS
+    gbps = outcome.bits_per_second(seen.value) / 1e9  # layer 2, with FCS
     share = format_line_share(seen.value, outcome.line_rate_fps)
     return GoalFigures(bounded_text(seen, lambda fps: digits(fps / 1e6)), digits(gbps), share, note)
 

@@ -175,6 +175,7 @@ _OUTCOME = (
 _FIGURE = (
     _of("metric", "text", "as the SLA language names it", lambda f: f.metric),
     _of("at", "text", "the load that it belongs to", lambda f: f.at),
+    _of("class", "text", "the class of a mix that it is about; empty: all traffic", lambda f: f.of_class),
     _of("unit", "text", "base unit", lambda f: f.unit),
     _of("value", "float", "in the unit", lambda f: f.value),
     _of("low", "float", "lower end of its interval, where it was sampled", lambda f: f.low),

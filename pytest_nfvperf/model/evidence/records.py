@@ -26,7 +26,7 @@ from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DatapathInfo, Dut, GeneratorInfo, Testbed
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.histogram import Histogram, compact_histogram
-from pytest_nfvperf.model.traffic.trial import TrialResult
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult
 from pytest_nfvperf.model.traffic.windows import (
     LISTED_OF_STEPS,
     MOST_LISTED,
@@ -136,8 +136,8 @@ class TrialData:
         ledger: where frames went; None if no counters were read. Steps of a search have no hops and counters in it.
         cost: None if it was not measured.
         repeat_of: id of the invalid trial that this one repeats.
-        hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time). Steps
-            of a search and its confirmations have none.
+        hdr: exact histograms, HdrHistogram V2 base64, by "tx->rx" and "tx->rx raw" (from the actual send time), of a
+            mix's classes by "tx->rx of NAME". Steps of a search and its confirmations have none.
         undisturbed: what was offered and lost while the machine disturbed nothing; None if nobody could tell.
         running: the same while no CPU was taken away, if the trial is judged by that; else None.
         disturbances: what the machine did meanwhile, and when.
@@ -512,21 +512,26 @@ def trial_data(
     """
     purpose, is_step = result.spec.purpose, result.spec.purpose in STEPS
     exact: dict[str, str] = {}
+
+    def shortened(count: DirectionCounts) -> DirectionCounts:
+        if is_step:
+            return replace(count, latency=None, latency_raw=None, arrivals=None)
+        return replace(count, latency=_summary(count.latency), latency_raw=_summary(count.latency_raw))
+
     if is_step:
-        counts = tuple(replace(count, latency=None, latency_raw=None, arrivals=None) for count in result.counts)
         ledger = None if ledger is None else replace(ledger, deltas=(), paths=(), beside=(), branches=())
-    else:
-        counts = tuple(
-            replace(count, latency=_summary(count.latency), latency_raw=_summary(count.latency_raw))
-            for count in result.counts
-        )
-        if encode is not None and not purpose.startswith(CONFIRMS):
-            for count in result.counts:
-                for name, histogram in (("", count.latency), (" raw", count.latency_raw)):
-                    if histogram is not None:
-                        exact[f"{count.direction}{name}"] = encode(histogram)
+    elif encode is not None and not purpose.startswith(CONFIRMS):
+        named = [("", count) for count in result.counts]
+        named += [(f" of {each.name}", count) for each in result.classes for count in each.counts]
+        for of_class, count in named:
+            for name, histogram in (("", count.latency), (" raw", count.latency_raw)):
+                if histogram is not None:
+                    exact[f"{count.direction}{of_class}{name}"] = encode(histogram)
     cost = None if cost is None else _rounded(cost)
-    data = TrialData(replace(result, counts=counts), round(wall_s, 6), ledger, cost, repeat_of, exact)
+    counts = tuple(map(shortened, result.counts))
+    classes = tuple(replace(each, counts=tuple(map(shortened, each.counts))) for each in result.classes)
+    short = replace(result, counts=counts, classes=classes)
+    data = TrialData(short, round(wall_s, 6), ledger, cost, repeat_of, exact)
     if result.spec.saturating and not is_step:
         return data
     # There are many windows, and a search is judged by their sums: keep those instead.

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 
 BY_RULE = ("drop_action_", "datapath_drop_meter", "ovs_tx_mtu_", "ovs_tx_qos_", "ovs_rx_qos_")
 """Counters that begin so count drops by flows, meters, policers and MTUs, which do not depend on the machine's load."""
@@ -178,6 +178,20 @@ class LedgerLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassFrames:
+    """Frames of one class of a mix, in one direction, such as "p0->p1"."""
+
+    name: str
+    direction: str
+    offered: int
+    received: int
+
+    @property
+    def lost(self) -> int:
+        return self.offered - self.received
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """Where frames went in one trial.
 
@@ -192,6 +206,7 @@ class Ledger:
         notes: what else is worth knowing, as sentences.
         branches: one path for each mirror's copies, from the frames that were selected to those that the monitor
             got. Losses of copies are not losses of the trial.
+        classes: of a mix, which lost; they add up to the paths. No counter of a DUT tells them apart at a hop.
     """
 
     offered: int
@@ -203,6 +218,7 @@ class Ledger:
     beside: tuple[Hop, ...] = ()
     notes: tuple[str, ...] = ()
     branches: tuple[FramePath, ...] = ()
+    classes: tuple[ClassFrames, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -256,6 +272,16 @@ def ledger_of(
     return Ledger(offered, received, lines, unexplained, tuple(deltas), tuple(paths), tuple(beside), tuple(notes))
 
 
+def with_classes(ledger: Ledger, result: TrialResult) -> Ledger:
+    """Add what each class of the trial's mix offered and received."""
+    frames = (
+        ClassFrames(each.name, str(count.direction), count.offered, count.received)
+        for each in result.classes
+        for count in each.counts
+    )
+    return replace(ledger, classes=tuple(frames))
+
+
 def deltas(before: CounterSnapshot, after: CounterSnapshot) -> tuple[CounterDelta, ...]:
     """Differences of the counters that both snapshots have, by name."""
     old, new = before.as_dict(), after.as_dict()
@@ -280,11 +306,23 @@ def ledger_text(ledger: Ledger) -> str:
     """The paths of the frames; without paths, the losses by hop and reason."""
     blocks = [_path_text(path) for path in ledger.paths] or [_table_text(ledger)]
     blocks += [_path_text(branch, "copies due") for branch in ledger.branches]
+    if ledger.classes:
+        blocks.append("\n".join(["by class:", *class_rows(ledger.classes)]))
     if ledger.beside:
         blocks.append("\n".join(["beside the path (copies, not the trial's frames):", *_hop_rows(ledger.beside)]))
     if ledger.notes:
         blocks.append("\n".join(f"note: {note}" for note in ledger.notes))
     return "\n\n".join(blocks)
+
+
+def class_rows(classes: Sequence[ClassFrames]) -> list[str]:
+    """``  voice  p0 -> p1: 1,000 offered, 900 received, 100 lost``, a row for each class and direction."""
+    name = max(len(each.name) for each in classes)
+    return [
+        f"  {each.name:<{name}}  {each.direction.replace('->', ' -> ')}: {each.offered:,} offered, "
+        f"{each.received:,} received, {each.lost:,} lost"
+        for each in classes
+    ]
 
 
 def loss_sort_key(spec: TrialSpec) -> tuple[int, bool]:

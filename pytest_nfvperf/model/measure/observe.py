@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pytest_nfvperf.model.display import format_fps, format_ratio, format_seconds, how_many
@@ -11,6 +11,8 @@ from pytest_nfvperf.model.measure.cpu_account import as_bound, shares_cpus
 from pytest_nfvperf.model.measure.hw_offload import OFFLOADED_FLOWS
 from pytest_nfvperf.model.measure.outcome import (
     NOT_CONFIRMED,
+    ClassLoss,
+    ClassOutcome,
     Confirmation,
     Cost,
     GoalOutcome,
@@ -139,12 +141,15 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
         *_of_sessions(outcome),
         *_of_plateaus(outcome),
     )
+    found = (*found, *(seen for each in outcome.classes for seen in _of_class(each, outcome, found)))
     found = tuple(replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in found)
     return tuple(as_bound(seen) for seen in found) if shares_cpus(outcome.label) else found
 
 
 def observation(outcome: Outcome, metric: str, unit: str) -> Observation | None:
-    return next((seen for seen in observations(outcome) if (seen.metric, seen.unit) == (metric, unit)), None)
+    """The figure of all traffic; None if there is none."""
+    found = (seen for seen in observations(outcome) if (seen.metric, seen.unit) == (metric, unit))
+    return next((seen for seen in found if not seen.of_class), None)
 
 
 def unmeasured(outcome: Outcome) -> dict[str, str]:
@@ -187,7 +192,7 @@ def _of_goal(goal: GoalOutcome, outcome: Outcome) -> Iterator[Observation]:
     line_ratio = load / outcome.line_rate_fps if outcome.line_rate_fps else None
     if line_ratio is not None and _at_line_rate(load, outcome):
         line_ratio = 1.0  # loads are whole frames: the last fraction of a frame is not missing
-    for value, unit in ((load, "pps"), (load * outcome.mean_frame_size * 8, "bps"), (line_ratio, "line_ratio")):
+    for value, unit in ((load, "pps"), (outcome.bits_per_second(load), "bps"), (line_ratio, "line_ratio")):
         if value is not None:
             yield Observation(
                 goal.goal.name,
@@ -300,6 +305,40 @@ def _rig_limit(goal: GoalOutcome, load_fps: int, outcome: Outcome) -> str:
     if goal.generator_limited:
         return "generator-limited"
     return "met at the search's maximum load" if goal.status is SearchStatus.AT_MAXIMUM else ""
+
+
+def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation]) -> Iterator[Observation]:
+    """A class's part of each searched load, its losses and its latency."""
+    goals = {goal.goal.name for goal in outcome.goals}
+    for seen in of_all:
+        if seen.metric in goals and seen.unit == "pps":
+            low, high = (None if end is None else outcome.class_load_fps(each, end) for end in (seen.low, seen.high))
+            part = replace(seen, value=outcome.class_load_fps(each, seen.value), low=low, high=high, of_class=each.name)
+            bits = each.mean_frame_size * 8
+            yield part
+            yield replace(
+                part,
+                value=part.value * bits,
+                unit="bps",
+                low=None if low is None else low * bits,
+                high=None if high is None else high * bits,
+            )
+    for loss in each.losses:
+        yield from _of_class_loss(each.name, loss)
+    for point in each.latency:
+        yield from (replace(seen, of_class=each.name) for seen in _of_latency(point))
+
+
+def _of_class_loss(name: str, loss: ClassLoss) -> Iterator[Observation]:
+    if not loss.offered_frames:
+        return
+    proof = f"class {name}: {loss_bound_text(loss.lost_frames / loss.offered_frames, loss.offered_frames)}"
+    if loss.outage_s:
+        begin, end = loss.outage_s
+        proof += f"; the longest run of missing frames was due from {begin:.3f} to {end:.3f} s"
+    for metric, unit, factor in (("loss_ratio", "ratio", 1 / loss.offered_frames), ("lost_frames", "frames", 1.0)):
+        seen = Observation(metric, loss.lost_frames * factor, unit, loss.at, confidence=proof, of_class=name)
+        yield replace(_between(seen, loss.least_lost * factor, loss.why), evidence=(loss.trial_id,))
 
 
 def _at_line_rate(load_fps: int, outcome: Outcome) -> bool:

@@ -42,7 +42,8 @@ class SearchStatus(StrEnum):
 class Goal:
     """What is searched for: the highest load whose loss ratio does not exceed ``loss_ratio``.
 
-    Names of fields are MLRsearch's (draft-ietf-bmwg-mlrsearch); times in seconds.
+    Names of fields are MLRsearch's (draft-ietf-bmwg-mlrsearch); times in seconds. ``traffic_class``: the class of a mix
+    whose loss decides; "": that of all.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Goal:
     initial_trial_s: float = 1.0
     final_trial_s: float = 1.0
     duration_sum_s: float = 21.0
+    traffic_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +248,51 @@ class PlateauPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassLoss:
+    """What a trial lost of one class of a mix.
+
+    Attributes:
+        at: the trial's load, as the SLA names it: "100 % of ndr", or "4000000 pps" of all classes together.
+        load_fps: of this class, per direction.
+        offered_frames, lost_frames: over its directions.
+        least_lost: of these certainly the DUT's loss; fewer than ``lost_frames`` if the machine disturbed the trial, and
+            ``why`` says so: windows do not tell classes apart.
+        outage_s: when the frames of its longest run of missing ones were due, from the trial's start; empty for none.
+    """
+
+    at: str
+    load_fps: int
+    trial_id: str
+    offered_frames: int
+    lost_frames: int
+    least_lost: int
+    why: str = ""
+    outage_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassOutcome:
+    """What was measured of one class of a mix.
+
+    Attributes:
+        share: of the load that is left by fixed ones. ``fixed_fps``: frames/s per direction, if it is fixed.
+        sends: both, forward or reverse.
+        traffic: its frames, for a person: ``128 vxlan``.
+        mean_frame_size: bytes with FCS.
+        latency: at the loads of the outcome's own points.
+    """
+
+    name: str
+    share: float
+    fixed_fps: int | None
+    sends: str
+    traffic: str
+    mean_frame_size: float
+    losses: tuple[ClassLoss, ...] = ()
+    latency: tuple[LatencyPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Everything one test measured about one subject.
 
@@ -263,6 +310,7 @@ class Outcome:
         missing: metrics that a test requested and could not measure, each with the reason.
         plateaus: forwarding rates at overload, one a repeat.
         cores: CPUs of the DUT's poll-mode threads, of each node; 0 if unknown.
+        classes: of a mix, each with its own figures; all others are those of the whole.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -288,6 +336,25 @@ class Outcome:
     missing: tuple[tuple[str, str], ...] = ()
     plateaus: tuple[PlateauPoint, ...] = ()
     cores: int = 0
+    classes: tuple[ClassOutcome, ...] = ()
+
+    def class_load_fps(self, of: ClassOutcome, load_fps: float) -> float:
+        """A class's part of a load of all, frames/s per direction."""
+        if of.fixed_fps is not None:
+            return of.fixed_fps
+        fixed = sum(each.fixed_fps or 0 for each in self.classes if each.sends in {"both", of.sends})
+        return max(0.0, load_fps - fixed) * of.share
+
+    def bits_per_second(self, load_fps: float) -> float:
+        """Layer-2 bit rate with FCS of a load, bit/s per direction; the mean of the directions of a mix."""
+        if not self.classes:
+            return load_fps * self.mean_frame_size * 8
+        directions = 2 if any(each.sends != "forward" for each in self.classes) else 1
+        bits = (
+            self.class_load_fps(each, load_fps) * each.mean_frame_size * 8 * (2 if each.sends == "both" else 1)
+            for each in self.classes
+        )
+        return sum(bits) / directions
 
     @property
     def label(self) -> dict[str, str]:

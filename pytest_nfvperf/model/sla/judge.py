@@ -8,11 +8,11 @@ or NaN figure can never pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many
-from pytest_nfvperf.model.sla.rules import Limit, Rule, budget_text, same_load, show_load, within
+from pytest_nfvperf.model.display import format_against, format_ratio, format_value, how_many, listed
+from pytest_nfvperf.model.sla.rules import CLASS, Limit, Rule, budget_text, same_load, show_load, within
 from pytest_nfvperf.model.sla.verdict import NOT_GIVEN, Baseline, Judgement, Observation, Verdict
 from pytest_nfvperf.model.statistics import Bound, Relative
 
@@ -46,21 +46,43 @@ def judge(
         baseline: an earlier run, for limits that are a share of it.
 
     Returns:
-        One verdict a requirement, in the order of the rules. Empty if no rule applies.
+        One verdict a requirement, in the order of the rules. Empty if no rule applies. A rule with the selector
+        ``class`` is judged on each class of a mix that it selects, by that class's figures; others on all traffic.
     """
-    return tuple(
-        _judge_one(_Requirement(rule, metric, limit, labels, peers, baseline), observed, missing or {})
-        for rule in rules
-        if rule.matches(labels)
-        for metric, limit in rule.require
+    classes = {seen.of_class: [each for each in observed if each.of_class == seen.of_class] for seen in observed}
+    whole = classes.pop("", [])
+    verdicts: list[Verdict] = []
+    for rule in rules:
+        subjects = [(labels, whole)]
+        if rule.is_about_classes:
+            subjects = [({**labels, CLASS: name}, seen) for name, seen in classes.items()]
+        selected = [(subject, seen) for subject, seen in subjects if rule.matches(subject)]
+        for subject, seen in selected:
+            asked = (_Requirement(rule, metric, limit, subject, peers, baseline) for metric, limit in rule.require)
+            verdicts += [_judge_one(each, seen, missing or {}) for each in asked]
+        if rule.is_about_classes and classes and not selected and rule.without_class().matches(labels):
+            verdicts += _of_unknown_class(rule, labels, peers, list(classes))
+    return tuple(verdicts)
+
+
+def _of_unknown_class(rule: Rule, labels: Mapping[str, str], peers: Peers, classes: Sequence[str]) -> Iterator[Verdict]:
+    """A misspelt class would judge nothing, which looks like a pass."""
+    wanted = next(accepted for name, accepted in rule.where if name == CLASS)
+    why = (
+        f"this traffic has the classes {listed(classes)}: correct the name, or let the rule select by test, or by "
+        "classes, the tests that send it"
     )
+    for metric, limit in rule.require:
+        asked = _Requirement(rule, metric, limit, {**labels, CLASS: " | ".join(wanted)}, peers, None)
+        yield asked.inconclusive(f"there is no class {' or '.join(wanted)} here; {why}")
 
 
-def requirement_text(metric: str, limit: Limit) -> str:
-    """``latency_p99 <= 100 us at 50 % of pdr``."""
+def requirement_text(metric: str, limit: Limit, of_class: str = "") -> str:
+    """``latency_p99 <= 100 us at 50 % of pdr``, ``class voice: loss_ratio <= 0``."""
     repeats = f" over {limit.repeats} repeats" if limit.repeats > 1 else ""
     budget = f" at {budget_text(limit.cores)}" if limit.cores else ""
-    return f"{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "") + budget + repeats
+    head = f"class {of_class}: " if of_class else ""
+    return f"{head}{metric} {limit.text}" + (f" at {show_load(limit.at)}" if limit.at else "") + budget + repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +120,26 @@ class _Requirement:
     peers: Peers
     baseline: Baseline | None
 
+    @property
+    def subject(self) -> dict[str, str]:
+        """The labels of what was measured, of which a class is a part."""
+        return {name: value for name, value in self.labels.items() if name != CLASS or not self.rule.is_about_classes}
+
+    @property
+    def of_class(self) -> str:
+        """The class that it is about; "" for all traffic."""
+        return self.labels[CLASS] if self.rule.is_about_classes else ""
+
+    def others(self, observed: Sequence[Observation]) -> list[Observation]:
+        """What was observed of the same class of another subject."""
+        return [seen for seen in observed if seen.of_class == self.of_class]
+
     def inconclusive(self, reason: str, found: Observation | None = None) -> Verdict:
         # What was found is no ratio yet, and would be shown as one if the limit is a share.
         known = found is not None and not self.limit.is_share and math.isfinite(found.value)
         return Verdict(
             judgement=Judgement.INCONCLUSIVE,
-            requirement=requirement_text(self.metric, self.limit),
+            requirement=requirement_text(self.metric, self.limit, self.of_class),
             metric=self.metric,
             limit=self.limit.value,
             unit=self.limit.unit,
@@ -113,6 +149,7 @@ class _Requirement:
             rule=self.rule.source,
             confidence=found.confidence if found else "",
             evidence=found.evidence if found else (),
+            subject=((CLASS, self.of_class),) if self.of_class else (),
         )
 
     def verdict(self, found: Observation, figure: _Figure, baseline: Observation | None = None) -> Verdict:
@@ -150,14 +187,14 @@ def _judge_baseline(asked: _Requirement, found: Observation) -> Verdict:
     """Compare with an earlier run. The runs share no pairs, so their intervals are divided."""
     if asked.baseline is None:
         return asked.inconclusive(NOT_GIVEN, found)
-    then = asked.baseline.figures(asked.labels)
+    then = asked.baseline.figures(asked.subject)
     if isinstance(then, str):
         return asked.inconclusive(then, found)
     verdict = _over(replace(asked, limit=replace(asked.limit, at=found.at)), found, asked.baseline.name, then)
     when = f"against the run of {asked.baseline.when}; how much a figure moves from run to run is not in its interval"
     return replace(
         verdict,
-        requirement=requirement_text(asked.metric, asked.limit),
+        requirement=requirement_text(asked.metric, asked.limit, asked.of_class),
         confidence="; ".join(filter(None, (found.confidence, when))),
         evidence=found.evidence,  # the other run's trials have the same names
     )
@@ -165,7 +202,7 @@ def _judge_baseline(asked: _Requirement, found: Observation) -> Verdict:
 
 def _over(asked: _Requirement, found: Observation, name: str, observed: Sequence[Observation]) -> Verdict:
     """Judge the figure divided by that of ``name``, whose observations are ``observed``."""
-    comparable = [seen for seen in observed if seen.unit == found.unit or seen.metric != asked.metric]
+    comparable = [seen for seen in asked.others(observed) if seen.unit == found.unit or seen.metric != asked.metric]
     other = _find(asked.metric, asked.limit, comparable)
     if isinstance(other, str):
         return asked.inconclusive(f"{name}: {other}", found)
@@ -184,7 +221,7 @@ def _judge_relation(asked: _Requirement, found: Observation) -> Verdict:
     if ratio is not None:
         return _verdict_on_ratio(asked, found, ratio)
     baseline = ", ".join(f"{name} {value}" for name, value in differing.items())
-    theirs = asked.peers({**labels, **differing})
+    theirs = asked.peers({**asked.subject, **{name: to for name, to in differing.items() if name != CLASS}})
     if theirs is None:
         return asked.inconclusive(f"baseline {baseline} was not measured in this run", found)
     return _over(asked, found, f"baseline {baseline}", theirs)

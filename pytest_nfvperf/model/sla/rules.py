@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pytest_nfvperf.model.display import format_fps
 from pytest_nfvperf.model.sla.verdict import Observation
 
+CLASS = "class"
+"""Selector of figures of one class of a mix. A rule without it is about all traffic."""
 ON_OR_OFF = {True: "on", False: "off"}
 """How a yes or no is written as a label: ``tso: on``; ``true`` in YAML is the same."""
 
@@ -75,6 +77,14 @@ class Rule:
     name: str = ""
     reference: str = ""
 
+    @property
+    def is_about_classes(self) -> bool:
+        return any(name == CLASS for name, _ in self.where)
+
+    def without_class(self) -> Rule:
+        """The rule as far as it can be matched before anything is measured: a test shows its classes when it runs."""
+        return replace(self, where=tuple(one for one in self.where if one[0] != CLASS))
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """True if the labels meet every selector. An unknown label does not match."""
         for name, accepted in self.where:
@@ -96,7 +106,8 @@ class Sla:
 
 def unmatched_rules(sla: Sla, all_labels: Sequence[Mapping[str, str]]) -> tuple[Rule, ...]:
     """Rules that select no subject: nobody would notice that they are never judged."""
-    return tuple(rule for rule in sla.rules if not any(rule.matches(labels) for labels in all_labels))
+    open_rules = ((rule, rule.without_class()) for rule in sla.rules)
+    return tuple(rule for rule, known in open_rules if not any(known.matches(labels) for labels in all_labels))
 
 
 def rules_name(rules: Sequence[Rule], baseline: str = "") -> str:

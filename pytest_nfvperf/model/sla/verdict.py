@@ -57,6 +57,7 @@ class Observation:
         relatives: ratios to baselines that were measured in the same rounds.
         repeats: number of searches, of which it is the middle one.
         cores: CPUs of the datapath's poll-mode threads, of each node; 0 if that is not known, or says nothing.
+        of_class: the class of a mix that it is about; "" for all traffic.
     """
 
     metric: str
@@ -73,6 +74,12 @@ class Observation:
     relatives: tuple[Relative, ...] = ()
     repeats: int = 1
     cores: int = 0
+    of_class: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str | None, str]:
+        """What no two figures of a subject have in common."""
+        return self.metric, self.unit, self.at, self.of_class
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -6,6 +6,7 @@ frame counts of its classes add up to it exactly.
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Iterable, Sequence
@@ -158,8 +159,11 @@ class TrafficMix:
 
     @property
     def shape_label(self) -> str:
-        """What a generator's own ceiling depends on, short enough for a file's name: ``mix4-1a2b3c4d``."""
-        shapes = [(each.traffic.shape_label, each.share, each.fixed_fps, each.sends) for each in self.classes]
+        """What a generator's own ceiling depends on, short enough for a file's name: ``mix4-1a2b3c4d``.
+
+        It is measured without the classes of a fixed load, which any load must exceed.
+        """
+        shapes = [(each.traffic.shape_label, each.share, each.sends) for each in self.without_fixed().classes]
         return f"mix{len(shapes)}-{zlib.crc32(repr(shapes).encode()):08x}"
 
     @property
@@ -175,6 +179,10 @@ class TrafficMix:
         """What the mix sends in the forward direction."""
         forward = (each for each in self.classes if each.in_direction(reverse=False))
         return self._with(replace(each, sends="forward") for each in forward)
+
+    def without_fixed(self) -> TrafficMix:
+        """The classes that share the load."""
+        return self._with(each for each in self.classes if each.fixed_fps is None)
 
     def raising(self, name: str, maximum_fps: float) -> TrafficMix:
         """The mix in which this class takes all of a load that the others leave: they keep their share of the maximum.
@@ -194,6 +202,16 @@ class TrafficMix:
             else replace(each, share=0.0, fixed_fps=each.fixed_fps or max(1, round(maximum_fps * each.share)))
             for each in self.classes
         )
+
+    def fixed_but(self, name: str) -> bool:
+        """True if all other classes have a fixed load."""
+        return all(each.fixed_fps is not None for each in self.classes if each.name != name)
+
+    @property
+    def raised(self) -> str:
+        """The one class that has no fixed load; "" if several have none."""
+        names = [each.name for each in self.classes if each.fixed_fps is None]
+        return names[0] if len(names) == 1 < len(self.classes) else ""
 
     def bits_per_second(self, frames_per_second: float) -> float:
         """Layer-2 bit rate with FCS of this load, in bit/s; the mean of the directions."""
@@ -229,6 +247,14 @@ def classes_of(traffic: AnyTraffic) -> tuple[TrafficClass, ...]:
     if isinstance(traffic, TrafficMix):
         return traffic.classes
     return (TrafficClass("", traffic, 1.0, sends="both" if traffic.bidirectional else "forward"),)
+
+
+def least_load_fps(traffic: AnyTraffic) -> int:
+    """Frames/s per direction of which each class gets one at least."""
+    if isinstance(traffic, Traffic):
+        return 1
+    smallest = min(each.share for each in traffic.classes if each.fixed_fps is None)
+    return traffic.fixed_fps + math.ceil(1 / smallest)
 
 
 @dataclass(frozen=True, slots=True)

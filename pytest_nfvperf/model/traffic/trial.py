@@ -383,7 +383,7 @@ class TrialResult:
         KeyError for a class that was not sent.
         """
         found = {each.name: each.counts for each in self.classes}[name]
-        return replace(self, counts=found, classes=(), windows=None)
+        return replace(self, counts=found, windows=None)
 
     @property
     def due_s(self) -> float:
