@@ -167,8 +167,8 @@ class LoadRange:
         least_fps = least_load_fps(self.traffic)
         if least_fps >= maximum_fps:
             raise InconclusiveError(
-                f"the classes with a fixed load need {format_fps(least_fps)} per direction with what the others send at "
-                f"least, and the rig sustains {format_fps(maximum_fps)}: lower the fixed loads"
+                f"the fixed loads of classes leave the others nothing: with them {format_fps(least_fps)} per direction "
+                f"are sent at least, and the rig sustains {format_fps(maximum_fps)}; lower the fixed loads"
             )
         return LoadLimits(max(maximum_fps * MINIMUM_SHARE, least_fps), maximum_fps)
 

@@ -7,7 +7,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +18,7 @@ from pytest_nfvperf.model.evidence.records import TrialData
 from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.sla.verdict import Judgement, Verdict
+from pytest_nfvperf.model.traffic.trial import DirectionCounts
 
 if TYPE_CHECKING:
     from pytest_nfvperf.cli.command import Commands
@@ -58,11 +59,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its columns and what gives its rows."""
+    """A table with its columns and what gives its rows. ``optional``: without a row it is not written."""
 
     name: str
     columns: tuple[Column, ...]
     rows: Callable[[RunEvidence], Iterator[ExportRow]]
+    optional: bool = False
 
 
 def _testbed_of(run: RunEvidence) -> str | None:
@@ -158,6 +160,19 @@ _TRIAL = (
     _of("wall_s", "float", "the trial with settling and reading counters, s", lambda t: t.wall_s),
 )
 
+_CLASS = (
+    _of("class", "text", "its name", lambda c: c[0]),
+    _of("path", "text", "sender and receiver", lambda c: str(c[1].direction)),
+    _of("intended", "int", "frames due", lambda c: c[1].intended),
+    _of("offered", "int", "frames that the DUT was asked to take", lambda c: c[1].offered),
+    _of("received", "int", "distinct frames received", lambda c: c[1].received),
+    _of("lost", "int", "offered less received", lambda c: c[1].lost),
+    _of("corrupted", "int", "frames whose content was not what was sent", lambda c: c[1].corrupted),
+    _of("p50_ns", "int", "latency, ns, where it was asked for", lambda c: _latency_of(c[1], 50)),
+    _of("p99_ns", "int", "the same", lambda c: _latency_of(c[1], 99)),
+    _of("outage_ns", "int", "longest time in which all its frames that were due are missing", lambda c: _outage(c[1])),
+)
+
 _OUTCOME = (
     _of("algorithm", "text", "what found it", lambda o: o.algorithm),
     _of("trials", "int", "how many trials it rests on", lambda o: len(o.trials)),
@@ -209,6 +224,21 @@ def _trials(run: RunEvidence) -> Iterator[ExportRow]:
         yield from (ExportRow(run, test, key, labels, trial) for key, trial in test.trials.items())
 
 
+def _latency_of(counts: DirectionCounts, percentile: float) -> int | None:
+    return None if counts.latency is None else counts.latency.percentile_ns(percentile)
+
+
+def _outage(counts: DirectionCounts) -> int | None:
+    return None if counts.arrivals is None else counts.arrivals.outage_ns
+
+
+def _classes(run: RunEvidence) -> Iterator[ExportRow]:
+    """A row for each class of a trial, and direction."""
+    for row in _trials(run):
+        for each in row.found.result.classes:
+            yield from (replace(row, found=(each.name, counts)) for counts in each.counts)
+
+
 def _outcomes(run: RunEvidence) -> Iterator[ExportRow]:
     for test in run.tests.values():
         yield from (ExportRow(run, test, key, outcome.label, outcome) for key, outcome in test.outcomes.items())
@@ -228,6 +258,7 @@ def _verdicts(run: RunEvidence) -> Iterator[ExportRow]:
 
 TABLES = (
     Table("trials", (*_COMMON, *_TRIAL), _trials),
+    Table("classes", (*_COMMON, *_CLASS), _classes, optional=True),
     Table("outcomes", (*_COMMON, *_OUTCOME), _outcomes),
     Table("figures", (*_COMMON, *_FIGURE), _figures),
     Table("verdicts", (*_COMMON, *_VERDICT), _verdicts),
@@ -238,12 +269,15 @@ COMMON = tuple(column.name for column in _COMMON)
 def export(runs: Sequence[RunEvidence], directory: Path, *, parquet: bool = False) -> list[Path]:
     """Write a file a table, with the rows of all runs. Existing files are replaced.
 
+    That of classes is only written where there are some.
+
     Raises:
         ConfigError: no pyarrow, or the files cannot be written.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        return [(_parquet if parquet else _csv)(table, runs, directory) for table in TABLES]
+        filled = [table for table in TABLES if not table.optional or any(any(table.rows(run)) for run in runs)]
+        return [(_parquet if parquet else _csv)(table, runs, directory) for table in filled]
     except OSError as error:
         raise ConfigError(f"cannot export to {directory}: {error}") from error
 
@@ -301,7 +335,7 @@ def _subject(row: ExportRow) -> tuple[str, ...]:
 
 def _values(run: RunEvidence) -> Iterator[Sample]:
     for row, found in ((row, row.found) for row in _figures(run)):
-        yield (*_subject(row), found.metric, found.at or "", found.unit, str(found.bound)), found.value
+        yield (*_subject(row), found.metric, found.at or "", found.unit, str(found.bound), found.of_class), found.value
 
 
 def _judged(run: RunEvidence, value: Callable[[Verdict], float | None]) -> Iterator[Sample]:
@@ -321,7 +355,12 @@ def _exit_status(run: RunEvidence) -> Iterator[Sample]:
 
 
 METRICS = (
-    Gauge("nfvperf_figure", "a figure of an outcome, in `unit`", (*_SUBJECT, "metric", "at", "unit", "bound"), _values),
+    Gauge(
+        "nfvperf_figure",
+        "a figure of an outcome, in `unit`",
+        (*_SUBJECT, "metric", "at", "unit", "bound", "class"),
+        _values,
+    ),
     Gauge(
         "nfvperf_requirement_met",
         "1 for a PASS, 0 for a FAIL or INCONCLUSIVE",

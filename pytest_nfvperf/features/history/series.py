@@ -53,6 +53,7 @@ class HistoryFigure:
     high: float | None = None
     bound: str = ""
     bound_reason: str = ""
+    of_class: str = ""
 
     def observation(self) -> Observation:
         return Observation(
@@ -65,6 +66,7 @@ class HistoryFigure:
             bound_reason=self.bound_reason,
             low=self.low,
             high=self.high,
+            of_class=self.of_class,
         )
 
 
@@ -130,9 +132,8 @@ def measured(found: Mapping[Subject, Sequence[Observation]]) -> tuple[SubjectFig
                 continue
             bound = "" if seen.bound is Bound.BETWEEN else seen.bound.value  # its ends say that
             low, high = (end if end is not None and math.isfinite(end) else None for end in (seen.low, seen.high))
-            figures.append(
-                HistoryFigure(seen.metric, seen.unit, seen.value, seen.at, low, high, bound, seen.bound_reason)
-            )
+            ends = (low, high, bound, seen.bound_reason, seen.of_class)
+            figures.append(HistoryFigure(seen.metric, seen.unit, seen.value, seen.at, *ends))
         if figures:
             subjects.append(SubjectFigures(dict(labels), tuple(figures)))
     return tuple(subjects)
@@ -228,7 +229,8 @@ def _figures(entry: HistoryEntry) -> Iterator[tuple[tuple[tuple[str, str], ...],
         units = {(figure.metric, figure.unit) for figure in one.figures}
         for figure in one.figures:
             if (figure.metric, _AGAIN.get(figure.unit, "")) not in units:
-                yield tuple(sorted(one.labels.items())), figure
+                of_class = {"class": figure.of_class} if figure.of_class else {}
+                yield tuple(sorted({**one.labels, **of_class}.items())), figure
 
 
 def _name(labels: tuple[tuple[str, str], ...]) -> str:

@@ -255,8 +255,8 @@ class ClassLoss:
         at: the trial's load, as the SLA names it: "100 % of ndr", or "4000000 pps" of all classes together.
         load_fps: of this class, per direction.
         offered_frames, lost_frames: over its directions.
-        least_lost: of these certainly the DUT's loss; fewer than ``lost_frames`` if the machine disturbed the trial, and
-            ``why`` says so: windows do not tell classes apart.
+        least_lost: of these certainly the DUT's loss; fewer than ``lost_frames`` if the machine disturbed the trial,
+            and ``why`` says so: windows do not tell classes apart.
         outage_s: when the frames of its longest run of missing ones were due, from the trial's start; empty for none.
     """
 

@@ -1,0 +1,377 @@
+"""Several classes of traffic at once: shares, streams, counts, verdicts and searches by class."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_bench import CEILING, Bench
+
+from pytest_nfvperf.adapters.evidence.hdr import encode
+from pytest_nfvperf.adapters.evidence.schema import parse_line
+from pytest_nfvperf.adapters.generators.checks import check_spec
+from pytest_nfvperf.adapters.generators.fake import FakeGenerator
+from pytest_nfvperf.adapters.generators.frames import streams
+from pytest_nfvperf.config.sla_file import parse_limit
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.evidence.records import make_record, trial_data
+from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, ledger_of, ledger_text, with_classes
+from pytest_nfvperf.model.measure.observe import observation, observations
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.sla.judge import judge
+from pytest_nfvperf.model.sla.rules import Rule, Sla, unmatched_rules
+from pytest_nfvperf.model.sla.verdict import Judgement
+from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
+from pytest_nfvperf.model.topology.compose import phy2phy
+from pytest_nfvperf.model.traffic.mix import TrafficMix, class_streams, classes_of, shares
+from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.ports.generator import GeneratorPort
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
+
+BOTH = (Direction("p0", "p1"), Direction("p1", "p0"))
+PORTS = {name: GeneratorPort(name, "", f"02:00:00:00:00:0{end}") for end, name in enumerate(("p0", "p1"))}
+FOUR = TrafficMix(
+    voice=(Traffic(frame_size=128, vlan=10), "10 %"),
+    video=(Traffic(frame_size=512, vlan=20), "20 %"),
+    bulk=(Traffic(frame_size=1518, vlan=30), "60 %"),
+    rest=(Traffic(frame_size=64, vlan=40), "10 %"),
+)
+VOICE_AND_BULK = TrafficMix(voice=(Traffic(frame_size=128), "10 %"), bulk=(Traffic(frame_size=1518), "90 %"))
+
+
+def generator(capacity_fps: float = 1e9, **settings) -> FakeGenerator:
+    made = FakeGenerator(capacity_fps, **settings)
+    made.attach(list(PORTS.values()))
+    return made
+
+
+# What can be written.
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ({}, "TrafficMix(): 0 classes, and 1 to 8 can be sent"),
+        ({f"c{n}": (Traffic(), 1 / 9) for n in range(9)}, "TrafficMix(): 9 classes, and 1 to 8 can be sent"),
+        (
+            {"a": (Traffic(), "40 %"), "b": (Traffic(), "50 %")},
+            "the shares of direction forward add up to 90 %, not 100 %",
+        ),
+        ({"a": (Traffic(), "40 %"), "b": (Traffic(), 0.7)}, "add up to 110 %, not 100 % (a 40 %, b 70 %)"),
+        ({"a": (Traffic(bidirectional=False), 0.5)}, "TrafficMix(): the shares add up to 50 %, not 100 % (a 50 %)"),
+        ({"a": (Traffic(), 1.0, "forward"), "b": (Traffic(), 0.1, "reverse")}, "of direction reverse add up to 10 %"),
+        ({"a": (Traffic(), 10)}, "the share of a is 10: write '10 %'"),
+        (
+            {"a": (Traffic(), "ten")},
+            "the share of a is 'ten': write a share of the load, such as '10 %' or 0.1, or a fixed",
+        ),
+        ({"a": (Traffic(), "0 %")}, "the share of a is '0 %': write a share of the load"),
+        ({"a": (Traffic(), 1.0, "up")}, "a is sent 'up': write one of both, forward, reverse"),
+        ({"a": Traffic()}, "write (traffic, share)"),
+        ({"a": (64, 1.0)}, "a sends 64: write a Traffic, such as Traffic(frame_size=64)"),
+    ],
+)
+def test_a_mix_that_cannot_be_sent_is_refused_with_what_to_write(classes, message):
+    with pytest.raises(ArgumentError) as refused:
+        TrafficMix(**classes)
+    assert message in str(refused.value)
+
+
+def test_a_mix_has_what_measuring_needs_of_a_traffic():
+    assert VOICE_AND_BULK.mean_frame_size == pytest.approx(0.1 * 128 + 0.9 * 1518)
+    assert VOICE_AND_BULK.line_rate_fps(10e9) == pytest.approx(10e9 / ((0.1 * 148 + 0.9 * 1538) * 8))
+    assert VOICE_AND_BULK.bits_per_second(1000) == pytest.approx(1000 * VOICE_AND_BULK.mean_frame_size * 8)
+    assert (FOUR.largest_frame_size, FOUR.flows, FOUR.bidirectional) == (1518, 4, True)
+    assert (VOICE_AND_BULK.frame_label, VOICE_AND_BULK.label, VOICE_AND_BULK.headers_label) == (
+        *("128+1518", "voice+bulk"),
+        None,
+    )
+    assert {each.traffic.ip_version for each in VOICE_AND_BULK.over_ipv6().classes} == {6}
+    assert [each.name for each in classes_of(Traffic())] == [""]
+    assert pickle.loads(pickle.dumps(FOUR)) == FOUR
+    assert hash(FOUR) != hash(VOICE_AND_BULK)
+    with pytest.raises(ConfigError, match="'vioce' is no class, did you mean 'voice'"):
+        _ = FOUR["vioce"]
+
+
+def test_thirds_add_up():
+    assert TrafficMix(**{name: (Traffic(), 1 / 3) for name in "abc"}).label == "a+b+c"
+
+
+def test_a_fixed_load_stays_whatever_the_load_is():
+    mix = TrafficMix(voice=(Traffic(frame_size=128), "100 kpps"), bulk=(Traffic(frame_size=1518), "100 %"))
+    for load in (150_000, 4_000_000):
+        rates = {each.sent.name: each.fps for each in class_streams(mix, [False], load, load)}
+        assert rates == {"voice": 100_000, "bulk": load - 100_000}
+    full = mix.line_rate_fps(10e9)
+    assert 100_000 * 148 * 8 + (full - 100_000) * 1538 * 8 == pytest.approx(10e9)
+    with pytest.raises(ConfigError, match=r"no more than the fixed loads of voice \(100 kpps\)"):
+        class_streams(mix, [False], 90_000, 90_000)
+
+
+# What is sent.
+
+
+@given(
+    st.lists(st.integers(1, 10**6), min_size=1, max_size=8),
+    st.integers(1000, 10**9),
+    st.integers(1, 10**7),
+)
+def test_rates_and_frames_of_the_classes_add_up_to_the_load_exactly(weights, load_fps, frames):
+    total = sum(weights)
+    mix = TrafficMix(**{f"c{at}": (Traffic(), weight / total) for at, weight in enumerate(weights)})
+    try:
+        made = class_streams(mix, [False, True], load_fps, frames)
+    except ConfigError as error:
+        assert "use a higher load or a longer duration" in str(error)  # noqa: PT017
+        return
+    for at in (0, 1):
+        own = [stream for stream in made if stream.direction == at]
+        assert (sum(each.fps for each in own), sum(each.frames for each in own)) == (load_fps, frames)
+        for each in own:
+            assert abs(each.fps - load_fps * each.sent.share) < 1
+            assert abs(each.frames / frames - each.fps / load_fps) < 1 / frames + 1e-12
+
+
+def test_shares_give_the_rest_to_the_largest_remainders():
+    assert shares(10, [1, 1, 1]) == [4, 3, 3]
+    assert sum(shares(12345, [7, 4, 1])) == 12345
+
+
+def test_each_class_is_a_stream_in_each_direction_in_which_it_is_sent():
+    mix = TrafficMix(
+        both=(Traffic(vlan=1), "50 %"),
+        down=(Traffic(vlan=2), "50 %", "forward"),
+        up=(Traffic(vlan=3), "50 %", "reverse"),
+    )
+    made = streams(mix, BOTH, PORTS, 1000, 100)
+    assert [(each["tx"], each["fps"], each["frames"], each["templates"][0][24:32]) for each in made] == [
+        ("p0", 500, 50, "81000001"),
+        ("p0", 500, 50, "81000002"),
+        ("p1", 500, 50, "81000001"),
+        ("p1", 500, 50, "81000003"),
+    ]
+    learned = streams(mix, BOTH, PORTS, 1000, 10, learning=True)
+    assert [(each["tx"], each["frames"]) for each in learned] == [("p0", 10)] * 3 + [("p1", 10)] * 3
+
+
+def test_a_traffic_is_sent_as_ever():
+    (one, back) = streams(Traffic(), BOTH, PORTS, 1000, 100)
+    assert (one["tx"], one["fps"], one["frames"], back["tx"]) == ("p0", 1000, 100, "p1")
+
+
+def test_a_class_that_is_too_large_for_a_port_is_refused_before_anything_is_sent():
+    mix = TrafficMix(small=(Traffic(), 0.5), jumbo=(Traffic(frame_size=9000), 0.5))
+    with pytest.raises(ConfigError, match="frames of 9000 bytes do not fit port 'p0'"):
+        generator().run_trial(TrialSpec(mix, 1000, 1.0, BOTH))
+
+
+def test_more_streams_than_the_engine_has_are_refused():
+    ways = tuple(Direction(f"a{n}", f"b{n}") for n in range(9))
+    ports = {end: GeneratorPort(end, "", "02:00:00:00:00:01") for way in ways for end in (way.tx, way.rx)}
+    mix = TrafficMix(**{f"c{n}": (Traffic(bidirectional=False), 1 / 8) for n in range(8)})
+    with pytest.raises(ConfigError, match="8 classes in 9 directions are 72 streams, and 64 can be sent at once"):
+        check_spec(ports, TrialSpec(mix, 1000, 1.0, ways))
+
+
+# What is counted.
+
+
+def test_the_counts_of_the_classes_add_up_and_only_the_class_that_loses_has_lost():
+    result = generator(class_loss={"video": 0.01}).run_trial(TrialSpec(FOUR, 100_000, 1.0, BOTH))
+    assert {each.name: (each.offered, each.lost) for each in result.classes} == {
+        "voice": (20_000, 0),
+        "video": (40_000, 400),
+        "bulk": (120_000, 0),
+        "rest": (20_000, 0),
+    }
+    assert (result.offered, result.lost) == (200_000, 400)
+    for at in (0, 1):
+        own = [each.counts[at] for each in result.classes]
+        for name in ("intended", "sent", "received", "sent_bytes", "received_bytes"):
+            assert getattr(result.counts[at], name) == sum(getattr(each, name) for each in own)
+        assert result.counts[at].latency.total == sum(each.latency.total for each in own)
+    assert result.of_class("video").loss_ratio == pytest.approx(0.01)
+
+
+def ledger_of_trial(result):
+    paths = [
+        FramePath(str(each.direction), (Hop("br0", HopKind.DATAPATH, each.offered, each.received),))
+        for each in result.counts
+    ]
+    return with_classes(ledger_of(paths), result)
+
+
+def test_the_ledger_closes_as_a_whole_and_has_a_row_for_each_class():
+    ledger = ledger_of_trial(generator(class_loss={"video": 0.01}).run_trial(TrialSpec(FOUR, 100_000, 1.0, BOTH)))
+    assert sum(each.lost for each in ledger.classes) == ledger.lost == 400
+    assert "  video  p0 -> p1: 20,000 offered, 19,800 received, 200 lost" in ledger_text(ledger).splitlines()
+    plain = generator(loss_ratio=0.01).run_trial(TrialSpec(Traffic(), 100_000, 1.0, BOTH))
+    assert "by class" not in ledger_text(ledger_of_trial(plain))
+
+
+@pytest.mark.parametrize("purpose", ["search", "fixed load"])
+def test_evidence_has_the_classes_and_is_read_back(purpose):
+    result = generator(class_loss={"video": 0.01}).run_trial(TrialSpec(FOUR, 100_000, 1.0, BOTH, purpose=purpose))
+    data = trial_data(result, wall_s=1.0, encode=encode, ledger=ledger_of_trial(result))
+    record = make_record(data, id="trial-0001", run="r", test="t", time_ns=1)
+    again = parse_line(json.dumps(record.to_json())).data
+    assert again == data
+    assert again.result.spec.traffic == FOUR
+    assert [each.lost for each in again.result.classes] == [0, 400, 0, 0]
+    assert ("p0->p1 of video" in data.hdr) == (purpose == "fixed load")
+
+
+def test_evidence_of_one_traffic_has_no_word_of_classes():
+    result = generator().run_trial(TrialSpec(Traffic(), 1000, 1.0, BOTH))
+    record = make_record(trial_data(result, wall_s=1.0, encode=None), id="t", run="r", test="t", time_ns=1)
+    assert "class" not in json.dumps(record.to_json())
+
+
+# What is judged and searched.
+
+
+class Rig:
+    """A simulated rig with searches on it."""
+
+    def __init__(self, capacity_fps: float, **settings) -> None:
+        self.bench = Bench(lambda _: capacity_fps, noise=0.0, **settings)
+        self.live = self.bench(phy2phy(), TESTBED_DUT, quiet=True)
+        self.search = Search(QUICK, {"suite": "mix"}, lambda *_: Limits(CEILING, None), lambda _: 0.0)
+
+    def check(self, where, require):
+        rule = Rule(
+            tuple((name, (value,)) for name, value in where.items()),
+            tuple(
+                (metric, parse_limit(metric, *(text if isinstance(text, tuple) else (text,))))
+                for metric, text in require.items()
+            ),
+            "sla.yaml:3: rules[0]",
+        )
+        return SlaCheck([rule], MeasuredSubjects(), self.bench.context.recorder, lambda _: None)
+
+
+def test_loss_at_a_load_is_judged_by_class_and_the_failure_names_the_class_and_the_frames():
+    rig = Rig(5e6, class_loss={"video": 0.01})
+    outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
+    assert outcome.label["classes"] == "voice+video+bulk+rest"
+    for name in ("voice", "bulk", "rest"):
+        rig.check({"class": name}, {"loss_ratio": "<= 0", "lost_frames": "<= 0"}).check(outcome)
+    with pytest.raises(SlaFailure) as failed:
+        rig.check({"class": "video"}, {"lost_frames": "<= 0"}).check(outcome)
+    assert "class video: lost_frames <= 0" in str(failed.value)
+    assert "4,000 frames" in str(failed.value)
+    assert "class video: 4,000 lost of 400,000" in " ".join(str(failed.value).split())
+    with pytest.raises(SlaFailure, match="4,000 frames"):
+        rig.check({}, {"lost_frames": "<= 0"}).check(outcome)  # all traffic: figures without the label
+
+
+def test_a_rule_on_every_class_is_judged_on_each():
+    rig = Rig(5e6, class_loss={"video": 0.01})
+    outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
+    rule = Rule((("class", ("*",)),), (("lost_frames", parse_limit("lost_frames", "<= 0")),), "s")
+    verdicts = judge([rule], outcome.label, observations(outcome), lambda _: None)
+    assert [dict(each.subject)["class"] for each in verdicts] == ["voice", "video", "bulk", "rest"]
+    assert [each.judgement for each in verdicts] == [Judgement.PASS, Judgement.FAIL, Judgement.PASS, Judgement.PASS]
+
+
+def test_a_misspelt_class_does_not_look_like_a_pass():
+    rig = Rig(5e6)
+    outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
+    with pytest.raises(SlaFailure) as failed:
+        rig.check({"class": "vioce"}, {"lost_frames": "<= 0"}).check(outcome)
+    text = " ".join(str(failed.value).split())
+    assert "there is no class vioce here; this traffic has the classes voice, video, bulk, rest" in text
+
+
+def test_a_rule_about_a_class_matches_tests_before_they_show_their_classes():
+    limit = (("lost_frames", parse_limit("lost_frames", "<= 0")),)
+    rules = (Rule((("class", ("voice",)), ("suite", ("mix",))), limit, "a"), Rule((("suite", ("other",)),), limit, "b"))
+    assert unmatched_rules(Sla(rules, "s"), [{"suite": "mix"}]) == rules[1:]
+
+
+def test_latency_of_each_class_is_a_figure():
+    rig = Rig(5e6)
+    outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
+    seen = [each for each in observations(outcome) if each.metric == "latency_p99"]
+    assert [each.of_class for each in seen] == ["", "voice", "video", "bulk", "rest"]
+
+
+def test_a_search_raises_all_classes_in_their_shares():
+    rig = Rig(5e6)
+    outcome = rig.search.ndr_pdr(rig.live, VOICE_AND_BULK)
+    ndr = observation(outcome, "ndr", "pps")
+    assert ndr.value == pytest.approx(5e6, rel=0.02)
+    parts = {each.of_class: each.value for each in observations(outcome) if (each.metric, each.unit) == ("ndr", "pps")}
+    assert parts == {"": ndr.value, "voice": pytest.approx(ndr.value * 0.1), "bulk": pytest.approx(ndr.value * 0.9)}
+    bits = {each.of_class: each.value for each in observations(outcome) if (each.metric, each.unit) == ("ndr", "bps")}
+    assert bits[""] == pytest.approx(bits["voice"] + bits["bulk"])
+    rig.check({"class": "voice"}, {"loss_ratio": ("<= 0", "100 % of ndr")}).check(outcome)
+
+
+@pytest.mark.parametrize("voice", ["10 %", "900 kpps"])
+def test_a_search_raises_one_class_while_the_others_stay_fixed(voice):
+    rig = Rig(5e6)
+    mix = TrafficMix(voice=(Traffic(frame_size=128), voice), bulk=(Traffic(), 0.9 if voice == "10 %" else 1.0))
+    outcome = rig.search.throughput(rig.live, mix, raise_only="bulk")
+    assert outcome.label["raised"] == "bulk"
+    figures = {e.of_class: e.value for e in observations(outcome) if (e.metric, e.unit) == ("throughput", "pps")}
+    assert figures["voice"] == 900_000  # 10 % of the ceiling, 9 Mpps
+    assert figures["bulk"] == pytest.approx(5e6 - 900_000, rel=0.02)
+    rates = {
+        each.fps for spec in rig.bench.generator.specs for each in spec.streams(10**6) if each.sent.name == "voice"
+    }
+    assert rates == {900_000}
+
+
+def test_a_goal_can_be_on_one_class_whatever_the_others_lose():
+    rig = Rig(3e6, served_first=("voice",))
+    half = TrafficMix(voice=(Traffic(), "50 %"), bulk=(Traffic(), "50 %"))
+    whole = rig.search.throughput(rig.live, half)
+    voice = rig.search.throughput(rig.live, half, judge_only="voice")
+    assert observation(whole, "throughput", "pps").value == pytest.approx(3e6, rel=0.02)
+    assert observation(voice, "throughput", "pps").value == pytest.approx(6e6, rel=0.02)
+    assert (voice.label["judged"], voice.goals[0].goal.traffic_class) == ("voice", "voice")
+
+
+@pytest.mark.parametrize(
+    ("traffic", "arguments", "message"),
+    [
+        (
+            Traffic(),
+            {"raise_only": "bulk"},
+            "raise_only names a class of a TrafficMix, and this traffic has no classes",
+        ),
+        (VOICE_AND_BULK, {"judge_only": "bluk"}, "'bluk' is no class, did you mean 'bulk'"),
+        (
+            TrafficMix(voice=(Traffic(), "1 kpps"), bulk=(Traffic(), 1.0)),
+            {"raise_only": "voice"},
+            "class 'voice' has a fixed load of 1.00 kpps: give it a share to raise it",
+        ),
+    ],
+)
+def test_what_no_search_can_raise_or_judge_is_refused(traffic, arguments, message):
+    rig = Rig(5e6)
+    with pytest.raises((ArgumentError, ConfigError)) as refused:
+        rig.search.ndr_pdr(rig.live, traffic, **arguments)
+    assert message in str(refused.value)
+    assert not rig.bench.generator.specs
+
+
+def test_a_loss_that_may_be_the_machines_is_no_failure_of_a_class():
+    rig = Rig(5e6, class_loss={"video": 0.01})
+    outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
+    doubtful = tuple(
+        replace(each, losses=tuple(replace(one, least_lost=0, why="disturbed") for one in each.losses))
+        for each in outcome.classes
+    )
+    rule = Rule((("class", ("video",)),), (("lost_frames", parse_limit("lost_frames", "<= 0")),), "s")
+    seen = observations(replace(outcome, classes=doubtful))
+    assert [v.judgement for v in judge([rule], outcome.label, seen, lambda _: None)] == [Judgement.INCONCLUSIVE]
