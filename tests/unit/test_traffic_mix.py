@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,15 +15,25 @@ from hypothesis import strategies as st
 from simulated_bench import CEILING, Bench
 
 from pytest_nfvperf.adapters.evidence.hdr import encode
+from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.frames import streams
+from pytest_nfvperf.adapters.report.charts import loss_chart
+from pytest_nfvperf.adapters.report.html import render_report
+from pytest_nfvperf.adapters.report.junit import junit_properties
+from pytest_nfvperf.adapters.report.markdown import markdown
+from pytest_nfvperf.adapters.report.summary_table import run_table
+from pytest_nfvperf.adapters.report.texts import figures_text
 from pytest_nfvperf.config.sla_file import parse_limit
+from pytest_nfvperf.features.export.export import export
+from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.measure.soak import Soaker
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
-from pytest_nfvperf.model.evidence.records import make_record, trial_data
+from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, ledger_of, ledger_text, with_classes
 from pytest_nfvperf.model.measure.observe import observation, observations
 from pytest_nfvperf.model.measure.profile import QUICK
@@ -34,6 +47,8 @@ from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
+from pytest_nfvperf.session.slas import observations_by_subject
+from tests.sample_run import run_data
 
 BOTH = (Direction("p0", "p1"), Direction("p1", "p0"))
 PORTS = {name: GeneratorPort(name, "", f"02:00:00:00:00:0{end}") for end, name in enumerate(("p0", "p1"))}
@@ -375,3 +390,91 @@ def test_a_loss_that_may_be_the_machines_is_no_failure_of_a_class():
     rule = Rule((("class", ("video",)),), (("lost_frames", parse_limit("lost_frames", "<= 0")),), "s")
     seen = observations(replace(outcome, classes=doubtful))
     assert [v.judgement for v in judge([rule], outcome.label, seen, lambda _: None)] == [Judgement.INCONCLUSIVE]
+
+
+# What is reported.
+
+
+def reported(directory, rig: Rig, *rules):
+    """The rig's records as a run on disk, with a test around them."""
+    sink, recorder = rig.bench.sink, rig.bench.context.recorder
+    del sink.records[:]
+    outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
+    for where, require in rules:
+        rig.check(where, require)._judge([outcome])
+    data = TestData(labels=outcome.labels)
+    begin = make_record(data, id="test-0001", run=recorder.run, test="t.py::test_mix", time_ns=1)
+    end = make_record(
+        TestEndData("failed", 1.0, cause=Cause.SLA), id="e-1", run=recorder.run, test=begin.test, time_ns=9
+    )
+    run = make_record(run_data(), id="run-0001", run=recorder.run, test="", time_ns=0)
+    records = [run, begin, *(replace(each, test=begin.test) for each in sink.records), end]
+    lines = "".join(json.dumps(each.to_json()) + "\n" for each in records)
+    (directory / "evidence.jsonl").write_text(lines)
+    return outcome, read_run(directory)
+
+
+LOSSLESS = {"lost_frames": "<= 0"}
+
+
+def test_reports_show_the_classes(tmp_path):
+    rig = Rig(5e6, class_loss={"video": 0.01})
+    outcome, run = reported(tmp_path, rig, ({"class": "voice"}, LOSSLESS), ({"class": "video"}, LOSSLESS))
+    table = run_table(run, conclude(run), width=120)
+    video = next(line for line in table.splitlines() if " video " in line)
+    assert "4,000 of 400,000" in video
+    assert video.rstrip().endswith("FAIL")
+    assert next(line for line in table.splitlines() if " voice " in line).rstrip().endswith("PASS")
+    assert "video lost 4,000 of 400,000" in figures_text([outcome])
+    assert "video lost 4,000 of 400,000" in markdown(run, conclude(run))
+    properties = dict(junit_properties(outcome))
+    assert properties["nfvperf.class.video.at 1.00 Mpps.lost"] == "4,000 of 400,000"
+    render_report(run, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "Classes of the traffic" in page
+    assert ">4,000 of 400,000<" in page
+
+
+def test_exports_have_the_classes(tmp_path):
+    _, run = reported(tmp_path, Rig(5e6, class_loss={"video": 0.01}), ({"class": "video"}, LOSSLESS))
+    export([run], tmp_path / "flat")
+    with (tmp_path / "flat/classes.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["id"] == list(run.trials)[-1]]
+    assert [(row["class"], row["path"], row["lost"]) for row in rows if row["lost"] != "0"] == [
+        ("video", "p0->p1", "2000"),
+        ("video", "p1->p0", "2000"),
+    ]
+    with (tmp_path / "flat/figures.csv").open() as file:
+        lost = {row["class"]: row["value"] for row in csv.DictReader(file) if row["metric"] == "lost_frames"}
+    assert lost == {"": "4000.0", "voice": "0.0", "video": "4000.0", "bulk": "0.0", "rest": "0.0"}
+
+
+def test_a_history_keeps_the_figures_of_classes_apart(tmp_path):
+    _, run = reported(tmp_path, Rig(5e6, class_loss={"video": 0.01}))
+    (subject,) = measured(observations_by_subject(run))
+    found = {figure.of_class: figure.value for figure in subject.figures if figure.metric == "lost_frames"}
+    assert found == {"": 4000, "voice": 0, "video": 4000, "bulk": 0, "rest": 0}
+
+
+def test_the_loss_curve_draws_a_line_for_each_class():
+    rig = Rig(5e6, class_loss={"video": 0.01})
+    outcome = rig.search.loss_curve(rig.live, FOUR)
+    (panel,) = loss_chart(outcome.loss_curve, outcome.classes).panels
+    assert {series.name for series in panel.series} >= {f"class {name}" for name in ("voice", "video", "bulk", "rest")}
+
+
+def test_a_soak_counts_the_classes():
+    rig = Rig(5e6, class_loss={"video": 0.001})
+    soaker = Soaker(
+        replace(QUICK, soak_s=10.0),
+        {"suite": "mix"},
+        rig.bench.context,
+        None,
+        lambda: nullcontext(SimpleNamespace(asked="", stop=None)),
+        lambda _: None,
+        lambda *_: (100_000.0,),
+    )
+    rig.live.deployment.generator, rig.live.deployment.samplers = rig.bench.generator, ()
+    outcome = soaker.run(rig.live, FOUR)
+    lost = {each.name: each.losses[0].lost_frames for each in outcome.classes}
+    assert lost == {"voice": 0, "video": 400, "bulk": 0, "rest": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,9 +35,10 @@ from pytest_nfvperf.adapters.report.studies import (
 from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.model.display import format_fps, format_ns, format_ratio, format_seconds
 from pytest_nfvperf.model.evidence.records import TrialData
-from pytest_nfvperf.model.measure.outcome import GoalOutcome, LossPoint, Outcome
+from pytest_nfvperf.model.measure.outcome import ClassOutcome, GoalOutcome, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.measure.soak_series import STATE, SoakCurve
+from pytest_nfvperf.model.sla.rules import load_in_fps
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Bound, median_interval
 from pytest_nfvperf.model.traffic.histogram import Histogram, coarse_histogram
@@ -74,12 +76,16 @@ def outcome_charts(outcome: Outcome, trials: dict[str, TrialData]) -> dict[str, 
     measured = [point for point in outcome.latency if point.trial_id in trials and not point.disturbed]
     # Thinned counts are within 1 %, which no eye sees in a chart; decoding exact ones takes 40 ms each.
     histograms = [(point.at, trials[point.trial_id].result.latency) for point in measured]
+    if len(measured) == 1:  # at several loads the classes would be too many curves
+        classes = trials[measured[0].trial_id].result.classes
+        merged = ((each.name, Histogram.merged(c.latency for c in each.counts if c.latency)) for each in classes)
+        histograms += [(f"{name} at {measured[0].at}", histogram) for name, histogram in merged]
     curves = [(at, histogram) for at, histogram in histograms if histogram is not None and histogram.total]
     held = [point for point in outcome.loss_curve if not point.short]
     return {
         "search": search_chart(own, outcome) if outcome.goals and own else None,
         "latency": latency_chart(curves) if curves else None,
-        "loss": loss_chart(held) if held else None,
+        "loss": loss_chart(held, outcome.classes) if held else None,
     }
 
 
@@ -210,8 +216,11 @@ def _percentiles(name: str, histogram: Histogram, colour: str) -> ChartSeries:
     )
 
 
-def loss_chart(points: Sequence[LossPoint]) -> Chart:
-    """Loss in per cent against load (RFC 2544 section 26.3); loads without loss are green."""
+def loss_chart(points: Sequence[LossPoint], classes: Sequence[ClassOutcome] = ()) -> Chart:
+    """Loss in per cent against load (RFC 2544 section 26.3); loads without loss are green.
+
+    ``classes``: of a mix, each a line of its own against the load of all.
+    """
     rising = sorted(points, key=lambda point: point.load_fps)
     x, y = [point.load_fps / 1e6 for point in rising], [point.loss_ratio * 100 for point in rising]
     series = [ChartSeries("frame loss", x, y, BLUE, line="solid")]
@@ -229,6 +238,22 @@ def loss_chart(points: Sequence[LossPoint]) -> Chart:
                 labels=[f"{point.loss_ratio * 100:.3g} %" for point in here],
                 hover=[f"{format_ratio(point.loss_ratio)} lost at {format_fps(point.load_fps)}" for point in here],
                 links=[point.trial_id for point in here],
+            )
+        )
+    loads = {load_in_fps(point.load_fps): point.load_fps for point in rising}
+    for each, colour in zip(classes, itertools.cycle(SERIES), strict=False):
+        of_it = [(loads[loss.at], loss) for loss in each.losses if loss.at in loads and loss.offered_frames]
+        of_it.sort(key=lambda pair: pair[0])
+        series.append(
+            ChartSeries(
+                f"class {each.name}",
+                [load / 1e6 for load, _ in of_it],
+                [loss.lost_frames / loss.offered_frames * 100 for _, loss in of_it],
+                colour,
+                "circle",
+                line="dash",
+                hover=[f"{loss.lost_frames:,} of {loss.offered_frames:,} lost" for _, loss in of_it],
+                links=[loss.trial_id for _, loss in of_it],
             )
         )
     axes = (Axis("load, Mpps per direction"), Axis("loss, %", from_zero=True))

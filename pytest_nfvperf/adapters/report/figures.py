@@ -12,6 +12,7 @@ from pytest_nfvperf.model.display import (
     format_count,
     format_fps,
     format_load,
+    format_ns,
     format_ratio,
     format_seconds,
     format_value,
@@ -27,6 +28,7 @@ from pytest_nfvperf.model.measure.outcome import (
     loss_bound_text,
 )
 from pytest_nfvperf.model.measure.soak import DisturbedInterval, Drift, Soak
+from pytest_nfvperf.model.sla.rules import normal_load_name, show_load
 from pytest_nfvperf.model.sla.verdict import Observation
 from pytest_nfvperf.model.statistics import Bound, Samples, bound_of
 
@@ -136,6 +138,55 @@ def proven_loss(lost: int, offered: int) -> str:
     if lost < 0:
         return f"{-lost:,} more received than the {offered:,} offered: the rig miscounted"
     return f"{lost:,} lost of {offered:,}: {format_ratio(lost / offered)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFigures:
+    """One class of a mix at one load, as text. ``of_load``: its share, or its fixed load."""
+
+    name: str
+    frames: str
+    of_load: str
+    at: str
+    rate: str
+    lost: str
+    p50: str
+    p99: str
+    lossy: bool
+    trial_id: str
+
+
+def class_figures(outcome: Outcome) -> list[ClassFigures]:
+    """A row for each class and load, in the order of the loads; empty if no mix was sent."""
+    found: list[ClassFigures] = []
+    for each in outcome.classes:
+        of_load = format_ratio(each.share) if each.fixed_fps is None else format_fps(each.fixed_fps)
+        latency = {normal_load_name(point.at, point.load_fps): point for point in each.latency}
+        losses = {loss.at: loss for loss in each.losses}
+        for at in dict.fromkeys((*losses, *latency)):
+            loss, point = losses.get(at), latency.get(at)
+            load = loss.load_fps if loss is not None else outcome.class_load_fps(each, point.load_fps if point else 0)
+            lost = MISSING
+            if loss is not None:
+                least = f"{loss.least_lost:,} .. " if loss.why else ""
+                lost = f"{least}{loss.lost_frames:,} of {loss.offered_frames:,}"
+            times = [
+                MISSING if point is None else format_ns(ns) for ns in (point and point.p50_ns, point and point.p99_ns)
+            ]
+            trial_id = loss.trial_id if loss is not None else point.trial_id if point is not None else ""
+            lossy = loss is not None and loss.lost_frames > 0
+            found.append(
+                ClassFigures(
+                    each.name, each.traffic, of_load, show_load(at), format_fps(load), lost, *times, lossy, trial_id
+                )
+            )
+    ats = list(dict.fromkeys(row.at for row in found))
+    return sorted(found, key=lambda row: ats.index(row.at))
+
+
+def class_line(outcome: Outcome) -> str:
+    """``video lost 4,000 of 400,000, voice 0 .. 2 of 100``; "" without a mix, or if no class lost anything."""
+    return ", ".join(f"{row.name} lost {row.lost}" for row in class_figures(outcome) if row.lossy)
 
 
 def other_result(outcome: Outcome) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from pytest_nfvperf.adapters.process.outputs import write_whole
-from pytest_nfvperf.adapters.report.figures import goal_seen, plateau_seen, typical_latency
+from pytest_nfvperf.adapters.report.figures import class_figures, goal_seen, plateau_seen, typical_latency
 from pytest_nfvperf.model.display import visible
 from pytest_nfvperf.model.evidence.conclusion import Fate, RunConclusion, TestConclusion
 from pytest_nfvperf.model.measure.outcome import Outcome
@@ -69,6 +69,9 @@ def junit_properties(outcome: Outcome, verdicts: Sequence[Verdict] = ()) -> list
         pairs.append(("back_to_back.mean_burst_frames", outcome.back_to_back.mean_burst_frames))
     if outcome.cost is not None:
         pairs.append(("cycles_per_packet", outcome.cost.pmd_cycles_per_packet))
+    for row in class_figures(outcome):
+        at = f"class.{row.name}.at {row.at}"
+        pairs += [(f"{at}.rate", row.rate), (f"{at}.lost", row.lost), (f"{at}.p99", row.p99)]
     pairs += [(f"verdict.{verdict.requirement}", verdict.judgement.value) for verdict in verdicts]
     return [(visible(f"nfvperf.{name}"), visible(str(value))) for name, value in pairs if value is not None]
 

@@ -17,6 +17,7 @@ from pytest_nfvperf.adapters.evidence.reader import RunEvidence, conclude
 from pytest_nfvperf.adapters.report.comparison import comparison_text
 from pytest_nfvperf.adapters.report.figures import (
     PER_DIRECTION,
+    class_figures,
     goal_figures,
     goal_seen,
     is_of_times,
@@ -42,6 +43,7 @@ from pytest_nfvperf.adapters.report.terminal_table import fitted, no_room, rende
 from pytest_nfvperf.model.display import MISSING, format_ns
 from pytest_nfvperf.model.evidence.conclusion import NO_SLA, RunConclusion, subject_badge
 from pytest_nfvperf.model.measure.outcome import GoalOutcome, Outcome, PlateauPoint, SearchStatus
+from pytest_nfvperf.model.sla.rules import CLASS
 from pytest_nfvperf.model.sla.verdict import Verdict, worst
 from pytest_nfvperf.model.statistics import Bound
 from pytest_nfvperf.model.traffic.trial import latency_origin
@@ -89,6 +91,7 @@ _READ_AS = {
 }
 """What the other marks of a load say."""
 
+_MOST_LOADS = 4
 _COLUMNS = ("median", "ratio", "interval", "cycles/packet", "cores", "copies", "mirror complete")
 _OPTIONAL_OF_STUDIES = ("copies", "cores", "cycles/packet")
 _CORES = "Cores: sender + receiver + datapath (vswitchd; softirq, too, where the datapath is in the kernel)."
@@ -140,6 +143,8 @@ def summary_text(rows: Sequence[SummaryRow], *, width: int | None = None, color:
         parts.append(_study_tables([(row.outcome, _verdict(row)) for row in sampled], width))
     if others:
         parts.append([_other_table(others)])
+    if any(row.outcome.classes for row in rows):
+        parts.append([_class_table(rows)])
     separated = [part if not number else [Text(""), *part] for number, part in enumerate(parts)]
     return rendered(chain.from_iterable(separated), width=width, color=color)
 
@@ -208,6 +213,28 @@ def _other_table(rows: Sequence[SummaryRow]) -> Table:
     different = differing([row.outcome.label for row in rows])
     for row in rows:
         table.add_row(*_subject(row, different), other_result(row.outcome), _verdict(row))
+    return table
+
+
+def _class_table(rows: Sequence[SummaryRow]) -> Table:
+    """The classes of each mix at each load; of a series of loads only those at which one lost frames."""
+    table = _table("test", "class", "frame", "of load", "at")
+    for name in ("rate", "lost", "p50", "p99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    different = differing([row.outcome.label for row in rows])
+    for row in rows:
+        found = class_figures(row.outcome)
+        lossy = {each.at for each in found if each.lossy}
+        several = len({each.at for each in found}) > _MOST_LOADS
+        for each in (each for each in found if not several or each.at in lossy):
+            about = [verdict for verdict in row.verdicts if dict(verdict.subject).get(CLASS) == each.name]
+            word = worst(about).value if about else NO_SLA
+            name, _, _ = _subject(row, different)
+            table.add_row(
+                *(name, each.name, each.frames, each.of_load, each.at, each.rate, each.lost, each.p50, each.p99),
+                Text(word, style=BADGE_STYLES.get(word, "dim")),
+            )
     return table
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pytest_nfvperf.adapters.report.figures import goal_figures, is_of_times, other_result, typical_latency
+from pytest_nfvperf.adapters.report.figures import class_line, goal_figures, is_of_times, other_result, typical_latency
 from pytest_nfvperf.adapters.report.run_facts import versions_text
 from pytest_nfvperf.adapters.report.studies import find_comparisons, median_text, ratio_text
 from pytest_nfvperf.model.display import (
@@ -134,6 +134,7 @@ def figures_text(outcomes: Sequence[Outcome]) -> str:
     shown_there = {id(outcome) for one in compared for outcome in one.outcomes}
     parts += [median_text(outcome.samples[0]) for outcome in sampled if id(outcome) not in shown_there]
     parts += [other_result(o) for o in outcomes if not o.goals and (not o.samples or is_of_times(o))]
+    parts += filter(None, map(class_line, outcomes))
     return BETWEEN.join(dict.fromkeys(parts))
 
 

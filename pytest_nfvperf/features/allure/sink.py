@@ -24,6 +24,7 @@ from pytest_nfvperf.adapters.report.chart import Chart
 from pytest_nfvperf.adapters.report.charts import MOST_CURVES, outcome_charts, soak_chart, study_chart
 from pytest_nfvperf.adapters.report.comparison import comparison_chart, comparison_text
 from pytest_nfvperf.adapters.report.figures import (
+    class_figures,
     goal_figures,
     other_result,
     plateau_figures,
@@ -201,6 +202,9 @@ def _outcome_step(outcome: Outcome, trials: dict[str, TrialData]) -> None:
         if own:
             _attach(trials_csv(own), "trials", allure.attachment_type.CSV)
             _attach(trials_html(own), "trials, readable", allure.attachment_type.HTML)
+        for row in class_figures(outcome):
+            with allure.step(f"class {row.name} at {row.at}: {row.rate}, lost {row.lost}, p99 {row.p99}"):
+                pass
         names = {"latency": "latency by percentile", "loss": "loss against load"}
         for name, chart in outcome_charts(outcome, trials).items():
             _picture(names.get(name, name), chart)
