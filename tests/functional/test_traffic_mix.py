@@ -1,0 +1,127 @@
+"""Classes of traffic on a real OVS with a real generator: only the class that a flow drops loses, to the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_nfvperf.adapters.process.process import run
+from pytest_nfvperf.config.sla_file import parse_limit
+from pytest_nfvperf.measure.limits import Limits
+from pytest_nfvperf.measure.search import Search
+from pytest_nfvperf.model.measure.ledger import ledger_text
+from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.sla.rules import Rule
+from pytest_nfvperf.model.topology.compose import phy2phy
+from pytest_nfvperf.model.traffic.mix import TrafficMix
+from pytest_nfvperf.model.traffic.traffic import Imix, Traffic, Vxlan
+from pytest_nfvperf.session.running_test import bounding_text
+from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
+from tests.functional.ovs_support import needs_hugepages, needs_root
+from tests.functional.soak_support import Soaking, soaking_on
+
+pytestmark = [needs_root, needs_hugepages]
+
+LOAD, SECONDS = 100_000, 0.5
+FOUR = TrafficMix(
+    voice=(Traffic(frame_size=128, vlan=10), "10 %"),
+    video=(Traffic(frame_size=512, vlan=20, flows=4), "20 %"),
+    bulk=(Traffic(frame_size=Imix("two", ((64, 3), (1518, 1))), vlan=30), "60 %"),
+    overlay=(Traffic(frame_size=256, vxlan=Vxlan()), "10 %"),
+)
+OFFERED = {"voice": 10_000, "video": 20_000, "bulk": 60_000, "overlay": 10_000}
+"""Frames of both directions."""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaking]:
+    with soaking_on(phy2phy(), tmp_path_factory.mktemp("mix")) as made:
+        yield made
+
+
+@pytest.fixture
+def search() -> Search:
+    return Search(QUICK, {"suite": "mix"}, lambda *_: Limits(2e6, None), lambda _: 0.0)
+
+
+def drop(bench: Soaking, match: str) -> None:
+    """A drop flow of bridge br0, at work when this returns."""
+    instance = bench.rig.datapath().instance  # type: ignore[attr-defined]
+    target = f"unix:{instance.directory}/br0.mgmt"
+    run([*instance.ofctl, "-O", "OpenFlow14", "add-flow", target, f"cookie=0x77,priority=999,{match},actions=drop"])
+    instance.ctl.call("revalidator/purge")
+
+
+@pytest.fixture(autouse=True)
+def _without_drop_flows(bench: Soaking) -> Iterator[None]:
+    yield
+    instance = bench.rig.datapath().instance  # type: ignore[attr-defined]
+    target = f"unix:{instance.directory}/br0.mgmt"
+    run([*instance.ofctl, "-O", "OpenFlow14", "del-flows", target, "cookie=0x77/-1"])
+    instance.ctl.call("revalidator/purge")
+
+
+def check(bench: Soaking, name: str) -> SlaCheck:
+    rule = Rule((("class", (name,)),), (("lost_frames", parse_limit("lost_frames", "<= 0")),), "sla.yaml:1: rules[0]")
+    recorder, trials = bench.live.runner.recorder, bench.live.runner.context.trials
+    return SlaCheck([rule], MeasuredSubjects(), recorder, lambda outcomes: bounding_text(outcomes, trials))
+
+
+def test_without_a_drop_flow_no_class_loses_and_all_are_as_sent(bench: Soaking, search: Search) -> None:
+    outcome = search.loss_at(bench.live, FOUR, LOAD, SECONDS)
+    trial = bench.live.runner.context.trials[outcome.trials[-1]]
+    assert {each.name: (each.offered, each.lost) for each in trial.result.classes} == {
+        name: (frames, 0) for name, frames in OFFERED.items()
+    }
+    assert [count.corrupted for each in trial.result.classes for count in each.counts] == [0] * 8
+    assert all(each.latency and each.latency[0].samples for each in outcome.classes)
+    for name in OFFERED:
+        check(bench, name).check(outcome)
+
+
+@pytest.mark.parametrize(
+    ("match", "name", "lost"),
+    [
+        ("dl_vlan=20", "video", 20_000),
+        ("ip,dl_vlan=20,nw_src=0.0.0.2/0.0.0.3", "video", 2_500),  # one of four values of a field, of one direction
+        ("udp,vlan_tci=0,tp_dst=4789", "overlay", 10_000),
+    ],
+)
+def test_a_drop_flow_on_one_class_of_four(bench: Soaking, search: Search, match: str, name: str, lost: int) -> None:
+    drop(bench, match)
+    outcome = search.loss_at(bench.live, FOUR, LOAD, SECONDS)
+    trial = bench.live.runner.context.trials[outcome.trials[-1]]
+    assert {each.name: each.lost for each in trial.result.classes} == {**dict.fromkeys(OFFERED, 0), name: lost}
+    assert trial.ledger is not None
+    assert (trial.ledger.lost, trial.ledger.unexplained, trial.ledger.by_rule) == (lost, 0, lost)
+    assert sum(each.lost for each in trial.ledger.classes) == lost
+    for other in OFFERED:
+        if other != name:
+            check(bench, other).check(outcome)
+    with pytest.raises(SlaFailure) as failed:
+        check(bench, name).check(outcome)
+    text = str(failed.value)
+    assert f"class {name}: lost_frames <= 0" in text
+    assert f"{lost:,} frames" in text
+    assert ledger_text(trial.ledger).splitlines()[-1] in text
+    assert "drop_action_of_pipeline" in text
+
+
+def test_a_soak_counts_each_class(bench: Soaking, tmp_path: Path) -> None:
+    drop(bench, "dl_vlan=30,in_port=p0")
+    outcome = bench.soaker.run(bench.live, FOUR, 20_000, 2.0)
+    lost = {each.name: each.losses[0].lost_frames for each in outcome.classes}
+    assert lost == {"voice": 0, "video": 0, "bulk": 24_000, "overlay": 0}
+    assert outcome.soak is not None
+    assert outcome.soak.all_lost == 24_000
+
+
+def test_a_search_raises_one_class_while_another_stays_fixed(bench: Soaking, search: Search) -> None:
+    mix = TrafficMix(voice=(Traffic(frame_size=128, vlan=10), "20 kpps"), bulk=(Traffic(vlan=30), "100 %"))
+    outcome = search.throughput(bench.live, mix, raise_only="bulk")
+    sent = [bench.live.runner.context.trials[each].result for each in outcome.trials]
+    rates = {each.fps for result in sent for each in result.spec.streams(1_000_000) if each.sent.name == "voice"}
+    assert rates == {20_000}
+    assert outcome.goals[0].load_fps
