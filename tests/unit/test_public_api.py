@@ -100,7 +100,7 @@ def types_in(hint):
     return [*inner, hint] if own else inner
 
 
-HANDED_OVER = ("Testbed",)
+HANDED_OVER = ("Testbed", "TrafficMix")
 """What a class of others returns as it was given: nobody makes it anew."""
 
 
