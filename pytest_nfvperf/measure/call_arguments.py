@@ -74,7 +74,7 @@ def check_live(call: str, live: LiveTopology, traffic: AnyTraffic) -> None:
 
 
 def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:
-    """Raise ArgumentError for a topology without a direction, or with a port whose MTU is too small for the traffic.
+    """Raise ArgumentError for a topology without a direction, or with a port that cannot carry the traffic.
 
     ``call``: as the author wrote it, for the message.
     """
@@ -91,3 +91,12 @@ def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:
                 check_mtu(each.traffic, port.mtu)
         except ArgumentError as error:
             raise ArgumentError(f"{call}(): port {port.name!r} of topology {topology.name!r}: {error}") from None
+    crossed = {crossing.bridge for crossing in topology.crossings}
+    for port in (topology.port(direction.tx) for direction in topology.directions):
+        is_access = port.vlan is not None and port.vlan.tag is not None and not port.vlan.trunks
+        tagged = next((each.traffic.headers_name for each in classes_of(traffic) if each.traffic.is_tagged), None)
+        if is_access and tagged and port.bridge not in crossed:
+            raise ArgumentError(
+                f"{call}(): port {port.name!r} of topology {topology.name!r} is an access port, where OVS drops frames "
+                f"that come in with a tag, as those of {tagged} do: leave its vlan out, give it trunks, or add a path(...)"
+            )

@@ -328,6 +328,13 @@ class Traffic:
         return max(MIN_FRAME_SIZE, self.header_bytes + TEST_PAYLOAD_BYTES + FCS_BYTES)
 
     @property
+    def is_tagged(self) -> bool:
+        """Frames begin with a VLAN tag behind their addresses."""
+        return self.vlan is not None or (
+            self.packet is not None and self.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)}
+        )
+
+    @property
     def headers_name(self) -> str:
         """``IPv6``, ``tagged VXLAN over IPv4 with IPv6 inside``, ``Ether / MPLS / IP / TCP``: for a person."""
         if self.packet is not None:
@@ -415,7 +422,8 @@ class Traffic:
 
 def check_mtu(traffic: Traffic, mtu: int) -> None:
     """Raise ValueError when the largest frame does not fit a port's MTU (bytes without header, tag and FCS)."""
-    needed = traffic.largest_frame_size - traffic.beside_mtu
+    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.is_tagged else 0)
+    needed = traffic.largest_frame_size - overhead
     if needed > mtu:
         raise ArgumentError(
             f"frame size {traffic.largest_frame_size} needs an MTU of {needed}, but the port has {mtu}: "
