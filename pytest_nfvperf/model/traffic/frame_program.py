@@ -127,6 +127,9 @@ class FrameProgram:
             and tags come and go.
         changeable: ``(offset, bytes)`` behind ``compared_from`` that the way may change: TTL, DSCP, addresses behind a
             NAT. A checksum that such a field changes is changeable, too, if it is listed here.
+        balances: of captures, whose templates have nothing in common: by template, the offset of the one internet
+            checksum that the signature changes (0: none), and whether it is never zero. Each template is compared from
+            its signature on. ``fields`` and ``checksums`` are empty then.
     """
 
     templates: tuple[bytes, ...]
@@ -137,6 +140,7 @@ class FrameProgram:
     combinations: int = 1
     compared_from: int = 14
     changeable: tuple[tuple[int, int], ...] = ()
+    balances: tuple[tuple[int, bool], ...] = ()
 
 
 def frame_at(program: FrameProgram, number: int, signature: bytes) -> bytes:
