@@ -1,8 +1,8 @@
 """The child process that runs an STL profile, and prints what it builds as JSON. Run by ``python -m``.
 
-A profile is a Python program that imports TRex's client library. It gets ours in its place, whose classes keep what
-they are given: so it runs without TRex, with our scapy, and builds the same everywhere. What is not here is refused by
-its name, since a profile that is kept in part would be another one.
+A profile is a Python program that imports TRex's client library. It gets ours in its place (stl_library.py): so it runs
+without TRex, with our scapy, and builds the same everywhere. What a traffic cannot do is refused by its name, since a
+profile that is kept in part would be another one.
 """
 
 from __future__ import annotations
@@ -18,343 +18,55 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-LIBRARIES = ("trex_stl_lib.api", "trex.stl.api")
-_MODULES = ("os", "sys", "json", "random", "string", "struct", "socket", "time", "copy", "math", "base64", "binascii")
-"""What ``from trex_stl_lib.api import *`` also gives, and profiles use without an import of their own."""
-_RATES = ("pps", "bps_L1", "bps_L2", "percentage")
-_SIZES = (1, 2, 4, 8)
+from pytest_nfvperf.features.trex.stl_library import (
+    LIBRARIES,
+    STLError,
+    STLFlowLatencyStats,
+    STLProfile,
+    STLStream,
+    STLTaggedPktGroup,
+    STLTXMultiBurst,
+    STLTXSingleBurst,
+    STLVmFixChecksumHw,
+    STLVmFixIcmpv6,
+    STLVmFixIpv4,
+    STLVmFlowVar,
+    STLVmFlowVarRepeatableRandom,
+    STLVmTrimPktSize,
+    STLVmTupleGen,
+    STLVmWrFlowVar,
+    STLVmWrMaskFlowVar,
+    library,
+    number_of,
+)
+from pytest_nfvperf.model.errors import ConfigError
 
-
-class STLError(Exception):
-    """A profile asks for what there is not, or what cannot be kept."""
+# Running a profile.
 
 
 class NotKeptError(Exception):
     """What a stream does and a traffic cannot do. ``stream``: its name."""
 
 
-# What profiles build: TRex's names, their arguments and defaults, and nothing else.
-
-
-class STLTXMode:
-    def __init__(self, pps: Any = None, bps_L1: Any = None, bps_L2: Any = None, percentage: Any = None) -> None:  # noqa: N803
-        given = dict(zip(_RATES, (pps, bps_L1, bps_L2, percentage), strict=True))
-        rates = {unit: value for unit, value in given.items() if value is not None} or {"pps": 1.0}
-        if len(rates) > 1:
-            raise STLError(f"a rate is given twice, as {' and '.join(rates)}")
-        ((self.unit, self.value),) = rates.items()
-        if not isinstance(self.value, (int, float)) or self.value <= 0:
-            raise STLError(f"a rate of {self.value!r} {self.unit} is none")
-
-
-class STLTXCont(STLTXMode):
-    pass
-
-
-class STLTXSingleBurst(STLTXMode):
-    def __init__(self, total_pkts: int = 1, **rate: Any) -> None:  # noqa: ARG002 - refused later, with the stream's name
-        super().__init__(**rate)
-
-
-class STLTXMultiBurst(STLTXMode):
-    def __init__(self, pkts_per_burst: int = 1, ibg: float = 0.0, count: int = 1, **rate: Any) -> None:  # noqa: ARG002
-        super().__init__(**rate)
-
-
-class STLFlowStats:
-    """Counts a stream, as we count each class of a mix."""
-
-    def __init__(self, pg_id: int, vxlan: bool = False, ieee_1588: bool = False) -> None:
-        self.pg_id, self.vxlan, self.ieee_1588 = pg_id, vxlan, ieee_1588
-
-
-class STLFlowLatencyStats(STLFlowStats):
-    pass
-
-
-class STLTaggedPktGroup(STLFlowStats):
-    def __init__(self, tpgid: int) -> None:
-        super().__init__(tpgid)
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, str):
-        return int(ipaddress.IPv4Address(value))
-    if not isinstance(value, int):
-        raise STLError(f"{value!r} is no whole number and no IPv4 address")
-    return value
-
-
-class STLVmFlowVar:
-    def __init__(
-        self,
-        name: str,
-        init_value: Any = None,
-        min_value: Any = 0,
-        max_value: Any = 255,
-        size: int = 4,
-        step: Any = 1,
-        op: str = "inc",
-        value_list: Any = None,
-        split_to_cores: bool = True,  # noqa: ARG002 - one sender has all values
-        next_var: str | None = None,
-    ) -> None:
-        if size not in _SIZES or op not in {"inc", "dec", "random"}:
-            raise STLError(f"variable {name!r} has size {size!r} and op {op!r}: 1, 2, 4 or 8, and inc, dec or random")
-        self.name, self.size, self.op, self.next_var = name, size, op, next_var
-        self.values = None if value_list is None else [_number(value) for value in value_list]
-        self.least, self.most, self.step = _number(min_value), _number(max_value), _number(step)
-        first = init_value if init_value is not None else max_value if op == "dec" else min_value
-        self.first = _number(first)
-        if not 0 <= self.least <= self.most < 1 << 8 * size or self.step < 1:
-            raise STLError(
-                f"variable {name!r} cannot count from {self.least} to {self.most} by {self.step} in {size} bytes"
-            )
-
-
-class STLVmFlowVarRepeatableRandom:
-    def __init__(self, name: str, *rest: Any, **more: Any) -> None:  # noqa: ARG002 - refused later
-        self.name = name
-
-
-STLVmFlowVarRepetableRandom = STLVmFlowVarRepeatableRandom
-
-
-class STLVmTupleGen:
-    def __init__(
-        self,
-        name: str,
-        ip_min: Any = "0.0.0.1",
-        ip_max: Any = "0.0.0.10",
-        port_min: int = 1025,
-        port_max: int = 65535,
-        limit_flows: int = 100000,
-        flags: int = 0,
-    ) -> None:
-        self.name, self.limit, self.flags = name, limit_flows, flags
-        self.ip, self.port = (_number(ip_min), _number(ip_max)), (port_min, port_max)
-
-
-class STLVmWrFlowVar:
-    def __init__(
-        self, fv_name: str, pkt_offset: Any, offset_fixup: int = 0, add_val: int = 0, is_big: bool = True
-    ) -> None:
-        self.name, self.offset, self.fixup, self.add, self.big = fv_name, pkt_offset, offset_fixup, add_val, is_big
-        self.cast, self.mask, self.shift = 0, -1, 0
-
-
-class STLVmWrMaskFlowVar(STLVmWrFlowVar):
-    def __init__(
-        self,
-        fv_name: str,
-        pkt_offset: Any,
-        pkt_cast_size: int = 1,
-        mask: int = 0xFF,
-        shift: int = 0,
-        add_value: int = 0,
-        offset_fixup: int = 0,
-        is_big: bool = True,
-    ) -> None:
-        super().__init__(fv_name, pkt_offset, offset_fixup, add_value, is_big)
-        self.cast, self.mask, self.shift = pkt_cast_size, mask, shift
-
-
-class STLVmFixIpv4:
-    """All checksums are right here, also those that a profile does not fix."""
-
-    def __init__(self, offset: Any) -> None:
-        self.offset = offset
-
-
-class STLVmFixChecksumHw(STLVmFixIpv4):
-    def __init__(self, l3_offset: Any, l4_offset: Any, l4_type: Any) -> None:  # noqa: ARG002
-        super().__init__(l3_offset)
-
-
-class STLVmFixIcmpv6(STLVmFixIpv4):
-    def __init__(self, l3_offset: Any, l4_offset: Any) -> None:  # noqa: ARG002
-        super().__init__(l3_offset)
-
-
-class CTRexVmInsFixHwCs:
-    L4_TYPE_UDP, L4_TYPE_TCP, L4_TYPE_IP = 11, 13, 17
-
-
-class STLVmTrimPktSize:
-    def __init__(self, fv_name: str) -> None:
-        self.name = fv_name
-
-
-class STLScVmRaw:
-    def __init__(self, list_of_commands: Any = None, cache_size: int | None = None) -> None:
-        self.commands, self.cache_size = list(list_of_commands or ()), cache_size
-
-    def add_cmd(self, command: Any) -> None:
-        self.commands.append(command)
-
-
-class STLVM(STLScVmRaw):
-    """The same with a method for each command, whose arguments differ a little."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def set_cached(self, cache_size: int) -> None:
-        self.cache_size = cache_size
-
-    def var(self, name: str, min_value: Any, max_value: Any, size: int, op: str, step: Any = 1, **more: Any) -> None:
-        self.add_cmd(STLVmFlowVar(name, min_value=min_value, max_value=max_value, size=size, op=op, step=step, **more))
-
-    def repeatable_random_var(self, fv_name: str, *rest: Any, **more: Any) -> None:
-        self.add_cmd(STLVmFlowVarRepeatableRandom(fv_name, *rest, **more))
-
-    def tuple_var(self, name: str, *rest: Any, **more: Any) -> None:
-        self.add_cmd(STLVmTupleGen(name, *rest, **{"limit_flows": 0, **more} if len(rest) < 5 else more))
-
-    def write(
-        self, fv_name: str, pkt_offset: Any, offset_fixup: int = 0, add_val: int = 0, byte_order: str = "big"
-    ) -> None:
-        self.add_cmd(STLVmWrFlowVar(fv_name, pkt_offset, offset_fixup, add_val, byte_order == "big"))
-
-    def write_mask(
-        self,
-        fv_name: str,
-        pkt_offset: Any,
-        pkt_cast_size: int,
-        mask: int,
-        shift: int = 0,
-        offset_fixup: int = 0,
-        add_val: int = 0,
-        byte_order: str = "big",
-    ) -> None:
-        order = byte_order == "big"
-        self.add_cmd(STLVmWrMaskFlowVar(fv_name, pkt_offset, pkt_cast_size, mask, shift, add_val, offset_fixup, order))
-
-    def trim(self, fv_name: str) -> None:
-        self.add_cmd(STLVmTrimPktSize(fv_name))
-
-    def fix_chksum(self, offset: Any = "IP") -> None:
-        self.add_cmd(STLVmFixIpv4(offset))
-
-    def fix_chksum_hw(self, l3_offset: Any, l4_offset: Any, l4_type: Any) -> None:
-        self.add_cmd(STLVmFixChecksumHw(l3_offset, l4_offset, l4_type))
-
-    def fix_chksum_icmpv6(self, l3_offset: Any, l4_offset: Any) -> None:
-        self.add_cmd(STLVmFixIcmpv6(l3_offset, l4_offset))
-
-
-class STLPktBuilder:
-    def __init__(
-        self,
-        pkt: Any = None,
-        pkt_buffer: bytes | None = None,
-        vm: Any = None,
-        path_relative_to_profile: bool = False,
-        build_raw: bool = False,
-        remove_fcs: bool = True,
-    ) -> None:
-        from scapy.layers.l2 import Ether  # noqa: PLC0415 - this process begins with what it may refuse
-
-        if isinstance(pkt, str):
-            from pytest_nfvperf.model.traffic.capture_file import read_capture  # noqa: PLC0415
-
-            base = Path(inspect.stack()[1].filename).parent if path_relative_to_profile else Path()
-            pkt = Ether(read_capture(base / pkt)[0])
-        elif pkt is None and pkt_buffer is not None:
-            pkt = Ether(pkt_buffer)
-        self.pkt = pkt
-        self.vm = STLScVmRaw(vm) if isinstance(vm, list) else vm
-        self.build_raw, self.remove_fcs = build_raw, remove_fcs
-
-
-class STLStream:
-    def __init__(  # noqa: PLR0913 - TRex's own
-        self,
-        name: Any = None,
-        packet: Any = None,
-        mode: Any = None,
-        enabled: bool = True,
-        self_start: bool = True,
-        isg: float = 0.0,
-        flow_stats: Any = None,
-        next: Any = None,  # noqa: A002
-        stream_id: Any = None,  # noqa: ARG002
-        action_count: int = 0,  # noqa: ARG002
-        random_seed: int = 0,  # noqa: ARG002 - our random order is a fixed one
-        mac_src_override_by_pkt: Any = None,  # noqa: ARG002 - addresses that the packet sets are sent
-        mac_dst_override_mode: Any = None,  # noqa: ARG002
-        dummy_stream: bool = False,
-        start_paused: bool = False,
-        core_id: int = -1,  # noqa: ARG002
-    ) -> None:
-        from scapy.layers.inet import IP  # noqa: PLC0415
-        from scapy.layers.l2 import Ether  # noqa: PLC0415
-
-        self.name, self.mode, self.enabled, self.isg = name, mode or STLTXCont(), enabled, isg
-        self.packet = packet if packet is not None else STLPktBuilder(pkt=Ether() / IP())
-        self.flow_stats, self.next, self.self_start = flow_stats, next, self_start
-        self.dummy_stream, self.start_paused = dummy_stream, start_paused
-
-
-class STLProfile:
-    def __init__(self, streams: Any = None) -> None:
-        self.streams = [streams] if isinstance(streams, STLStream) else list(streams or ())
-
-    def get_streams(self) -> list[STLStream]:
-        return self.streams
-
-
-def STLIPRange(src: Any = None, dst: Any = None, fix_chksum: bool = True) -> list[Any]:  # noqa: N802
-    made: list[Any] = []
-    for name, given in (("src", src), ("dst", dst)):
-        if given:
-            made.append(STLVmFlowVar(name, None, given["start"], given["end"], 4, given["step"]))
-            made.append(STLVmWrFlowVar(name, f"IP.{name}"))
-    return made + [STLVmFixIpv4("IP")] * fix_chksum
-
-
-_KNOWN: tuple[Any, ...] = (
-    *(STLTXCont, STLTXSingleBurst, STLTXMultiBurst, STLFlowStats, STLFlowLatencyStats, STLTaggedPktGroup),
-    *(STLVmFlowVar, STLVmFlowVarRepeatableRandom, STLVmTupleGen, STLVmWrFlowVar, STLVmWrMaskFlowVar, STLVmTrimPktSize),
-    *(STLVmFixIpv4, STLVmFixChecksumHw, STLVmFixIcmpv6, CTRexVmInsFixHwCs, STLScVmRaw, STLVM, STLIPRange),
-    *(STLPktBuilder, STLStream, STLProfile, STLError),
-)
-
-
-# Running a profile.
-
-
-def library() -> ModuleType:
-    """The module that profiles import: what is known, scapy, and a few modules of Python."""
-    import scapy.all  # noqa: PLC0415
-
-    api = ModuleType(LIBRARIES[0], "Stands in for TRex's client library.")
-    names = {name: value for name, value in vars(scapy.all).items() if not name.startswith("_")}
-    names |= {name: importlib.import_module(name) for name in _MODULES}
-    names |= {each.__name__: each for each in _KNOWN}
-    names |= {"STLVmFlowVarRepetableRandom": STLVmFlowVarRepeatableRandom}
-    names |= {"STLStreamDstMAC_CFG_FILE": 0, "STLStreamDstMAC_PKT": 1, "STLStreamDstMAC_ARP": 2}
-    vars(api).update(names)
-    return api
-
-
 def _install(api: ModuleType) -> None:
     for name in LIBRARIES:
-        sys.modules[name] = api
-        while "." in name:
-            name, _, attribute = name.rpartition(".")
-            package = sys.modules.setdefault(name, ModuleType(name))
+        sys.modules[name] = module = api
+        parts = name.split(".")
+        for depth in range(len(parts) - 1, 0, -1):
+            package = sys.modules.setdefault(".".join(parts[:depth]), ModuleType(".".join(parts[:depth])))
             package.__path__ = []
-            setattr(package, attribute, api if attribute == "api" else sys.modules[f"{name}.{attribute}"])
+            setattr(package, parts[depth], module)
+            module = package
 
 
 def run_profile(path: Path, direction: int, tunables: Mapping[str, Any]) -> list[STLStream]:
     """The streams that the profile makes. Whatever it raises goes through."""
-    _install(library())
+    sys.argv = [str(path)]
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -403,7 +115,7 @@ def mistake(error: BaseException, path: Path) -> dict[str, Any]:
         text = f"cannot be imported: {text}"
     elif isinstance(error, NameError) and (error.name or "").startswith(("STL", "CTRex")):
         text = f"uses {error.name}, which is not known here: its streams cannot be kept"
-    elif not isinstance(error, (STLError, NotKeptError)):
+    elif not isinstance(error, (STLError, NotKeptError, ConfigError)):
         text = f"raises {type(error).__name__}: {text}"
     return {"error": text, "line": line}
 
@@ -468,7 +180,7 @@ def _kept(stream: STLStream) -> dict[str, Any]:
         "packet": made.packet.command(),
         "size": size,
         "unit": stream.mode.unit,
-        "rate": stream.mode.value,
+        "rate": stream.mode.rate,
         "vary": made.vary,
         "together": joint,
     }
@@ -511,7 +223,7 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
     for command in commands:
         match command:
             case STLVmTrimPktSize():
-                raise NotKeptError(f"varies its size with {command.name!r} (STLVmTrimPktSize): give an IMIX instead")
+                raise NotKeptError(f"varies its size with {command.fv_name!r} (STLVmTrimPktSize): give an IMIX instead")
             case STLVmFlowVarRepeatableRandom():
                 raise NotKeptError(
                     f"has a repeatable random variable {command.name!r}: write STLVmFlowVar(op='random'), which "
@@ -521,11 +233,11 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
                 counters |= _of_tuple(command)
             case STLVmFlowVar():
                 counters[command.name] = _counter_of(command)
-            case STLVmWrFlowVar():
-                if command.name not in counters:
-                    raise NotKeptError(f"writes {command.name!r}, a variable that it does not have")
-                _write(command, counters[command.name], made)
-            case STLVmFixIpv4():
+            case STLVmWrFlowVar() | STLVmWrMaskFlowVar():
+                if command.fv_name not in counters:
+                    raise NotKeptError(f"writes {command.fv_name!r}, a variable that it does not have")
+                _write(command, counters[command.fv_name], made)
+            case STLVmFixIpv4() | STLVmFixChecksumHw() | STLVmFixIcmpv6():
                 pass
             case _:
                 raise NotKeptError(f"has the command {type(command).__name__}, which is not known here")
@@ -533,44 +245,46 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
 
 
 def _counter_of(variable: STLVmFlowVar) -> Counter:
-    if variable.values is not None:
+    if variable.values:
         return _of_list(variable)
-    least, most, step = variable.least, variable.most, variable.step
-    begin = most if variable.op == "dec" else least
+    least, most, step, begin = variable.least, variable.most, variable.step, variable.begin
     if variable.op == "random":
         return Counter(variable.size, least, 1, most - least + 1, "random", variable.next_var or "")
-    if variable.first != begin:
-        raise NotKeptError(f"has a variable {variable.name!r} that begins at {variable.first}: leave init_value out")
+    if variable.init_value is not None and number_of(variable.init_value) != begin:
+        raise NotKeptError(
+            f"has a variable {variable.name!r} that begins at {variable.init_value}: leave init_value out"
+        )
     count = (most - least) // step + 1
     return Counter(variable.size, begin, -step if variable.op == "dec" else step, count, "up", variable.next_var or "")
 
 
 def _of_list(variable: STLVmFlowVar) -> Counter:
-    values = variable.values or []
+    values = variable.values
     if variable.op == "dec":
         values = values[::-1]
-    steps = {after - before for before, after in zip(values, values[1:], strict=False)} or {1}
-    if len(steps) != 1 or variable.op == "random" or not values:
+    steps = {after - before for before, after in pairwise(values)} or {1}
+    if len(steps) != 1 or variable.op == "random":
         raise NotKeptError(f"has a value_list in {variable.name!r} that is no range, such as 1, 3, 5")
     return Counter(variable.size, values[0], steps.pop(), len(values), "up", variable.next_var or "")
 
 
 def _of_tuple(generator: STLVmTupleGen) -> dict[str, Counter]:
-    addresses = generator.ip[1] - generator.ip[0] + 1
-    ports = generator.port[1] - generator.port[0] + 1
+    first = number_of(generator.ip_min)
+    addresses = number_of(generator.ip_max) - first + 1
+    ports = generator.port_max - generator.port_min + 1
     if generator.flags:
         raise NotKeptError(f"has flags in {generator.name!r} (STLVmTupleGen): leave them out")
-    if generator.limit and generator.limit < addresses * ports:
-        if generator.limit % addresses and generator.limit > addresses:
+    if generator.limit_flows and generator.limit_flows < addresses * ports:
+        if generator.limit_flows % addresses and generator.limit_flows > addresses:
             raise NotKeptError(
-                f"has {generator.limit} flows of {addresses} addresses in {generator.name!r} (STLVmTupleGen): write "
-                f"limit_flows={generator.limit // addresses * addresses}, a multiple"
+                f"limits {addresses} addresses of {generator.name!r} (STLVmTupleGen) to {generator.limit_flows} flows: write "
+                f"limit_flows={generator.limit_flows // addresses * addresses}, a multiple"
             )
-        addresses, ports = min(addresses, generator.limit), max(1, generator.limit // addresses)
+        addresses, ports = min(addresses, generator.limit_flows), max(1, generator.limit_flows // addresses)
     address, port = f"{generator.name}.ip", f"{generator.name}.port"
     return {
-        address: Counter(4, generator.ip[0], 1, addresses, follows=port),
-        port: Counter(2, generator.port[0], 1, ports),
+        address: Counter(4, first, 1, addresses, follows=port),
+        port: Counter(2, generator.port_min, 1, ports),
     }
 
 
@@ -589,59 +303,62 @@ def _jointly(counters: Mapping[str, Counter], made: StreamPacket) -> bool:
     return True
 
 
-def _write(command: STLVmWrFlowVar, counter: Counter, made: StreamPacket) -> None:
+def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: Counter, made: StreamPacket) -> None:
     """Vary the field that holds the bits which differ; the others of what is written become the packet's."""
     first, last, step, size = _written(command, counter)
-    start = (_offset(command.offset, made) + command.fixup) * 8
+    start = (_offset(command.pkt_offset, made) + command.offset_fixup) * 8
     bits = size * 8
     varying = (first ^ last).bit_length() if counter.count > 1 else 0
+    constant = (step & -step).bit_length() - 1 if varying else 0  # lowest bits, which no step changes
     mask = command.mask & ((1 << bits) - 1) if command.cast else (1 << bits) - 1
-    if varying and ((first | last | (1 << varying) - 1) & ((1 << varying) - 1)) & ~mask:
-        raise NotKeptError(f"masks bits of {command.name!r} that differ (mask={command.mask:#x}), which cannot be kept")
-    if not command.big:
+    if varying and (1 << varying) - (1 << constant) & ~mask:
+        raise NotKeptError(
+            f"masks bits of {command.fv_name!r} that differ (mask={command.mask:#x}), which cannot be kept"
+        )
+    if not command.is_big:
         first, last, step, start, bits = _little_endian(command, first, last, step, start, bits, varying)
         mask = (1 << bits) - 1
     touched = [each for each in made.fields if each[1] < start + bits and each[1] + each[2] > start]
     if not touched or start + bits > made.fields[-1][1] + made.fields[-1][2]:
-        raise NotKeptError(f"writes {command.name!r} behind its headers, into the payload")
+        raise NotKeptError(f"writes {command.fv_name!r} behind its headers, into the payload")
     end = start + bits
-    inside = [each for each in touched if each[1] <= end - varying and end - 1 < each[1] + each[2]]
+    inside = [each for each in touched if each[1] <= end - varying and end - constant <= each[1] + each[2]]
     for name, at, width in touched:
         _set_bits(made.packet, name, width, at + width - end, first, mask)
     if not varying:
         return
     if not inside:
-        raise NotKeptError(f"writes {command.name!r} across {' and '.join(name for name, _, _ in touched)}")
+        raise NotKeptError(f"writes {command.fv_name!r} across {' and '.join(name for name, _, _ in touched)}")
     name, at, width = inside[0]
     made.vary.append(
         {
-            "variable": command.name,
+            "variable": command.fv_name,
             "field": name,
             "count": counter.count,
-            "step": step << at + width - end,
+            "step": step << at + width - end if at + width >= end else step >> end - at - width,
             "order": counter.order,
         }
     )
 
 
-def _written(command: STLVmWrFlowVar, counter: Counter) -> tuple[int, int, int, int]:
+def _written(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: Counter) -> tuple[int, int, int, int]:
     """First and last value, the step between them, and the bytes that are written."""
     size = command.cast or counter.size
-    first = counter.first + command.add
+    first = counter.first + command.add_val
     last = first + counter.step * (counter.count - 1)
     if command.shift < 0:
-        raise NotKeptError(f"shifts {command.name!r} to the right, so that it keeps its value for several frames")
+        raise NotKeptError(f"shifts {command.fv_name!r} to the right, so that it keeps its value for several frames")
     first, last, step = (value << command.shift for value in (first, last, counter.step))
     if min(first, last) < 0 or max(first, last) >= 1 << 8 * size:
-        raise NotKeptError(f"writes {command.name!r} into {size * 8} bits, which its values do not fit")
+        raise NotKeptError(f"writes {command.fv_name!r} into {size * 8} bits, which its values do not fit")
     return first, last, step, size
 
 
 def _little_endian(
-    command: STLVmWrFlowVar, first: int, last: int, step: int, start: int, bits: int, varying: int
+    command: STLVmWrFlowVar | STLVmWrMaskFlowVar, first: int, last: int, step: int, start: int, bits: int, varying: int
 ) -> tuple[int, int, int, int, int]:
     if varying > 8 or first >> 8:
-        raise NotKeptError(f"writes {command.name!r} lowest byte first, and more than that byte differs or is set")
+        raise NotKeptError(f"writes {command.fv_name!r} lowest byte first, and more than that byte differs or is set")
     return first, last, step, start, min(8, bits)
 
 
@@ -678,29 +395,43 @@ def _layers(packet: Any, most: int) -> Iterator[Any]:
 def _set_bits(packet: Any, name: str, width: int, shift: int, value: int, mask: int) -> None:
     """Set those bits of a field that a window covers. ``shift``: by which the field ends behind the window."""
     layer_name, _, attribute = name.partition(".")
-    kind, _, number = layer_name.rstrip("]").partition("[")
-    layer = packet.getlayer(kind, int(number or 1))
-    old = layer.getfieldval(attribute)
+    of, _, number = layer_name.rstrip("]").partition("[")
+    layer = packet.getlayer(of, int(number or 1))
+    kind = _kind(layer, attribute)
     window = mask << shift if shift >= 0 else mask >> -shift
     part = value << shift if shift >= 0 else value >> -shift
-    number_before = _as_number(old)
-    number_now = (number_before & ~window | part & window) & ((1 << width) - 1)
-    if number_now != number_before:
-        setattr(layer, attribute, _like(old, number_now))
+    number_now = (_as_number(kind, layer.fields.get(attribute)) & ~window | part & window) & ((1 << width) - 1)
+    setattr(layer, attribute, _as_text(kind, number_now))
 
 
-def _as_number(value: Any) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, str) and value.count(":") == 5:
-        return int(value.replace(":", ""), 16)
-    return int(ipaddress.ip_address(value)) if isinstance(value, str) else int(value)
+_LEFT_OPEN = {"MACField": "02:00:00:00:00:00", "IPField": "198.18.0.1", "IP6Field": "2001:2::1"}
+"""What a field has around the bits that are written, where the packet leaves it open."""
 
 
-def _like(old: Any, number: int) -> Any:
-    if not isinstance(old, str):
-        return number
-    return number.to_bytes(6, "big").hex(":") if old.count(":") == 5 else str(type(ipaddress.ip_address(old))(number))
+def _kind(layer: Any, attribute: str) -> str:
+    """The class in ``_LEFT_OPEN`` that a field is of; "" for a number."""
+    field = layer.get_field(attribute)
+    names = [each.__name__ for each in type(getattr(field, "fld", field)).__mro__]  # scapy wraps some, for show()
+    return next((kind for kind in _LEFT_OPEN if kind in names), "")
+
+
+def _as_number(kind: str, value: Any) -> int:
+    if not kind:
+        return int(value or 0)
+    text = str(value or _LEFT_OPEN[kind])
+    return int(text.replace(":", ""), 16) if kind == "MACField" else int(ipaddress.ip_address(text))
+
+
+def _as_text(kind: str, number: int) -> Any:
+    if kind == "MACField":
+        return number.to_bytes(6, "big").hex(":")
+    kinds = {"IPField": ipaddress.IPv4Address, "IP6Field": ipaddress.IPv6Address}
+    return str(kinds[kind](number)) if kind else number
+
+
+def _contrib() -> set[str]:
+    """Modules of scapy's contributions that are imported."""
+    return {name.removeprefix("scapy.contrib.") for name in sys.modules if name.startswith("scapy.contrib.")}
 
 
 def main() -> None:
@@ -709,10 +440,11 @@ def main() -> None:
     answer, path = os.fdopen(os.dup(1), "w"), Path(request["path"])
     os.dup2(2, 1)
     try:
+        _install(library())
+        at_start = _contrib()
         streams = run_profile(path, request["direction"], request["tunables"])
         made = [kept(each, number) for number, each in enumerate(streams, 1) if each.enabled]
-        loaded = [name.removeprefix("scapy.contrib.") for name in sys.modules if name.startswith("scapy.contrib.")]
-        found: dict[str, Any] = {"streams": made, "load": loaded}
+        found: dict[str, Any] = {"streams": made, "load": sorted(_contrib() - at_start)}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a profile can raise anything
         found = mistake(error, path)
     with answer:
