@@ -199,7 +199,9 @@ class SentModel(Strict):
     direction: Literal[0, 1] = Field(default=0, description="of the STL profile")
     frame_size: int | None = Field(default=None, description="bytes with FCS; the tests' if left out", strict=True)
     imix: str | tuple[tuple[int, int], ...] | None = Field(
-        default=None, description="a mix of sizes by name, or [size, weight] pairs", examples=["simple", [[64, 7], [1518, 1]]]
+        default=None,
+        description="a mix of sizes by name, or [size, weight] pairs",
+        examples=["simple", [[64, 7], [1518, 1]]],
     )
 
 

@@ -47,6 +47,7 @@ PARTS: dict[tuple[str, str], str] = {
     ("remover", "announced"): "pytest_nfvperf.features.routing.lab_speakers:withdraw_announcement",
     ("results", "--alluredir"): "pytest_nfvperf.features.allure.sink:ALLURE",
     ("runner", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.guest_run:run_pytest_in_guest",
+    ("traffic", "trex"): "pytest_nfvperf.features.trex.profiles:traffic_of_profile",
     ("testbed", "--nfv-virtual-time"): "pytest_nfvperf.features.virtual_time.counting_generators:VIRTUAL_TESTBED",
     ("versions", "--nfv-ovs"): "pytest_nfvperf.features.versions.registry:resolve_versions",
 }

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import ipaddress
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.arguments import (
     FLAG,
     INTEGER,
@@ -193,6 +195,8 @@ IMIXES: Mapping[str, Imix] = _Mixes(
 
 
 _SHORT_FORM = ("flows", "vlan", "src_mac", "dst_mac", "src_ip", "dst_ip", "vxlan")
+PROFILES = Point[Callable[..., Any]]("traffic")
+"""Makes traffic of another generator's files, by its name."""
 _PACKET_FORM = ("vary", "together", "checksums", "rewritten")
 
 
@@ -293,6 +297,57 @@ class Traffic:
         return PacketStack.of(
             self.packet, self.vary, together=self.together, checksums=self.checksums, rewritten=self.rewritten
         )
+
+    @staticmethod
+    def from_pcap(
+        file: str | Path,
+        *,
+        rewrite_macs: bool = True,
+        rewrite_addresses: bool = False,
+        checksums: Literal["right", "as given"] = "right",
+        bidirectional: bool = True,
+    ) -> Traffic:
+        """The frames of a pcap or pcapng file, in their order and sizes, over and over.
+
+        Frames without room for a signature are left out; ``traffic.packet.left_out`` counts them by class.
+
+        Args:
+            file: of Ethernet, at most 65,536 frames.
+            rewrite_macs: frames go from and to the generator's ports; else as in the file.
+            rewrite_addresses: the outermost IP addresses become those of RFC 2544 and RFC 5180, as many as there were.
+            checksums: "right": all are computed anew; "as given": those of the file, but where the signature is.
+            bidirectional: the reverse direction sends the same frames with addresses and ports swapped.
+
+        Raises ConfigError, with the file, for one that cannot be used, and where no frame can be signed.
+        """
+        from pytest_nfvperf.model.traffic.captures import captured_frames  # noqa: PLC0415 - only for captures
+
+        options = {"rewrite_macs": rewrite_macs, "rewrite_addresses": rewrite_addresses}
+        return Traffic(packet=captured_frames(file, checksums=checksums, **options), bidirectional=bidirectional)
+
+    @staticmethod
+    def from_trex(
+        file: str | Path,
+        tunables: Mapping[str, Any] | None = None,
+        *,
+        direction: int = 0,
+        frame_size: int | Imix | None = None,
+    ) -> Any:
+        """What an STL profile of TRex sends: a Traffic, or a TrafficMix if it has several streams.
+
+        The profile runs in a process of its own, without TRex. Its rates are shares of the load, its payload is
+        signature and pattern, and all checksums are right.
+
+        Args:
+            file: the profile.
+            tunables: its options by name, without dashes.
+            direction: 0 or 1, as its get_streams() takes it.
+            frame_size: in place of the profile's, where its frames have no room for the signature.
+
+        Raises ConfigError, with file and line, for what the profile cannot do, and with the stream for bursts, variable
+        sizes and whatever else a traffic cannot do.
+        """
+        return PROFILES.part("trex")(file, tunables, direction, frame_size)
 
     @property
     def frame_source(self) -> FrameSource | None:
