@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     for other in _separate_commands().values():
         other.add_parser(commands)
     schema = _add(commands, "schema", _schema, "print the JSON schema of a file format, for editors")
-    schema.add_argument("which", choices=("testbed", "sla", "evidence"))
+    schema.add_argument("which", choices=("testbed", "sla", "traffic", "evidence"))
     return parser
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_nfvperf.config.sla_file import SlaModel
 from pytest_nfvperf.config.testbed_model import TestbedFile, TestbedModel
+from pytest_nfvperf.config.traffic_file import TrafficModel
 from pytest_nfvperf.config.validate import section_of
 from pytest_nfvperf.config.vocabulary import GOALS, METRICS, OPERATORS, SELECTORS, Metric, Selector
 
@@ -37,6 +38,10 @@ def schema_of_sla() -> dict[str, Any]:
         "additionalProperties": False,
     }
     return schema
+
+
+def schema_of_traffic() -> dict[str, Any]:
+    return {"$schema": _DIALECT, **TrafficModel.model_json_schema()}
 
 
 def _selector(selector: Selector) -> dict[str, Any]:
@@ -75,5 +80,9 @@ def _metric(name: str, metric: Metric) -> dict[str, Any]:
 
 def published() -> dict[str, str]:
     """File name and text of every schema."""
-    schemas = {"testbed.schema.json": schema_of_testbed(), "sla.schema.json": schema_of_sla()}
+    schemas = {
+        "testbed.schema.json": schema_of_testbed(),
+        "sla.schema.json": schema_of_sla(),
+        "traffic.schema.json": schema_of_traffic(),
+    }
     return {name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas.items()}

@@ -23,7 +23,7 @@ from pytest_nfvperf.config.validate import Strict, VersionedFile, validated
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, parse_document, read_document
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, classes_of
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.packet import Vary
 from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
 
@@ -292,11 +292,14 @@ class GivenTraffic:
         return all(each.sized for each in self.classes)
 
     def in_place_of(self, traffic: AnyTraffic) -> AnyTraffic:
-        """What is sent instead of a test's traffic; one that was made here stays as it is."""
-        if traffic in self._made:
+        """What is sent instead of a test's traffic.
+
+        What was made here stays as it is, and so does a test's own mix: such a test is about its classes.
+        """
+        if isinstance(traffic, TrafficMix) or traffic in self._made:
             return traffic
         both = traffic.bidirectional if self.bidirectional is None else self.bidirectional
-        frame_size = classes_of(traffic)[0].traffic.frame_size
+        frame_size = traffic.frame_size
         if not self.classes[0].name:
             made = self.classes[0].traffic(frame_size, both)
         else:
@@ -387,9 +390,9 @@ def _class_of(model: SentModel, document: Document, path: KeyPath, base: Path, c
     if len(sources) > 1:
         raise document.error(f"excludes '{sources[0]}': keep one of the two", (*path, sources[1]))
     for key, owner in _ONLY_WITH.items():
-        if getattr(model, key) != SentModel.model_fields[key].get_default(call_default_factory=True):
-            if owner not in sources:
-                raise document.error(f"is of '{owner}', which is not there: write it, too", (*path, key))
+        default = SentModel.model_fields[key].get_default(call_default_factory=True)
+        if owner not in sources and getattr(model, key) != default:
+            raise document.error(f"is of '{owner}', which is not there: write it, too", (*path, key))
     if model.frame_size is not None and model.imix is not None:
         raise document.error("excludes 'frame_size': keep one of the two", (*path, "imix"))
     try:

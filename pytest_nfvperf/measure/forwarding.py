@@ -199,6 +199,8 @@ class ForwardingRate(TrafficFigure):
         traffic = self.traffic
         if not isinstance(traffic, Traffic):
             return []  # a mix keeps its sizes
+        if traffic.frame_source is not None and traffic.frame_source.frame_sizes:
+            return []  # and so does a capture
 
         def fits(frame_size: int) -> bool:
             try:

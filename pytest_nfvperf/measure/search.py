@@ -32,7 +32,7 @@ from pytest_nfvperf.measure.load_series import (
 from pytest_nfvperf.measure.measurer import WARM_UP, LoadLimits, LoadMeasurer
 from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.measure.session_watch import Sessions, SessionWatch
-from pytest_nfvperf.measure.trials import Trial
+from pytest_nfvperf.measure.trials import InPlaceOf, Trial, as_it_is
 from pytest_nfvperf.measure.validity import InvalidTrialsError
 from pytest_nfvperf.model.arguments import FLAG, NAME, TEXT, checked, optional
 from pytest_nfvperf.model.display import format_fps, format_ratio, unknown_word
@@ -224,6 +224,7 @@ class Search:
         _estimate_of: expected duration of an NDR/PDR search, s.
         _remeasured_limits: limits with a ceiling that is measured now; None: those of ``_limits_of``.
         _repeats: of searches, see ``over_repeats``.
+        _in_place_of: what is sent instead of a test's own traffic.
     """
 
     profile: Profile
@@ -232,6 +233,7 @@ class Search:
     _estimate_of: EstimateOf
     _remeasured_limits: LimitsOf | None = None
     _repeats: int = 1
+    _in_place_of: InPlaceOf = as_it_is
 
     @checked("search.ndr_pdr", live=LIVE, traffic=TRAFFIC, latency=FLAG, raise_only=_CLASS, judge_only=_CLASS)
     def ndr_pdr(
@@ -273,7 +275,7 @@ class Search:
         cached.
         """
         limits_of = (self._remeasured_limits if anew else None) or self._limits_of
-        return limits_of(live, traffic).ceiling_fps
+        return limits_of(live, self._in_place_of(traffic)).ceiling_fps
 
     @checked("search.throughput", live=LIVE, traffic=TRAFFIC, algorithm=TEXT, raise_only=_CLASS, judge_only=_CLASS)
     def throughput(
@@ -426,6 +428,7 @@ class Search:
         return self._outcome(loads, algorithm, **fields)
 
     def _start(self, live: LiveTopology, traffic: AnyTraffic) -> LoadRange:
+        traffic = self._in_place_of(traffic)
         check_live("search", live, traffic)
         limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)

@@ -262,6 +262,7 @@ class Soaker:
             DutFailure: the load is a share of the NDR, and the DUT has none.
             TestbedError: generator or DUT broke; the evidence has the samples until then.
         """
+        traffic = self.context.in_place_of(traffic)
         check_live("soak.run", live, traffic)
         loads = list(self.loads(live, traffic, load_fps))
         started, length_s = self.context.clock.monotonic(), duration_s or self.profile.soak_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard, Unpack
 
 from pytest_nfvperf.measure.alternation import FEWEST_BLOCKS, BlockReadings, Schedule, read_blocks
@@ -241,6 +241,7 @@ class Study:
             ValueError: a subject has a traffic of its own, which this figure cannot have.
         """
         check_time(next(iter(figure.units)), virtual=self._context.virtual)
+        subjects, figure = self._sending_instead(subjects, figure)
         _check_frames(subjects, figure)
         for subject in subjects:
             self._deploy.check(subject.topology, subject.dut)
@@ -258,6 +259,15 @@ class Study:
         if isinstance(figure, TcpThroughput):
             figure.compare_profiles(per, outcomes)
         return outcomes
+
+    def _sending_instead(self, subjects: Sequence[Subject], figure: Figure) -> tuple[Sequence[Subject], Figure]:
+        """The same with the traffic of ``--nfv-traffic``, if there is one and the figure can send another one."""
+        instead = self._context.in_place_of
+        own = getattr(figure, "traffic", None)
+        if not isinstance(figure, SendingFigure) or not isinstance(own, AnyTraffic) or instead(own) == own:
+            return subjects, figure
+        changed = [each if each.traffic is None else replace(each, traffic=instead(each.traffic)) for each in subjects]
+        return changed, figure.sending(instead(own))
 
     def _in_rounds(self, work: RunningStudy) -> tuple[Outcome, ...]:
         """Every reading has a build of its own."""

@@ -34,6 +34,7 @@ from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, L
 from pytest_nfvperf.model.measure.outcome import Cost, Outcome
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
 from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsPollers, Settling
 from pytest_nfvperf.ports.evidence import Progress, Sink
@@ -169,6 +170,13 @@ class QuietWait:
         self._last_s = self._clock.monotonic()
 
 
+InPlaceOf = Callable[[AnyTraffic], AnyTraffic]
+
+
+def as_it_is(traffic: AnyTraffic) -> AnyTraffic:
+    return traffic
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What every run needs around it.
@@ -182,6 +190,7 @@ class Context:
         placement: None if the DUT's CPUs are not known.
         dut: is frozen while ``placement`` waits; None if it cannot be.
         virtual: time is a count of instructions.
+        in_place_of: what is sent instead of a test's own traffic (``--nfv-traffic``).
     """
 
     recorder: Recorder
@@ -197,6 +206,7 @@ class Context:
     dut: Freezing | None = None
     virtual: bool = False
     patience: Patience = field(default_factory=Patience)
+    in_place_of: InPlaceOf = as_it_is
 
     def begin_test(self) -> None:
         for known in (self.trials, self.streams, self.others, self.profiles, self.places):

@@ -93,6 +93,11 @@ _OPTIONS = {
         "count the instructions of each side exactly N times, without a second build of the baseline"
     ),
     "compare-blocks": _number("end a comparison at its first interim look after N blocks, even without a result"),
+    "traffic": _text(
+        "FILE",
+        "send what this file says in place of the tests' own traffic: a traffic file (YAML), a capture, or an STL "
+        "profile of TRex",
+    ),
     "results": _text("DIR", "directory for results (default: %(default)s)", "reports"),
     "resume": _text(
         "RUN",
@@ -174,6 +179,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
     """The options that need no parsing. Paths are relative to the directory where pytest was called."""
     base = config.invocation_params.dir
     record, baseline = config.getoption("--nfv-record"), config.getoption("--nfv-baseline")
+    traffic = config.getoption("--nfv-traffic")
     return Options(
         testbeds=tuple(_testbed(base, given) for given in config.getoption("--nfv-testbed")),
         profile=choices["profile"],
@@ -189,6 +195,7 @@ def _options(config: pytest.Config, choices: Mapping[str, str]) -> Options:
         record=path_from(base, record) if record else None,
         baseline=path_from(base, baseline) if baseline else None,
         virtual_time=config.getoption("--nfv-virtual-time"),
+        traffic=path_from(base, traffic) if traffic else None,
         root=config.rootpath,
     )
 

@@ -118,7 +118,7 @@ def adopt_tests(config: pytest.Config, items: list[pytest.Item], session: NfvSes
     from pytest_nfvperf.adapters.evidence.reader import conclude  # noqa: PLC0415 - only for who resumes
 
     run = config.stash[EARLIER_KEY]
-    other_rigs = _other_rigs(run, session.backend.fingerprint())
+    other_rigs = _other_rigs(run, session.fingerprint())
     settled = {test.node_id for test in conclude(run).tests if test.fate in _SETTLED}
     ended = {
         item: test

@@ -24,6 +24,7 @@ from pytest_nfvperf.adapters.report.terminal_progress import SilentProgress, Ter
 from pytest_nfvperf.backends.base import Backend
 from pytest_nfvperf.backends.simulated import SimulatedBackend
 from pytest_nfvperf.config.testbed_file import load_testbed
+from pytest_nfvperf.config.traffic_file import load_traffic
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
@@ -39,6 +40,7 @@ from pytest_nfvperf.session.comparison import Comparison
 from pytest_nfvperf.session.deployment import FreshDeployer
 from pytest_nfvperf.session.options import GivenTestbed, Options
 from pytest_nfvperf.session.run import NfvSession
+from pytest_nfvperf.session.slas import shown_place
 
 Say = Callable[[str], None]
 LEASES_KEY = pytest.StashKey["list[Lease | LeasedPlace]"]()
@@ -84,6 +86,11 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     worker = "-".join(filter(None, (resumed_name(config), worker)))
     run_dir = run_directory(config, options)
     try:
+        traffic = (
+            None
+            if options.traffic is None
+            else load_traffic(options.traffic, shown_place(str(options.traffic), options.root))
+        )
         lease = _lease(config, options, run_dir)
         testbed = _testbed(config, options, lease.given)
         backend = _backend(config, testbed, options)
@@ -94,7 +101,7 @@ def make_session(config: pytest.Config, options: Options) -> NfvSession:
     if channel is not None and config.workerinput[FAR]:  # type: ignore[attr-defined]  # a worker on another machine
         allure_dir = config.getoption("--alluredir", None)
         sinks.append(SendFiles(channel, evidence_file(run_dir, worker), run_dir, allure_dir))
-    session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks)
+    session = NfvSession(options, backend, run_dir, worker, _progress(config), sinks, traffic)
     if options.compare is not None:
         deploy = FreshDeployer(session)
         session.comparison = Comparison(

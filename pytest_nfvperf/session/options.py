@@ -47,6 +47,7 @@ class Options:
         compare: the sides; None in a run that compares none.
         compare_rounds: None: as many as needed.
         compare_blocks: None: until the comparison is conclusive.
+        traffic: what is sent in place of the tests' own traffic; None: theirs.
         root: pytest's rootdir, which reports name SLA files from.
     """
 
@@ -72,6 +73,7 @@ class Options:
     profile_cpu: bool = False
     resume: Path | None = None
     virtual_time: bool = False
+    traffic: Path | None = None
     root: Path = field(default_factory=Path.cwd)
 
     @property

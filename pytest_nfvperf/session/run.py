@@ -35,6 +35,7 @@ from pytest_nfvperf.adapters.report.subjects import title
 from pytest_nfvperf.adapters.report.texts import deployed_title
 from pytest_nfvperf.backends.base import Abandons, Backend, SharesMachine
 from pytest_nfvperf.config.testbed_file import yaml_of_testbed
+from pytest_nfvperf.config.traffic_file import GivenTraffic
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.measure.cpu_placement import DeployedOn
 from pytest_nfvperf.measure.instructions import check_time
@@ -46,7 +47,7 @@ from pytest_nfvperf.measure.soak import Soaker
 from pytest_nfvperf.measure.soak_load import find_loads
 from pytest_nfvperf.measure.streams import Profiling, StreamRunner
 from pytest_nfvperf.measure.study import Decided, Study
-from pytest_nfvperf.measure.trials import Context, Recorder
+from pytest_nfvperf.measure.trials import Context, Recorder, as_it_is
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.evidence.conclusion import TestConclusion
 from pytest_nfvperf.model.evidence.records import (
@@ -165,6 +166,7 @@ class NfvSession:
         run_dir: this run's directory under the results; shared by xdist workers.
         worker: xdist worker name, "" without xdist.
         sinks: take records after the evidence file.
+        traffic: what is sent in place of the tests' own; None: theirs.
 
     Attributes:
         deployed: what the running test deployed, by topology and DUT; whoever starts a test clears it.
@@ -185,11 +187,13 @@ class NfvSession:
         worker: str,
         progress: Progress,
         sinks: Sequence[Sink] = (),
+        traffic: GivenTraffic | None = None,
     ) -> None:
         self.options = options
         self.backend = backend
         self.run_dir = run_dir
         self.worker = worker
+        self.traffic = traffic
         self.profile: Profile = PROFILES[options.profile]
         if options.soak_duration_s is not None:
             self.profile = replace(self.profile, soak_s=options.soak_duration_s)
@@ -216,7 +220,12 @@ class NfvSession:
     def baseline(self) -> Baseline | None:
         """The run that --nfv-baseline names; None without one, ConfigError for one that cannot be read."""
         path = self.options.baseline
-        return None if path is None else load_baseline(path, self.backend.fingerprint())
+        return None if path is None else load_baseline(path, self.fingerprint())
+
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What must be equal for figures of two runs to be compared: the machine, and what is sent."""
+        sent = {} if self.traffic is None else {"traffic": self.traffic.identity}
+        return {**self.backend.fingerprint(), **sent}
 
     @cached_property
     def recorder(self) -> Recorder:
@@ -240,7 +249,7 @@ class NfvSession:
             profile=options.profile,
             testbed=testbed,
             testbed_yaml=yaml_of_testbed(testbed),
-            fingerprint=dict(self.backend.fingerprint()),
+            fingerprint=dict(self.fingerprint()),
             dut=dut,
             generator=generator,
             sla=(*map(str, options.slas), *options.packs),
@@ -252,7 +261,9 @@ class NfvSession:
 
     @cached_property
     def _context(self) -> Context:
-        return Context(self.recorder, self._progress, self.backend.clock, virtual=self.options.virtual_time)
+        instead = as_it_is if self.traffic is None else self.traffic.in_place_of
+        virtual = self.options.virtual_time
+        return Context(self.recorder, self._progress, self.backend.clock, virtual=virtual, in_place_of=instead)
 
     @property
     def rig(self) -> Rig:
@@ -309,6 +320,7 @@ class NfvSession:
             self.backend.estimate_search_s,
             partial(self._limits_to_judge, labels, remeasured=True),
             self.options.repeat,
+            self._context.in_place_of,
         )
 
     def soaker(self, labels: Mapping[str, str]) -> Soaker:

@@ -277,8 +277,8 @@ def _of_tuple(generator: STLVmTupleGen) -> dict[str, Counter]:
     if generator.limit_flows and generator.limit_flows < addresses * ports:
         if generator.limit_flows % addresses and generator.limit_flows > addresses:
             raise NotKeptError(
-                f"limits {addresses} addresses of {generator.name!r} (STLVmTupleGen) to {generator.limit_flows} flows: write "
-                f"limit_flows={generator.limit_flows // addresses * addresses}, a multiple"
+                f"limits {addresses} addresses of {generator.name!r} (STLVmTupleGen) to {generator.limit_flows} flows: "
+                f"write limit_flows={generator.limit_flows // addresses * addresses}, a multiple"
             )
         addresses, ports = min(addresses, generator.limit_flows), max(1, generator.limit_flows // addresses)
     address, port = f"{generator.name}.ip", f"{generator.name}.port"

@@ -120,5 +120,6 @@ def _traffic(stream: ProfileStream, load: Sequence[str], frame_size: int | Imix 
     try:
         return stream.traffic(load, frame_size)
     except ConfigError as error:
-        hint = "; give a larger frame_size" if isinstance(error, ArgumentError) is False and frame_size is None else ""
+        too_small = frame_size is None and not isinstance(error, ArgumentError)
+        hint = "; give another frame_size for all streams" if too_small else ""
         raise ConfigError(f"stream {stream.name!r}: {error.message}{hint}") from error

@@ -30,6 +30,7 @@ MACHINE_FACTS = (
     "vnf_kind",
     "generator_engine",
     "sending",
+    "traffic",
 )
 """Facts of a fingerprint that must be equal. Versions of OVS, DPDK, kernel and firmware are what is compared."""
 

@@ -207,7 +207,7 @@ def _checked_frames(reader: _CaptureReader) -> list[bytes]:
             cut[len(frame.data), frame.length] += 1
         if len(frame.data) + _FCS > MOST_BYTES:
             raise reader.error(
-                f"frame {reader.frames} has {len(frame.data) + _FCS} bytes with FCS, and at most {MOST_BYTES} can be sent: "
+                f"frame {reader.frames} has {len(frame.data) + _FCS} bytes with FCS, and {MOST_BYTES} can be sent: "
                 "record it where segmentation offload (TSO, GRO) is off"
             )
         if reader.frames > MOST_FRAMES:
