@@ -330,6 +330,8 @@ def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: Counter, made:
     if not inside:
         raise NotKeptError(f"writes {command.fv_name!r} across {' and '.join(name for name, _, _ in touched)}")
     name, at, width = inside[0]
+    if counter.order == "random" and any(each["variable"] == command.fv_name for each in made.vary):
+        raise NotKeptError(f"writes the random variable {command.fv_name!r} twice, and here the two would differ")
     made.vary.append(
         {
             "variable": command.fv_name,

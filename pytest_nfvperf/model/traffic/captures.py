@@ -22,6 +22,7 @@ from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.capture_file import read_capture
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram
+from pytest_nfvperf.model.traffic.packet import RecordedFrames
 
 _FCS, _LEAST, _SIGNATURE = 4, 64, 14  # bytes; sizes are with FCS
 
@@ -379,7 +380,7 @@ class CapturedFrames:
         headers: stacks of headers with their frames, the most frequent first.
         deepest: most bytes in front of a signature.
         rewritten: which addresses are not the capture's: "macs", "ips".
-        frames: padded, with zeros for the signature; empty in evidence that was read back.
+        frames: padded, with zeros for the signature.
     """
 
     file: str
@@ -397,11 +398,8 @@ class CapturedFrames:
         return 1
 
     @property
-    def frame_sizes(self) -> tuple[int, ...]:
-        """Bytes with FCS of each frame, as they are sent; of evidence that was read back the smallest first."""
-        if self.frames:
-            return tuple(len(frame) + _FCS for frame in self.frames)
-        return tuple(size for size, count in self.sizes for _ in range(count))
+    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
+        return self.sizes
 
     @property
     def least_frame_size(self) -> int:
@@ -452,10 +450,20 @@ class CapturedFrames:
         reverse: bool,
     ) -> FrameProgram:
         """One direction's frames."""
-        if not self.frames:
-            raise ConfigError("the frames are not in the evidence: name the capture again", file=self.file)
         macs = (source_mac, destination_mac) if "macs" in self.rewritten else ("", "")
         return _program_of(self.frames, macs, reverse)
+
+    def recorded(self) -> RecordedFrames:
+        return RecordedFrames(
+            label=self.label,
+            text=self.text,
+            layers=self.layers,
+            header_bytes=self.header_bytes,
+            least_frame_size=self.least_frame_size,
+            combinations=self.combinations,
+            frame=self.frames[0].hex(),
+            frame_sizes=self.frame_sizes,
+        )
 
 
 _MOST_SHOWN = 4

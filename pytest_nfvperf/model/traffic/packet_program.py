@@ -500,7 +500,7 @@ class _Compiler(_Layout):
             bits = replace(found.bits, bits=min(64, found.bits.bits))
             first = bits.value(self.base)
             last, most = first + vary.step * (vary.count - 1), (1 << bits.bits) - 1
-            if last > most:
+            if not 0 <= last <= most:
                 raise ArgumentError(
                     f"{vary.field} has {bits.bits} bits, at most {most:_}: {vary.count:_} values from {first:_} on by "
                     f"{vary.step:_} reach {last:_}; begin lower, or use fewer"
@@ -513,7 +513,7 @@ class _Compiler(_Layout):
                 shift=8 * (offset + size - 1 - bits.last) + bits.low,
                 bits=bits.bits,
                 first=first,
-                step=vary.step,
+                step=vary.step % (1 << 64),
                 count=vary.count,
                 every=every,
                 order=vary.order,
