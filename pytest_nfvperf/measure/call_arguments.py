@@ -98,5 +98,6 @@ def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:
         if is_access and tagged and port.bridge not in crossed:
             raise ArgumentError(
                 f"{call}(): port {port.name!r} of topology {topology.name!r} is an access port, where OVS drops frames "
-                f"that come in with a tag, as those of {tagged} do: leave its vlan out, give it trunks, or add a path(...)"
+                f"that come in with a tag, as those of {tagged} do: leave its vlan out, give it trunks, or add a "
+                "path(...)"
             )

@@ -29,6 +29,17 @@ CALLS = {
             "at most 1518 bytes (with FCS) or raise the port's mtu"
         ),
     ),
+    "tagged_frames_on_an_access_port": (
+        "search, deploy",
+        (
+            "search.ndr_pdr(deploy(nfv.compose('vlan', *(parts.endpoint(p, 'br0', vlan=7) for p in ('p0', 'p1')))), "
+            "Traffic(vlan=5))"
+        ),
+        (
+            "search(): port 'p0' of topology 'vlan' is an access port, where OVS drops frames that come in with a tag, "
+            "as those of tagged IPv4 do: leave its vlan out, give it trunks, or add a path(...)"
+        ),
+    ),
     "frame_above_the_mtu_of_a_study": (
         "study",
         "study.forwarding_rate('n', [Subject('1', nfv.phy2phy())], Traffic(frame_size=9000))",
@@ -175,7 +186,7 @@ CALLS = {
 }
 
 HEAD = """import pytest_nfvperf as nfv
-from pytest_nfvperf import Subject, Traffic
+from pytest_nfvperf import Subject, Traffic, parts
 
 """
 

@@ -183,6 +183,7 @@ SENT = [
         [Vary("IP[2].src", 50), Vary("TCP.sport", 9, order="random")],
     ),
     (Ether() / IP() / TCP(), [Vary("TCP.seq", 1 << 20, 0, step=64)]),
+    (Ether() / IP() / TCP(), [Vary("TCP.sport", 20_000, 60_001, step=-3), Vary("IP.tos", 6, 10, step=-2)]),
 ]
 
 

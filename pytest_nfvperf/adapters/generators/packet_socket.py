@@ -112,14 +112,23 @@ def _send_at_once(frames: Sequence[bytes], link: socket.socket) -> tuple[int, in
 
 def check_countable(traffic: Traffic) -> None:
     """Raise UnavailableError for a packet, ConfigError for a short form that is not sent in virtual time."""
-    if traffic.frame_source is not None:
-        different = math.lcm(traffic.combinations, max(1, len(traffic.frame_source.frame_sizes)))
-        if different > MOST_FLOWS:
-            raise UnavailableError(f"in virtual time at most {MOST_FLOWS} different frames are sent, not {different:,}")
-    if traffic.flows > MOST_FLOWS:
-        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {traffic.flows}")
-    if traffic.flows > 1 and traffic.ip_version != 4:
-        raise ConfigError("in virtual time several flows are of IPv4 only: write packet= and vary= for IPv6")
+    for traffic in (each.traffic for each in classes_of(sent)):
+        if frames_until_repeat(traffic) > MOST_FLOWS:
+            raise UnavailableError(
+                f"in virtual time at most {MOST_FLOWS} different frames are sent, not {frames_until_repeat(traffic):,}"
+            )
+        if traffic.flows > 1 and traffic.ip_version != 4:
+            raise ConfigError("in virtual time several flows are of IPv4 only: write packet= and vary= for IPv6")
+    if sent.flows > MOST_FLOWS:
+        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {sent.flows}")
+
+
+def frames_until_repeat(traffic: Traffic) -> int:
+    """Of a packet or a capture, until fields and templates both start over; of the short form 1."""
+    source = traffic.frame_source
+    if source is None:
+        return 1
+    return math.lcm(source.combinations, max(1, sum(frames for _, frames in source.frame_sizes)))
 
 
 class PacketSocketGenerator:

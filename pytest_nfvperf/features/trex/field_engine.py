@@ -210,9 +210,12 @@ def _chained(group: Sequence[_Variable], chain: Sequence[VaryingField], begin: i
         yield {**one, "next": group[at + 1].name if at + 1 < len(group) else None}
 
 
-def _counts_up(field: VaryingField) -> bool:
-    """Whether a counter makes its values: in order, and without a step beyond its bits."""
-    return field.order == "up" and field.first + field.step * (field.count - 1) < 1 << field.bits
+def _even_step(field: VaryingField) -> int | None:
+    """The step with its sign of a field that a counter makes: in order, and never beyond its bits. None for others."""
+    most = 1 << field.bits
+    steps = field.step % most, field.step % most - most
+    stays = [step for step in steps if 0 <= field.first + step * (field.count - 1) < most]
+    return stays[0] if stays and field.order == "up" else None
 
 
 def _values(field: VaryingField) -> tuple[int, ...]:
@@ -233,8 +236,9 @@ def _field_variable(field: VaryingField, stored: int) -> tuple[_Variable, dict[s
 
     Only the bits that differ are written, so most MAC and IPv6 addresses need no more than the server can write.
     """
-    values = () if _counts_up(field) else _values(field)
-    ends = values or (field.first, field.first + field.step * (field.count - 1))
+    step = _even_step(field)
+    values = _values(field) if step is None else ()
+    ends = values or (field.first, field.value((field.count - 1) * field.every))
     changed = max((value ^ stored).bit_length() for value in ends)
     end, shift = field.offset + field.size - field.shift // 8, field.shift % 8
     width = next((width for width in (1, 2, 4) if changed + shift <= width * 8 and width <= end), None)
@@ -242,10 +246,13 @@ def _field_variable(field: VaryingField, stored: int) -> tuple[_Variable, dict[s
         raise _NeedsLists(f"{field.name} changes in {changed} bits, and the server writes 32")
     mask = (1 << changed) - 1
     write = {"variable": field.name, "offset": end - width, "bytes": width, "mask": mask << shift, "shift": shift}
-    if values:
+    if step is None:
         return _Variable(field.name, width, field.count, values=tuple(value & mask for value in values)), write
-    variable = _Variable(field.name, 4, field.count, field.first & mask, field.step)
-    _, most = variable.range
+    variable = _Variable(field.name, 4, field.count, field.first & mask, abs(step), step < 0)
+    least, most = variable.range
+    if least < 0:  # the server would start over there; what is written are the bits below
+        most = variable.first + mask + 1
+        variable = replace(variable, first=most)
     if most >= 1 << 32:
         raise _NeedsLists(f"{field.name} counts up to {most:,}, and the server to 32 bits")
     return replace(variable, size=max(width, _size_of(most))), write
@@ -285,8 +292,9 @@ def _payload_words(
 
 def _word(field: VaryingField, name: str, rise: int, stored: int) -> _Variable:
     """What the payload has to take back of a field. ``rise``: of the checksum, where the field is 1 more."""
-    step = rise * field.step % _MODULUS
-    if not step or not _counts_up(field):
+    even_step = _even_step(field)
+    step = rise * (even_step or 0) % _MODULUS
+    if not step:
         return _Variable(
             name, 2, field.count, values=tuple((each - stored) * rise % _MODULUS for each in _values(field))
         )
