@@ -35,6 +35,18 @@ def test_an_access_list_drops_where_nobody_sends_and_lets_the_rest_on():
     assert pipeline(made, "br-phy1", PORTS) == []
 
 
+def test_a_rule_that_reads_addresses_goes_ahead_of_the_rest():
+    made = compose("read", endpoint("p0", "br0"), endpoint("p1", "br0"), rules("br0", acl=1, by_address=True))
+    flows = pipeline(made, "br0", {})
+    assert [flow.partition(",actions")[0] for flow in flows[1:4]] == [
+        "table=0,priority=1,ip",
+        "table=0,priority=1,ipv6",
+        "table=0,priority=0",
+    ]
+    assert flows[1].endswith("move:NXM_OF_IP_DST[]->NXM_NX_REG2[],goto_table:1")
+    assert "access list of 1 rule, reads both addresses" in topology_text(made)
+
+
 def test_conntrack_commits_what_is_new():
     flows = pipeline(vm_to_vm("none", zone=7), "br-int2", PORTS)
     assert "table=1,priority=10,ip,actions=ct(zone=7,table=2)" in flows

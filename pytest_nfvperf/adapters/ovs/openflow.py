@@ -52,6 +52,13 @@ _UNUSED_ADDRESSES = int(ipaddress.IPv4Address("100.64.0.0"))
 
 _ACL = "table=0,priority=100,udp,nw_dst="
 
+_READS_ADDRESSES = (
+    "table=0,priority=1,ip,actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG1[],move:NXM_OF_IP_DST[]->NXM_NX_REG2[],goto_table:1",
+    "table=0,priority=1,ipv6,actions=move:NXM_NX_IPV6_SRC[]->NXM_NX_XXREG1[],move:NXM_NX_IPV6_DST[]->NXM_NX_XXREG2[],"
+    "goto_table:1",
+)
+"""What an action reads is in the match of each flow that OVS gives to the datapath."""
+
 _ROUTE_COOKIE = 0x4E465650
 """Marks routes' flows."""
 
@@ -209,7 +216,7 @@ def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> lis
 
     Its tables, in ovs-ofctl(8)'s words; NORMAL forwards at the end:
 
-        0      the access list
+        0      the access list, and what reads both addresses
         1, 2   connection tracking: the lookup, and its result
         3      of a tunnel with many keys: accepts its own, drops others; distributes outgoing flows to the keys
         4      sets the key
@@ -221,7 +228,8 @@ def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> lis
     rules = rules or BridgeRules(bridge)
     denied = [f"{_ACL}{ipaddress.IPv4Address(_UNUSED_ADDRESSES + number)},actions=drop" for number in range(rules.acl)]
     allowed = "table=0,priority=0,actions=goto_table:1"
-    return [*denied, allowed, *_tracking(rules.zone), *_keys(many_keys, ofports)]
+    read = _READS_ADDRESSES if rules.by_address else ()
+    return [*denied, *read, allowed, *_tracking(rules.zone), *_keys(many_keys, ofports)]
 
 
 def without_access_list(flows: list[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from pytest_nfvperf.model.arguments import INTEGER, TEXT, checked, optional
+from pytest_nfvperf.model.arguments import FLAG, INTEGER, TEXT, checked, optional
 from pytest_nfvperf.model.display import CpuChoice, how_many
 from pytest_nfvperf.model.topology.links import Crossing, Tunnel
 
@@ -171,29 +171,34 @@ class BridgeRules:
             a frame is looked up among all of them, and passes.
         zone: of connection tracking, 0..65535: IP frames are looked up in it, and new connections committed; None for
             no tracking.
+        by_address: a rule reads both IP addresses, so the datapath has a flow of its own for each pair of them.
     """
 
     bridge: str
     acl: int = 0
     zone: int | None = None
+    by_address: bool = False
 
     def __str__(self) -> str:
         """``access list of 1,000 rules, conntrack zone 7``."""
         said = [f"access list of {how_many(self.acl, 'rule')}"] if self.acl else []
         said += [] if self.zone is None else [f"conntrack zone {self.zone}"]
+        said += ["reads both addresses"] if self.by_address else []
         return ", ".join(said) or "no rules"
 
 
-@checked(bridge=TEXT, acl=INTEGER, zone=optional(INTEGER))
-def rules(bridge: str, *, acl: int = 0, zone: int | None = None) -> BridgeRules:
+@checked(bridge=TEXT, acl=INTEGER, zone=optional(INTEGER), by_address=FLAG)
+def rules(bridge: str, *, acl: int = 0, zone: int | None = None, by_address: bool = False) -> BridgeRules:
     """What frames pass on a bridge that learns MAC addresses, before they are forwarded.
 
     Args:
         bridge: its name.
         acl: rules of an access list that drop what no traffic of ours is: UDP to addresses of 100.64.0.0/10.
         zone: of connection tracking; None for none.
+        by_address: a rule reads both IP addresses. So the datapath's caches and classifier have a flow for each pair of
+            addresses, where the access list needs few.
     """
-    return BridgeRules(bridge, acl, zone)
+    return BridgeRules(bridge, acl, zone, by_address)
 
 
 class RuleSettings(TypedDict, total=False):
