@@ -1,7 +1,7 @@
 """Forwarding rate by the number of distinct destinations, where each needs a flow of its own in the datapath.
 
-A rule of the bridge reads both addresses. So what one wildcarded flow does for ``test_flows.py`` takes here as many flows as
-there are destinations, in a random order that no cache can guess.
+A rule of the bridge reads both addresses. So what one wildcarded flow does for ``test_flows.py`` takes here as many
+flows as there are destinations, in a random order that no cache can guess.
 """
 
 from __future__ import annotations

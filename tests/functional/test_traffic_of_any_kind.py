@@ -29,8 +29,10 @@ from pytest_nfvperf.adapters.ovs.ovsdb import value_of
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.measure.trials import Trial
 from pytest_nfvperf.model.measure.ledger import ledger_text
+from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import bridge_chain, compose, pvp
-from pytest_nfvperf.model.topology.parts import endpoint, namespace, patch, path, tunnel
+from pytest_nfvperf.model.topology.parts import endpoint, namespace, nic, patch, path, tunnel
+from pytest_nfvperf.model.topology.ports import Namespace
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.packet import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
@@ -407,3 +409,34 @@ def test_any_frame_goes_through(rig: LossRig, shape: str) -> None:
             assert len(frames) == FRAMES, name
             for frame in frames:
                 assert built_again(frame, packet, traffic.header_bytes) == frame
+
+
+@pytest.mark.parametrize(
+    "packet", [IP(src="10.1.0.1", dst="10.2.0.1"), IPv6(src="2001:db8:1::1", dst="2001:db8:2::1")], ids=["ipv4", "ipv6"]
+)
+def test_a_router_forwards_to_any_address_behind_an_endpoint(rig: LossRig, packet: Packet) -> None:
+    """The bridge answers its ARP requests and neighbour solicitations with the endpoint's MAC."""
+    macs = ("02:00:00:00:00:a0", "02:00:00:00:00:b0")
+    topology = compose(
+        "routed",
+        endpoint("p0", "br0", eth_peer=macs[0]),
+        endpoint("p1", "br1", eth_peer=macs[1]),
+        Namespace("r", routing=True),
+        nic("r", "br0", "10.1.0.254/24", "2001:db8:1::fe/64", name="eth0", mac=macs[0]),
+        nic("r", "br1", "10.2.0.254/24", "2001:db8:2::fe/64", name="eth1", mac=macs[1]),
+        rules("br0", answers="p0"),
+        rules("br1", answers="p1"),
+    )
+    field = "IP.dst" if IP in packet else "IPv6.dst"
+    with rig.deployment(topology) as live:
+        for way in (THERE, BACK):
+            traffic = Traffic(packet=Ether() / packet / UDP(), vary=[Vary(field, 16)], frame_size=128)
+            if way == BACK:
+                back = type(packet)(src=packet.dst, dst=packet.src)
+                traffic = replace(traffic, packet=Ether() / back / UDP())
+            frames = [Ether(frame) for frame in lossless(live, traffic, way) if len(frame) == 124]
+            assert len(frames) == FRAMES
+            layer = packet.__class__
+            assert {frame.src for frame in frames} == {macs[1 if way == THERE else 0]}
+            assert {getattr(frame[layer], "ttl", 0) or frame[layer].hlim for frame in frames} == {63}
+            assert len({frame[layer].dst for frame in frames}) == 16

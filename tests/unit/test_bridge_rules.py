@@ -47,6 +47,16 @@ def test_a_rule_that_reads_addresses_goes_ahead_of_the_rest():
     assert "access list of 1 rule, reads both addresses" in topology_text(made)
 
 
+def test_a_bridge_answers_for_an_endpoint_but_not_the_endpoint_itself():
+    ends = endpoint("p0", "br0", mac="02:00:00:00:00:01"), endpoint("p1", "br0")
+    flows = pipeline(compose("answers", *ends, rules("br0", answers="p0")), "br0", {"p0": 4})
+    assert flows[0] == "table=0,priority=60,in_port=4,actions=goto_table:1"
+    assert "set_field:02:00:00:00:00:01->arp_sha" in flows[1]
+    assert "set_field:02:00:00:00:00:01->nd_sll" in flows[2]
+    with pytest.raises(ValueError, match="bridge 'br0' answers for 'p7', which is no endpoint on it"):
+        compose("wrong", *ends, rules("br0", answers="p7"))
+
+
 def test_conntrack_commits_what_is_new():
     flows = pipeline(vm_to_vm("none", zone=7), "br-int2", PORTS)
     assert "table=1,priority=10,ip,actions=ct(zone=7,table=2)" in flows

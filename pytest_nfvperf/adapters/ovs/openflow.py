@@ -54,8 +54,10 @@ _ACL = "table=0,priority=100,udp,nw_dst="
 
 _READS_ADDRESSES = (
     "table=0,priority=1,ip,actions=move:NXM_OF_IP_SRC[]->NXM_NX_REG1[],move:NXM_OF_IP_DST[]->NXM_NX_REG2[],goto_table:1",
-    "table=0,priority=1,ipv6,actions=move:NXM_NX_IPV6_SRC[]->NXM_NX_XXREG1[],move:NXM_NX_IPV6_DST[]->NXM_NX_XXREG2[],"
-    "goto_table:1",
+    (
+        "table=0,priority=1,ipv6,actions=move:NXM_NX_IPV6_SRC[]->NXM_NX_XXREG1[],"
+        "move:NXM_NX_IPV6_DST[]->NXM_NX_XXREG2[],goto_table:1"
+    ),
 )
 """What an action reads is in the match of each flow that OVS gives to the datapath."""
 
@@ -216,7 +218,7 @@ def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> lis
 
     Its tables, in ovs-ofctl(8)'s words; NORMAL forwards at the end:
 
-        0      the access list, and what reads both addresses
+        0      the access list; answers to ARP and ND; what reads both addresses
         1, 2   connection tracking: the lookup, and its result
         3      of a tunnel with many keys: accepts its own, drops others; distributes outgoing flows to the keys
         4      sets the key
@@ -229,7 +231,25 @@ def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> lis
     denied = [f"{_ACL}{ipaddress.IPv4Address(_UNUSED_ADDRESSES + number)},actions=drop" for number in range(rules.acl)]
     allowed = "table=0,priority=0,actions=goto_table:1"
     read = _READS_ADDRESSES if rules.by_address else ()
-    return [*denied, *read, allowed, *_tracking(rules.zone), *_keys(many_keys, ofports)]
+    answers = _answers(ofports[rules.answers], topology.port(rules.answers).mac) if rules.answers else ()
+    return [*denied, *answers, *read, allowed, *_tracking(rules.zone), *_keys(many_keys, ofports)]
+
+
+def _answers(ofport: int, mac: str) -> Iterator[str]:
+    """Turn requests for any address into answers with this MAC (RFC 826; RFC 4861, 7.2.4), but not the port's own."""
+    swapped = f"move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],set_field:{mac}->eth_src"
+    yield f"table=0,priority=60,in_port={ofport},actions=goto_table:1"
+    yield (
+        f"table=0,priority=50,arp,arp_op=1,actions={swapped},set_field:2->arp_op,"
+        f"move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],set_field:{mac}->arp_sha,move:NXM_OF_ARP_TPA[]->NXM_NX_REG3[],"
+        "move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],move:NXM_NX_REG3[]->NXM_OF_ARP_SPA[],in_port"
+    )
+    # The solicitation's option is the source's address, and the advertisement's the target's: type 1 becomes 2.
+    yield (
+        f"table=0,priority=50,icmp6,icmpv6_type=135,actions={swapped},set_field:{mac}->nd_sll,"
+        "set_field:0x60000000->nd_reserved,set_field:2->nd_options_type,move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],"
+        "move:NXM_NX_ND_TARGET[]->NXM_NX_IPV6_SRC[],set_field:136->icmpv6_type,in_port"
+    )
 
 
 def without_access_list(flows: list[str]) -> str:

@@ -172,23 +172,29 @@ class BridgeRules:
         zone: of connection tracking, 0..65535: IP frames are looked up in it, and new connections committed; None for
             no tracking.
         by_address: a rule reads both IP addresses, so the datapath has a flow of its own for each pair of them.
+        answers: endpoint of the bridge with whose MAC the others' ARP requests and neighbour solicitations are
+            answered, whatever they ask for: a router then sends there what it forwards. None for nobody.
     """
 
     bridge: str
     acl: int = 0
     zone: int | None = None
     by_address: bool = False
+    answers: str | None = None
 
     def __str__(self) -> str:
         """``access list of 1,000 rules, conntrack zone 7``."""
         said = [f"access list of {how_many(self.acl, 'rule')}"] if self.acl else []
         said += [] if self.zone is None else [f"conntrack zone {self.zone}"]
         said += ["reads both addresses"] if self.by_address else []
+        said += [f"answers ARP and ND for {self.answers}"] if self.answers else []
         return ", ".join(said) or "no rules"
 
 
-@checked(bridge=TEXT, acl=INTEGER, zone=optional(INTEGER), by_address=FLAG)
-def rules(bridge: str, *, acl: int = 0, zone: int | None = None, by_address: bool = False) -> BridgeRules:
+@checked(bridge=TEXT, acl=INTEGER, zone=optional(INTEGER), by_address=FLAG, answers=optional(TEXT))
+def rules(
+    bridge: str, *, acl: int = 0, zone: int | None = None, by_address: bool = False, answers: str | None = None
+) -> BridgeRules:
     """What frames pass on a bridge that learns MAC addresses, before they are forwarded.
 
     Args:
@@ -197,8 +203,10 @@ def rules(bridge: str, *, acl: int = 0, zone: int | None = None, by_address: boo
         zone: of connection tracking; None for none.
         by_address: a rule reads both IP addresses. So the datapath's caches and classifier have a flow for each pair of
             addresses, where the access list needs few.
+        answers: an endpoint of the bridge. The generator answers no ARP request and no neighbour solicitation; the
+            bridge does, with that endpoint's MAC, so that a router forwards to any address behind it.
     """
-    return BridgeRules(bridge, acl, zone, by_address)
+    return BridgeRules(bridge, acl, zone, by_address, answers)
 
 
 class RuleSettings(TypedDict, total=False):
@@ -209,9 +217,16 @@ class RuleSettings(TypedDict, total=False):
 
 
 def wrong_rules(
-    rules: Sequence[BridgeRules], bridges: Sequence[str], tunnels: Sequence[Tunnel], crossings: Sequence[Crossing]
+    rules: Sequence[BridgeRules],
+    bridges: Sequence[str],
+    tunnels: Sequence[Tunnel],
+    crossings: Sequence[Crossing],
+    endpoints: Mapping[str, str],
 ) -> Iterator[str]:
-    """What is wrong with a topology's rules, or with its tunnels of many keys, and what to do."""
+    """What is wrong with a topology's rules, or with its tunnels of many keys, and what to do.
+
+    ``endpoints``: the bridge of each, by its name.
+    """
     with_rules = [one.bridge for one in rules]
     for number, one in enumerate(rules):
         if one.bridge not in bridges:
@@ -220,6 +235,8 @@ def wrong_rules(
             yield f"bridge {one.bridge!r} has rules twice: give acl and zone in one rules(...)"
         if not 0 <= one.acl <= MOST_ACL_RULES:
             yield f"bridge {one.bridge!r}: an access list has 0..{MOST_ACL_RULES} rules, not {one.acl}"
+        if one.answers is not None and endpoints.get(one.answers) != one.bridge:
+            yield f"bridge {one.bridge!r} answers for {one.answers!r}, which is no endpoint on it"
         if one.zone is not None and not 0 <= one.zone < _ZONES:
             yield f"bridge {one.bridge!r}: conntrack has no zone {one.zone}: 0..{_ZONES - 1}"
     spread = [tunnel.bridge for tunnel in tunnels if tunnel.keys > 1]

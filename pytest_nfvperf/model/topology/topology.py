@@ -215,7 +215,13 @@ def check(topology: Topology) -> None:
         _wrong_mtus,
         _wrong_tunnel_ends,
         _wrong_nodes,
-        lambda it: wrong_rules(it.rules, it.bridges, it.tunnels, it.crossings),
+        lambda it: wrong_rules(
+            it.rules,
+            it.bridges,
+            it.tunnels,
+            it.crossings,
+            {port.name: port.bridge for port in it.ports if port.role is PortRole.ENDPOINT},
+        ),
         _wrong_tunnel_mtus,
         _learning_loops,
     )
