@@ -68,6 +68,8 @@ class AcmeTester:
         """In real time where something happens meanwhile, at once where not. It sends one class only."""
         if not isinstance(spec.traffic, nfv.Traffic):
             raise nfv.ConfigError("Acme's tester cannot count classes of traffic: send each by itself")
+        if spec.traffic.frame_source is not None:
+            raise nfv.UnavailableError("Acme's tester sends UDP over IP only, and no packets of your own")
         started_ns = time.monotonic_ns()
         if spec.purpose == "event":
             time.sleep(spec.duration_s)
