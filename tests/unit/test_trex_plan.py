@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scapy.layers.inet import UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
 from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.features.trex.child_process import stream_of
 from pytest_nfvperf.features.trex.stream_plan import TrexPort, check_streams, port_number, shares, streams
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.traffic import IMIXES, Traffic, Vxlan
+from pytest_nfvperf.model.traffic.mix import TrafficMix, shares
+from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.frame_support import innermost, ip_of, rebuilt
@@ -61,6 +63,43 @@ def test_shares_add_up_and_are_off_by_less_than_one(frames: int, weights: list[i
     assert sum(dealt) == frames
     for share, weight in zip(dealt, weights, strict=True):
         assert abs(share - frames * weight / sum(weights)) < 1
+
+
+SIZES = Imix("sizes", ((96, 7), (570, 4), (1518, 1)))
+
+
+def test_each_class_of_a_mix_has_its_streams() -> None:
+    mix = TrafficMix(
+        voice=(Traffic(frame_size=128, vlan=10), "10 %"),
+        bulk=(Traffic(frame_size=IMIXES["simple"]), "90 %", "forward"),
+        back=(Traffic(packet=Ether() / IP() / TCP(), vary=[Vary("IP.dst", 9)], frame_size=96), "90 %", "reverse"),
+    )
+    spec = TrialSpec(mix, 10_000, 1.0, WAYS)
+    sent = spec.streams(10_000)
+    made = streams(spec, PORTS)
+    assert [(one.sent.name, one.reverse) for one in sent] == [
+        *(("voice", False), ("bulk", False)),
+        *(("voice", True), ("back", True)),
+    ]
+    for index, one in enumerate(sent):
+        own = [stream for stream in made if stream["sent"] == index]
+        assert sum(stream["frames"] for stream in own) == one.frames
+        assert sum(stream["fps"] for stream in own) == pytest.approx(one.fps)
+        assert {stream["port"] for stream in own} == {int(one.reverse)}
+        assert sum(stream["latency"] for stream in own) == 1
+    assert len({stream["id"] for stream in made}) == len(made)
+
+
+def test_a_packet_has_a_stream_for_each_size_and_one_of_latency_frames() -> None:
+    traffic = Traffic(packet=Ether() / IP() / TCP(), vary=[Vary("TCP.sport", 7, 1024)], frame_size=SIZES)
+    made = streams(TrialSpec(traffic, 1000, 1.0, WAYS[:1]), PORTS)
+    assert [(len(one["frame"]) // 2 + 4, one["latency"]) for one in made] == [
+        *((96, False), (570, False), (1518, False)),
+        (96, True),
+    ]
+    assert sum(one["frames"] for one in made) == 1000
+    begins = [one["fields"]["variables"][0]["begin"] - 1024 for one in made]
+    assert begins == [sum(one["frames"] for one in made[:at]) % 7 for at in range(4)]
 
 
 def test_every_stream_has_a_number_of_its_own() -> None:

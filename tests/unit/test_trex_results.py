@@ -28,6 +28,7 @@ from pytest_nfvperf.features.trex.trial_results import (
 from pytest_nfvperf.measure.validity import generator_reasons
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec
+from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, Reason, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -82,6 +83,24 @@ def test_the_recorded_trial_is_counted_to_the_frame() -> None:
         assert counts.elapsed_ns == 4_000_000_000
     assert result.valid
     assert result.health.busy_ratio == 0.175
+
+
+def test_classes_are_counted_by_their_own_streams() -> None:
+    """The plain frames of the recorded trial as one class, its latency frames as another."""
+    mix = TrafficMix(plain=(Traffic(), "80 %"), sampled=(Traffic(vlan=7), "20 %"))
+    plan = [{**stream, "sent": at} for at, stream in enumerate(PLAN)]
+    spec = TrialSpec(mix, 5000, 4.0, WAYS)
+    told = answer()
+    told["streams"][3]["received"] -= 5
+    told["ports"]["0"]["ipackets"] -= 5
+    told["ports"]["0"]["opackets"] -= 10
+    result = trial_result(spec, told, plan, PORTS)
+    assert [each.name for each in result.classes] == ["plain", "sampled"]
+    plain, sampled = result.classes
+    assert [count.sent for count in (*plain.counts, *sampled.counts)] == [15_993, 16_001, 3998, 4000]
+    assert [each.received for each in (plain, sampled)] == [32_002, 7995]
+    assert sampled.counts[1].lost == 5
+    assert [count.sent for count in result.counts] == [19_991, 20_001]
 
 
 def test_the_recorded_latency_is_read() -> None:
