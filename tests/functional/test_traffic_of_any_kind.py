@@ -370,6 +370,7 @@ def test_frames_that_the_dut_changes_are_known_again(live: LiveLoss, name: str) 
     traffic = Traffic(packet=Ether() / packet, vary=vary, frame_size=200, rewritten=fields)
     matched = ",".join(filter(None, ["priority=200", f"in_port={live.number('p0')}", match]))
     if name == "pop both tags":
+        live.vsctl("set", "open", ".", "other_config:vlan-limit=2")  # by default OVS sees one (ovs-vswitchd.conf.db(5))
         live.ofctl("add-flow", f"table=1,{TAGGED},actions=pop_vlan,output:{live.number('p1')}")
         actions = "pop_vlan,resubmit(,1)"
     out = "" if "resubmit" in actions else f",output:{live.number('p1')}"
@@ -428,7 +429,7 @@ def test_a_tunnel_that_begins_or_ends_in_the_dut(live: LiveLoss) -> None:
 
 KINDS = [
     *("qinq", "mpls-two", "arp", "nd", "multicast", "multicast6", "broadcast", "igmp"),
-    *("ipv6-many", "ipv6-fragment", "srv6", "gtpu", "geneve", "pppoe-qinq", "plain-type", "llc"),
+    *("ipv6-many", "ipv6-fragment", "srv6", "gtpu", "geneve", "pppoe-qinq", "plain-type", "snap"),
 ]
 
 

@@ -52,7 +52,9 @@ def test_a_bridge_answers_for_an_endpoint_but_not_the_endpoint_itself():
     flows = pipeline(compose("answers", *ends, rules("br0", answers="p0")), "br0", {"p0": 4})
     assert flows[0] == "table=0,priority=60,in_port=4,actions=goto_table:1"
     assert "set_field:02:00:00:00:00:01->arp_sha" in flows[1]
-    assert "set_field:02:00:00:00:00:01->nd_sll" in flows[2]
+    assert flows[2] == "table=0,priority=55,icmp6,icmpv6_type=135,ipv6_src=::,actions=goto_table:1"
+    assert flows[3].endswith("set_field:136->icmpv6_type,goto_table:5")
+    assert flows[4].endswith("set_field:02:00:00:00:00:01->nd_tll,in_port")
     with pytest.raises(ValueError, match="bridge 'br0' answers for 'p7', which is no endpoint on it"):
         compose("wrong", *ends, rules("br0", answers="p7"))
 

@@ -222,6 +222,7 @@ def pipeline(topology: Topology, bridge: str, ofports: Mapping[str, int]) -> lis
         1, 2   connection tracking: the lookup, and its result
         3      of a tunnel with many keys: accepts its own, drops others; distributes outgoing flows to the keys
         4      sets the key
+        5      turns neighbour solicitations into advertisements
     """
     rules = next((one for one in topology.rules if one.bridge == bridge), None)
     many_keys = [tunnel for tunnel in topology.tunnels if tunnel.bridge == bridge and tunnel.keys > 1]
@@ -244,11 +245,17 @@ def _answers(ofport: int, mac: str) -> Iterator[str]:
         f"move:NXM_NX_ARP_SHA[]->NXM_NX_ARP_THA[],set_field:{mac}->arp_sha,move:NXM_OF_ARP_TPA[]->NXM_NX_REG3[],"
         "move:NXM_OF_ARP_SPA[]->NXM_OF_ARP_TPA[],move:NXM_NX_REG3[]->NXM_OF_ARP_SPA[],in_port"
     )
-    # The solicitation's option is the source's address, and the advertisement's the target's: type 1 becomes 2.
+    # One without a source asks whether its own address is free (RFC 4862, 5.4.2).
+    solicitation = "icmp6,icmpv6_type=135"
+    yield f"table=0,priority=55,{solicitation},ipv6_src=::,actions=goto_table:1"
     yield (
-        f"table=0,priority=50,icmp6,icmpv6_type=135,actions={swapped},set_field:{mac}->nd_sll,"
-        "set_field:0x60000000->nd_reserved,set_field:2->nd_options_type,move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],"
-        "move:NXM_NX_ND_TARGET[]->NXM_NX_IPV6_SRC[],set_field:136->icmpv6_type,in_port"
+        f"table=0,priority=50,{solicitation},actions={swapped},move:NXM_NX_IPV6_SRC[]->NXM_NX_IPV6_DST[],"
+        "move:NXM_NX_ND_TARGET[]->NXM_NX_IPV6_SRC[],set_field:136->icmpv6_type,goto_table:5"
+    )
+    # Solicited, override; the option with the source's address becomes one with the target's.
+    yield (
+        "table=5,icmp6,icmpv6_type=136,actions=set_field:0x60000000->nd_reserved,set_field:2->nd_options_type,"
+        f"set_field:{mac}->nd_tll,in_port"
     )
 
 
