@@ -11,7 +11,7 @@ from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.search import Search
-from pytest_nfvperf.model.measure.ledger import ledger_text
+from pytest_nfvperf.model.measure.ledger import class_rows
 from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.topology.compose import phy2phy
@@ -31,8 +31,8 @@ FOUR = TrafficMix(
     bulk=(Traffic(frame_size=Imix("two", ((64, 3), (1518, 1))), vlan=30), "60 %"),
     overlay=(Traffic(frame_size=256, vxlan=Vxlan()), "10 %"),
 )
-OFFERED = {"voice": 10_000, "video": 20_000, "bulk": 60_000, "overlay": 10_000}
-"""Frames of both directions."""
+INTENDED = {"voice": 10_000, "video": 20_000, "bulk": 60_000, "overlay": 10_000}
+"""Frames of both directions. A shared machine keeps the generator from sending a few of them."""
 
 
 @pytest.fixture(scope="module")
@@ -72,32 +72,34 @@ def check(bench: Soaking, name: str) -> SlaCheck:
 def test_without_a_drop_flow_no_class_loses_and_all_are_as_sent(bench: Soaking, search: Search) -> None:
     outcome = search.loss_at(bench.live, FOUR, LOAD, SECONDS)
     trial = bench.live.runner.context.trials[outcome.trials[-1]]
-    assert {each.name: (each.offered, each.lost) for each in trial.result.classes} == {
-        name: (frames, 0) for name, frames in OFFERED.items()
-    }
+    assert {each.name: sum(count.intended for count in each.counts) for each in trial.result.classes} == INTENDED
+    assert [each.lost for each in trial.result.classes] == [0, 0, 0, 0]
     assert [count.corrupted for each in trial.result.classes for count in each.counts] == [0] * 8
     assert all(each.latency and each.latency[0].samples for each in outcome.classes)
-    for name in OFFERED:
+    for name in INTENDED:
         check(bench, name).check(outcome)
 
 
 @pytest.mark.parametrize(
-    ("match", "name", "lost"),
+    ("match", "name", "share"),
     [
-        ("dl_vlan=20", "video", 20_000),
-        ("ip,dl_vlan=20,nw_src=0.0.0.2/0.0.0.3", "video", 2_500),  # one of four values of a field, of one direction
-        ("udp,vlan_tci=0,tp_dst=4789", "overlay", 10_000),
+        ("dl_vlan=20", "video", 1.0),
+        ("ip,dl_vlan=20,nw_src=0.0.0.2/0.0.0.3", "video", 1 / 4),  # one of four values of a field
+        ("udp,vlan_tci=0,tp_dst=4789", "overlay", 1.0),
     ],
 )
-def test_a_drop_flow_on_one_class_of_four(bench: Soaking, search: Search, match: str, name: str, lost: int) -> None:
+def test_a_drop_flow_on_one_class_of_four(bench: Soaking, search: Search, match: str, name: str, share: float) -> None:
     drop(bench, match)
     outcome = search.loss_at(bench.live, FOUR, LOAD, SECONDS)
     trial = bench.live.runner.context.trials[outcome.trials[-1]]
-    assert {each.name: each.lost for each in trial.result.classes} == {**dict.fromkeys(OFFERED, 0), name: lost}
-    assert trial.ledger is not None
+    dropped = next(each for each in trial.result.classes if each.name == name)
+    lost = dropped.lost
+    assert lost == pytest.approx(share * dropped.offered, abs=0 if share == 1 else 0.01 * dropped.offered)
+    assert {each.name: each.lost for each in trial.result.classes} == {**dict.fromkeys(INTENDED, 0), name: lost}
+    assert trial.ledger is not None  # by the counters of OVS
     assert (trial.ledger.lost, trial.ledger.unexplained, trial.ledger.by_rule) == (lost, 0, lost)
     assert sum(each.lost for each in trial.ledger.classes) == lost
-    for other in OFFERED:
+    for other in INTENDED:
         if other != name:
             check(bench, other).check(outcome)
     with pytest.raises(SlaFailure) as failed:
@@ -105,17 +107,17 @@ def test_a_drop_flow_on_one_class_of_four(bench: Soaking, search: Search, match:
     text = str(failed.value)
     assert f"class {name}: lost_frames <= 0" in text
     assert f"{lost:,} frames" in text
-    assert ledger_text(trial.ledger).splitlines()[-1] in text
+    assert all(row in text for row in class_rows(trial.ledger.classes))
     assert "drop_action_of_pipeline" in text
 
 
 def test_a_soak_counts_each_class(bench: Soaking, tmp_path: Path) -> None:
     drop(bench, "dl_vlan=30,in_port=p0")
-    outcome = bench.soaker.run(bench.live, FOUR, 20_000, 2.0)
+    outcome = bench.soaker.run(bench.live, FOUR, duration_s=2.0)  # at 50,000 frames/s
     lost = {each.name: each.losses[0].lost_frames for each in outcome.classes}
-    assert lost == {"voice": 0, "video": 0, "bulk": 24_000, "overlay": 0}
     assert outcome.soak is not None
-    assert outcome.soak.all_lost == 24_000
+    assert lost == {"voice": 0, "video": 0, "bulk": outcome.soak.all_lost, "overlay": 0}
+    assert 0.9 * 60_000 < outcome.soak.all_lost <= 60_000
 
 
 def test_a_search_raises_one_class_while_another_stays_fixed(bench: Soaking, search: Search) -> None:

@@ -6,7 +6,7 @@ import csv
 import json
 import pickle
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +18,7 @@ from pytest_nfvperf.adapters.evidence.hdr import encode
 from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.generators.checks import check_spec
+from pytest_nfvperf.adapters.generators.embedded.trial_results import with_silent, with_unfollowed
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.frames import streams
 from pytest_nfvperf.adapters.report.charts import loss_chart
@@ -42,9 +43,11 @@ from pytest_nfvperf.model.sla.rules import Rule, Sla, unmatched_rules
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import phy2phy
+from pytest_nfvperf.model.traffic.histogram import TrialProgress
 from pytest_nfvperf.model.traffic.mix import TrafficMix, class_streams, classes_of, shares
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
+from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
 from pytest_nfvperf.ports.generator import GeneratorPort
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
 from pytest_nfvperf.session.slas import observations_by_subject
@@ -478,3 +481,33 @@ def test_a_soak_counts_the_classes():
     outcome = soaker.run(rig.live, FOUR)
     lost = {each.name: each.losses[0].lost_frames for each in outcome.classes}
     assert lost == {"voice": 0, "video": 400, "bulk": 0, "rest": 0}
+
+
+# The engine's answers.
+
+
+def test_a_class_of_which_nothing_arrives_is_lost_interval_by_interval():
+    sent = class_streams(VOICE_AND_BULK, [False], 1000, 1000)
+    one = (TrialProgress(sent=10, received=0, highest_seq=0), TrialProgress(sent=90, received=90, highest_seq=90))
+    two = (TrialProgress(sent=20, received=0, highest_seq=0), TrialProgress(sent=180, received=180, highest_seq=180))
+    first = with_silent(sent, (TrialProgress(), TrialProgress()), one)
+    second = with_silent(sent, first, two)
+    assert [each.lost for each in first] == [0, 0]  # perhaps under way
+    assert [each.lost for each in second] == [10, 0]
+    assert TrialProgress.summed(second).lost == 10
+
+
+def test_a_class_that_is_slow_has_lost_nothing():
+    sent = class_streams(VOICE_AND_BULK, [False], 1000, 1000)
+    one = (TrialProgress(sent=10, received=10, highest_seq=10), TrialProgress(sent=90, received=90, highest_seq=90))
+    two = (TrialProgress(sent=10, received=10, highest_seq=10), TrialProgress(sent=180, received=180, highest_seq=180))
+    assert [each.lost for each in with_silent(sent, with_silent(sent, one, one), two)] == [0, 0]
+
+
+def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_sent():
+    columns = {field.name: (0,) * 10 for field in fields(ThreadWindows)} | {"sent": (100,) * 10}
+    windows = Windows(10_000_000, (ThreadWindows(**columns),), ())
+    rows = [{"sent": 100, "highest_seq": 0}, {"sent": 900, "highest_seq": 900}]
+    assert with_unfollowed(windows, rows, 0.1).threads[0].missing == (10,) * 10
+    half = [{"sent": 100, "highest_seq": 50}, {"sent": 900, "highest_seq": 900}]
+    assert with_unfollowed(windows, half, 0.1).threads[0].missing == (0,) * 5 + (10,) * 5

@@ -19,7 +19,7 @@ from pytest_nfvperf.adapters.generators.engine import EngineLink, check_answer
 from pytest_nfvperf.adapters.generators.frames import frames_of
 from pytest_nfvperf.model.errors import GeneratorError
 from pytest_nfvperf.model.traffic.histogram import Histogram, IntervalCounts, IntervalLatency, TrialProgress
-from pytest_nfvperf.model.traffic.mix import ClassStream
+from pytest_nfvperf.model.traffic.mix import ClassStream, shares
 from pytest_nfvperf.model.traffic.trial import (
     Arrivals,
     Direction,
@@ -274,6 +274,8 @@ def trial_result(
         for direction, stream in zip((spec.directions[one.direction] for one in sent), streams, strict=True)
     ]
     counts, classes = counts_by_class(sent, each)
+    if classes and windows is not None:
+        windows = with_unfollowed(windows, streams, spec.duration_s)
     health = _health(answer)
     vnfs = tuple(
         VnfCounts(
@@ -316,6 +318,24 @@ def trial_windows(answer: Mapping[str, Any], speed: CoreSpeed) -> Windows | None
     for looks in (*(thread.speed for thread in threads), *(witness.speed for witness in witnesses)):
         speed.add(looks)
     return Windows(tables[0]["window_ns"], threads, witnesses, speed.cycles)
+
+
+def with_unfollowed(windows: Windows, streams: Sequence[Mapping[str, Any]], duration_s: float) -> Windows:
+    """Date the lost frames of classes that no later frame of their class followed.
+
+    A window knows a lost frame when a later one of its stream arrives. Of a class that a DUT drops altogether none
+    does; its frames were lost when they were sent, evenly over the trial, and not all at its end.
+    """
+    count = windows.within(duration_s)
+    sent = [1 + sum(thread.sent[at] for thread in windows.threads) for at in range(count)]
+    missing = list(windows.threads[0].missing)
+    for stream in streams:
+        unfollowed = stream["sent"] - stream["highest_seq"]
+        if unfollowed > 0 and count:
+            first = min(count - 1, count * stream["highest_seq"] // stream["sent"])
+            for at, frames in enumerate(shares(unfollowed, sent[first:]), first):
+                missing[at] += frames
+    return replace(windows, threads=(replace(windows.threads[0], missing=tuple(missing)), *windows.threads[1:]))
 
 
 def undisturbed_limits(speed: int, window_ns: int) -> dict[str, int]:
@@ -399,6 +419,8 @@ class EngineTrial:
         self._request = request_id
         self._interval_s = interval_s
         self._sent = sent
+        self._seen = (TrialProgress(),) * len(sent)
+        self._last: IntervalCounts | None = None
         self._finish = finish
         self._stopped = False
         self._stop_requests: list[int] = []
@@ -408,9 +430,13 @@ class EngineTrial:
         while self._result is None or self._stop_requests:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
-                return interval_counts(line["interval"], self._sent)
+                self._seen = with_silent(self._sent, self._seen, _progress(line["interval"]))
+                self._last = interval_counts(line["interval"], self._sent, self._seen)
+                return self._last
             if line.get("id") == self._request:
                 self._result = self._finish(check_answer(self._engine, "trial", line))
+                if (tail := _tail(self._result, self._last)) is not None:
+                    return tail
             elif line.get("id") in self._stop_requests:
                 # A refusal does no harm: a trial that had just ended had nothing to stop.
                 self._stop_requests.remove(line["id"])
@@ -429,19 +455,59 @@ class EngineTrial:
         return self._result
 
 
-def interval_counts(data: Mapping[str, Any], sent: Sequence[ClassStream]) -> IntervalCounts:
-    """A line's ``interval`` (docs/reference/engine-protocol.md), whose streams are those of ``sent``."""
-    progress = [
+def _progress(data: Mapping[str, Any]) -> list[TrialProgress]:
+    return [
         TrialProgress(
             **{name: stream[name] for name in _INTERVAL_COUNTS},
             latency=IntervalLatency(**stream["latency"]) if stream.get("latency") is not None else None,
         )
         for stream in data["streams"]
     ]
-    by_direction = groupby(zip(sent, progress, strict=True), key=lambda pair: pair[0].direction)
+
+
+def interval_counts(
+    data: Mapping[str, Any], sent: Sequence[ClassStream], progress: Sequence[TrialProgress] | None = None
+) -> IntervalCounts:
+    """A line's ``interval`` (docs/reference/engine-protocol.md), whose streams are those of ``sent``."""
+    by_direction = groupby(zip(sent, progress or _progress(data), strict=True), key=lambda pair: pair[0].direction)
     return IntervalCounts(
         at_ns=data["at_ns"],
         directions=tuple(TrialProgress.summed([each for _, each in pairs]) for _, pairs in by_direction),
         absent_ns=sum(worker["absent_ns"] for worker in data["workers"]),
         longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in data["workers"]),
     )
+
+
+def with_silent(
+    sent: Sequence[ClassStream], before: Sequence[TrialProgress], now: Sequence[TrialProgress]
+) -> tuple[TrialProgress, ...]:
+    """The counts of an interval, in which a class of which nothing arrives loses what was sent before it.
+
+    A frame is known to be lost when a later one of its stream arrives. Of a class that a DUT drops altogether none
+    does, while other classes of the direction arrive.
+    """
+    alive = {
+        stream.direction
+        for stream, old, new in zip(sent, before, now, strict=True)
+        if stream.sent.name and new.received > old.received
+    }
+    return tuple(
+        replace(new, highest_seq=max(new.highest_seq, old.highest_seq, old.sent))
+        if stream.direction in alive and new.received == old.received
+        else replace(new, highest_seq=max(new.highest_seq, old.highest_seq))
+        for stream, old, new in zip(sent, before, now, strict=True)
+    )
+
+
+def _tail(result: TrialResult, last: IntervalCounts | None) -> IntervalCounts | None:
+    """An interval after the last one, for frames of classes that no later one followed; None if all are known."""
+    if last is None or not result.classes:
+        return None
+    unknown = [counts.lost - seen.lost for counts, seen in zip(result.counts, last.directions, strict=True)]
+    if max(unknown) <= 0:
+        return None
+    directions = tuple(
+        replace(seen, highest_seq=seen.highest_seq + max(0, more), latency=None)
+        for seen, more in zip(last.directions, unknown, strict=True)
+    )
+    return replace(last, at_ns=last.at_ns + 1_000_000, directions=directions)
