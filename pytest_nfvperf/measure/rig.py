@@ -137,7 +137,9 @@ def learning_directions(topology: Topology) -> tuple[Direction, ...]:
 
 
 def directions_of(topology: Topology, traffic: AnyTraffic) -> tuple[Direction, ...]:
-    return topology.directions if traffic.bidirectional else topology.directions[:1]
+    """All directions, or those of the first sender."""
+    sent = (each for each in topology.directions if traffic.bidirectional or each.tx == topology.directions[0].tx)
+    return tuple(sent)
 
 
 def trial_spec(

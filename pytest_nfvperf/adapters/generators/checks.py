@@ -86,8 +86,13 @@ def check_new_ports(attached: Mapping[str, GeneratorPort], ports: Sequence[Gener
             raise ConfigError(f"port {port.name!r} forwards in mode mac, which needs eth_peer: the MAC to send to")
 
 
-def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable[Direction]) -> None:
-    """Raise ConfigError for a direction whose ends are not attached endpoints, or that two directions share."""
+def check_directions(
+    attached: Mapping[str, GeneratorPort], directions: Iterable[Direction], *, to_many: bool = False
+) -> None:
+    """Raise ConfigError for a direction whose ends are not attached endpoints, or a sender that two directions share.
+
+    ``to_many``: they may, and all their receivers count the same frames.
+    """
     taken: set[str] = set()
     for direction in directions:
         for end in (direction.tx, direction.rx):
@@ -96,7 +101,7 @@ def check_directions(attached: Mapping[str, GeneratorPort], directions: Iterable
                 raise ConfigError(f"direction {direction} uses {end!r}, which is not attached{_known(attached)}")
             if port.role is not PortRole.ENDPOINT:
                 raise ConfigError(f"direction {direction} uses {end!r}, which is a {port.role}, not an endpoint")
-        if direction.tx in taken:
+        if direction.tx in taken and not to_many:
             raise ConfigError(f"two directions send on port {direction.tx!r}; give each direction a port of its own")
         taken.add(direction.tx)
 
@@ -125,8 +130,8 @@ def _check_class(attached: Mapping[str, GeneratorPort], traffic: Traffic, direct
                 )
 
 
-def check_spec(attached: Mapping[str, GeneratorPort], spec: TrialSpec) -> None:
-    check_directions(attached, spec.directions)
+def check_spec(attached: Mapping[str, GeneratorPort], spec: TrialSpec, *, to_many: bool = False) -> None:
+    check_directions(attached, spec.directions, to_many=to_many)
     check_traffic(attached, spec.traffic, spec.directions)
 
 

@@ -156,7 +156,7 @@ class FakeGenerator:
 
     def learn(self, traffic: AnyTraffic, directions: Sequence[Direction]) -> None:  # noqa: ARG002 - nothing to learn
         self._ports.check_open()
-        check_directions(self._ports, directions)
+        check_directions(self._ports, directions, to_many=True)
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         self._accept(spec)
@@ -167,7 +167,8 @@ class FakeGenerator:
 
     def simulated(self, spec: TrialSpec) -> TrialResult:
         skipping = self.invalid_every is not None and len(self.specs) % self.invalid_every == 0
-        sent = spec.streams(int(spec.load_fps * spec.duration_s))
+        streams = spec.streams(int(spec.load_fps * spec.duration_s))
+        sent = sorted((one for each in streams for one in each.by_receiver()), key=lambda one: one.direction)
         each = [
             count
             for at, direction in enumerate(spec.directions)
@@ -199,9 +200,7 @@ class FakeGenerator:
 
     def _accept(self, spec: TrialSpec) -> None:
         self._ports.check_open()
-        check_spec(self._ports, spec)
-        if self.check is not None:
-            self.check(spec, self._ports)
+        check_spec(self._ports, spec, to_many=True)
         self.specs.append(spec)
 
     def wait(self, seconds: float) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, class_streams, learning_streams
+from pytest_nfvperf.model.traffic.frame_program import FrameProgram
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     HEADER_BYTES,
@@ -35,7 +36,7 @@ from pytest_nfvperf.model.traffic.traffic import (
     Vxlan,
     ip_version,
 )
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, reversals
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, streams_of
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 SIGNATURE_BYTES = TEST_PAYLOAD_BYTES
@@ -166,12 +167,22 @@ def streams(
 ) -> list[dict[str, Any]]:
     """What each class sends in each direction, as the engine's ``trial`` command takes it.
 
-    Each direction sends this many frames/s and frames; ``learning``: each class does, in all directions.
+    Each direction sends this many frames/s and frames; ``learning``: each class does, in all directions. ConfigError
+    for frames of one receiver in several directions of one sender.
     """
     made: list[dict[str, Any]] = []
-    of_classes = learning_streams if learning else class_streams
-    for stream in of_classes(sent, reversals(directions), load_fps, frames):
+    for stream in streams_of(sent, directions, load_fps, frames, learning=learning):
         traffic, direction = stream.sent.traffic, directions[stream.direction]
+        common = {
+            "tx": direction.tx,
+            "rx": direction.rx if len(stream.receivers) == 1 else [directions[at].rx for at in stream.receivers],
+            "fps": stream.fps,
+            "frames": stream.frames,
+            "queue_depth": ports[direction.tx].queue_depth,
+        }
+        if traffic.frame_source is not None:
+            made.append(common | program_stream(program_of(traffic, direction, ports, reverse=stream.reverse)))
+            continue
         recipe = recipe_of(traffic)
         addresses = directed_addresses(traffic, direction, ports, reverse=stream.reverse)
         made.append(
@@ -187,6 +198,12 @@ def streams(
                 "queue_depth": ports[direction.tx].queue_depth,
             }
         )
+    for each in made:
+        if isinstance(each["rx"], list) and not all(int(template[:2], 16) & 1 for template in each["templates"]):
+            raise ConfigError(
+                f"two directions send on port {each['tx']!r} to one address; give each direction a port of its own, or "
+                "send to a group address, such as dst_mac='ff:ff:ff:ff:ff:ff'"
+            )
     return made
 
 

@@ -114,9 +114,11 @@ class CountedBursts:
         """
         if forwarding_ns is None:
             raise ConfigError("frames over rings cost the DUT's threads something, and this DUT has none that forwards")
-        check_countable(spec.traffic)
-        source = spec.traffic.frame_source
-        at_once = max(BURST_FRAMES, spec.traffic.combinations, len(source.frame_sizes) if source else 0)
+        if spec.traffic.flows > MOST_FLOWS:
+            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
+        if len({direction.tx for direction in spec.directions}) < len(spec.directions):
+            raise ConfigError("in virtual time frames are sent to one receiver: give each direction a port of its own")
+        at_once = max(BURST_FRAMES, spec.traffic.flows)
         frames = intended_frames(spec.load_fps, spec.duration_s)
         if frames < 1:
             raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")

@@ -130,10 +130,6 @@ class _Requirement:
         """The class that it is about; "" for all traffic."""
         return self.labels[CLASS] if self.rule.is_about_classes else ""
 
-    def others(self, observed: Sequence[Observation]) -> list[Observation]:
-        """What was observed of the same class of another subject."""
-        return [seen for seen in observed if seen.of_class == self.of_class]
-
     def inconclusive(self, reason: str, found: Observation | None = None) -> Verdict:
         # What was found is no ratio yet, and would be shown as one if the limit is a share.
         known = found is not None and not self.limit.is_share and math.isfinite(found.value)
@@ -200,9 +196,16 @@ def _judge_baseline(asked: _Requirement, found: Observation) -> Verdict:
     )
 
 
-def _over(asked: _Requirement, found: Observation, name: str, observed: Sequence[Observation]) -> Verdict:
-    """Judge the figure divided by that of ``name``, whose observations are ``observed``."""
-    comparable = [seen for seen in asked.others(observed) if seen.unit == found.unit or seen.metric != asked.metric]
+def _over(
+    asked: _Requirement, found: Observation, name: str, observed: Sequence[Observation], of_class: str | None = None
+) -> Verdict:
+    """Judge the figure divided by that of ``name``, whose observations are ``observed``.
+
+    ``of_class``: the class that it is compared with; None: its own.
+    """
+    wanted = asked.of_class if of_class is None else of_class
+    observed = [seen for seen in observed if seen.of_class == wanted]
+    comparable = [seen for seen in observed if seen.unit == found.unit or seen.metric != asked.metric]
     other = _find(asked.metric, asked.limit, comparable)
     if isinstance(other, str):
         return asked.inconclusive(f"{name}: {other}", found)
@@ -224,7 +227,7 @@ def _judge_relation(asked: _Requirement, found: Observation) -> Verdict:
     theirs = asked.peers({**asked.subject, **{name: to for name, to in differing.items() if name != CLASS}})
     if theirs is None:
         return asked.inconclusive(f"baseline {baseline} was not measured in this run", found)
-    return _over(asked, found, f"baseline {baseline}", theirs)
+    return _over(asked, found, f"baseline {baseline}", theirs, differing.get(CLASS))
 
 
 def _verdict_on_ratio(asked: _Requirement, found: Observation, ratio: Relative) -> Verdict:

@@ -82,6 +82,9 @@ class TrafficMix:
             )
         self._set(_class_of(name, entry) for name, entry in classes.items())
 
+    def __str__(self) -> str:
+        return self.label
+
     def _set(self, classes: Iterable[TrafficClass]) -> None:
         object.__setattr__(self, "classes", tuple(classes))
         for reverse in self._reverses:
@@ -265,6 +268,7 @@ class ClassStream:
         direction: its place among the trial's directions.
         reverse: it is the opposite of an earlier one.
         fps, frames: its part of the load, and of the frames due.
+        receivers: places of all directions in which its frames arrive: several of broadcast and multicast.
     """
 
     direction: int
@@ -272,6 +276,11 @@ class ClassStream:
     reverse: bool
     fps: int
     frames: int
+    receivers: tuple[int, ...] = ()
+
+    def by_receiver(self) -> tuple[ClassStream, ...]:
+        """The stream once for each direction in which its frames arrive, with that as its direction."""
+        return tuple(replace(self, direction=at) for at in self.receivers)
 
 
 def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, frames: int) -> tuple[ClassStream, ...]:

@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams, learning_streams
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.windows import SelectedWindows, Windows, select_windows
 
@@ -45,7 +45,8 @@ class TrialSpec:
         traffic: the profile, or a mix of several.
         load_fps: frames/s **per direction**, a whole number; all classes of a mix together.
         duration_s: how long frames are due, in seconds.
-        directions: who sends to whom; one entry, or two when bidirectional.
+        directions: who sends to whom; one entry, or two when bidirectional. Several of one sender: to a group address,
+            and each receiver counts all frames.
         latency: record latency histograms.
         residual_s: how long to wait for residual frames after the last (RFC 2544 section 23: 2 s).
         purpose: why it is run: warm-up, search, confirmation, latency, ceiling, ...
@@ -76,7 +77,24 @@ class TrialSpec:
 
     def streams(self, frames: int) -> tuple[ClassStream, ...]:
         """What each class sends in each direction, of so many frames per direction."""
-        return class_streams(self.traffic, reversals(self.directions), self.load_fps, frames)
+        return streams_of(self.traffic, self.directions, self.load_fps, frames)
+
+
+def streams_of(
+    traffic: AnyTraffic, directions: Sequence[Direction], load_fps: int, frames: int, *, learning: bool = False
+) -> tuple[ClassStream, ...]:
+    """The streams of these directions; ``learning``: of each class in all of them.
+
+    Directions of one sender have the same frames, which all their receivers get: broadcast, multicast.
+    """
+    senders: dict[str, list[int]] = {}
+    for at, direction in enumerate(directions):
+        senders.setdefault(direction.tx, []).append(at)
+    reverses = reversals(directions)
+    of_classes = learning_streams if learning else class_streams
+    groups = [tuple(places) for places in senders.values()]
+    made = of_classes(traffic, [reverses[first] for first, *_ in groups], load_fps, frames)
+    return tuple(replace(one, direction=groups[one.direction][0], receivers=groups[one.direction]) for one in made)
 
 
 def reversals(directions: Sequence[Direction]) -> list[bool]:

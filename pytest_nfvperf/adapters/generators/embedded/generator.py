@@ -212,7 +212,7 @@ class EmbeddedGenerator:
         A vhost-user link is up before the switch polls it, so the first frames may be lost. Frames that never come
         through are no error here: a DUT may be configured to drop them.
         """
-        check_directions(self._ports, directions)
+        check_directions(self._ports, directions, to_many=True)
         check_traffic(self._ports, traffic, directions)
         wanted = streams(traffic, directions, self._ports, _LEARN_FPS, _LEARN_FRAMES, learning=True)
         until = time.monotonic() + self._options.learn_timeout_s
@@ -223,7 +223,7 @@ class EmbeddedGenerator:
                 return
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
-        check_spec(self._ports, spec)
+        check_spec(self._ports, spec, to_many=True)
         request = self._request(spec)
         deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S
         return self._result(spec, self._command("trial", deadline_s, **request))

@@ -161,8 +161,9 @@ def judge(
     reasons: list[InvalidReason] = []
     if policy.undated and any(count.lost > 0 for count in counts):
         policy = replace(policy, may_fall_behind=True)
-    for direction, pairs in groupby(zip(counts, streams, strict=True), key=lambda pair: pair[0].direction):
-        own = list(pairs)
+    pairs = list(zip(counts, streams, strict=True))
+    for direction in dict.fromkeys(count.direction for count in counts):
+        own = [pair for pair in pairs if pair[0].direction == direction]
         count = sum_of_classes([count for count, _ in own])
         reasons += _skipped(count, sum(stream["fell_behind"] for _, stream in own), policy)
         reasons += [reason for pair in own for reason in _miscounted(*pair)]
@@ -268,12 +269,13 @@ def trial_result(
         for name, port in answer["ports"].items()
         if "foreign" in port
     }
-    streams, sent = answer["streams"], spec.streams(frames_of(spec))
-    each = [
-        _counts(direction, stream, ports[direction.rx])
-        for direction, stream in zip((spec.directions[one.direction] for one in sent), streams, strict=True)
-    ]
-    counts, classes = counts_by_class(sent, each)
+    sent = spec.streams(frames_of(spec))
+    arriving, streams = _by_receiver(spec, sent, answer["streams"])
+    directions = [spec.directions[one.direction] for one in arriving]
+    each = [_counts(to, stream, ports[to.rx]) for to, stream in zip(directions, streams, strict=True)]
+    counts, classes = counts_by_class(arriving, each)
+    if len(arriving) > len(sent):
+        windows = None  # their counts are of frames sent, and each is received by several
     if classes and windows is not None:
         windows = with_unfollowed(windows, streams, spec.duration_s)
     health = _health(answer)
@@ -304,6 +306,20 @@ def trial_result(
     policy = policy.of(spec, by_windows=undisturbed is not None)
     reasons = judge(each, streams, ports, attached, health, policy, undisturbed)
     return replace(result, invalid=(*also_invalid, *reasons))
+
+
+def _by_receiver(
+    spec: TrialSpec, sent: Sequence[ClassStream], rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[ClassStream], list[Mapping[str, Any]]]:
+    """Streams and their rows of the answer, once for each receiver of a stream, with what arrived there."""
+    arriving: list[ClassStream] = []
+    found: list[Mapping[str, Any]] = []
+    for stream, row in zip(sent, rows, strict=True):
+        for one in stream.by_receiver():
+            arriving.append(one)
+            there = row.get("receivers", {}).get(spec.directions[one.direction].rx, {})
+            found.append({**row, **there})
+    return arriving, found
 
 
 def trial_windows(answer: Mapping[str, Any], speed: CoreSpeed) -> Windows | None:
