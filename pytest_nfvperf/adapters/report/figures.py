@@ -170,16 +170,11 @@ def class_figures(outcome: Outcome) -> list[ClassFigures]:
             if loss is not None:
                 least = f"{loss.least_lost:,} .. " if loss.why else ""
                 lost = f"{least}{loss.lost_frames:,} of {loss.offered_frames:,}"
-            times = [
-                MISSING if point is None else format_ns(ns) for ns in (point and point.p50_ns, point and point.p99_ns)
-            ]
+            p50, p99 = (MISSING, MISSING) if point is None else (format_ns(point.p50_ns), format_ns(point.p99_ns))
             trial_id = loss.trial_id if loss is not None else point.trial_id if point is not None else ""
             lossy = loss is not None and loss.lost_frames > 0
-            found.append(
-                ClassFigures(
-                    each.name, each.traffic, of_load, show_load(at), format_fps(load), lost, *times, lossy, trial_id
-                )
-            )
+            head = (each.name, each.traffic, of_load, show_load(at), format_fps(load), lost)
+            found.append(ClassFigures(*head, p50, p99, lossy, trial_id))
     ats = list(dict.fromkeys(row.at for row in found))
     return sorted(found, key=lambda row: ats.index(row.at))
 
