@@ -21,7 +21,6 @@ from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     ValidityPolicy,
     trial_result,
-    with_silent,
     with_unfollowed,
 )
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -48,7 +47,6 @@ from pytest_nfvperf.model.sla.rules import Rule, Sla, unmatched_rules
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import phy2phy
-from pytest_nfvperf.model.traffic.histogram import TrialProgress
 from pytest_nfvperf.model.traffic.mix import TrafficMix, class_streams, classes_of, shares
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
@@ -497,24 +495,6 @@ def test_a_soak_counts_the_classes():
 
 
 # The engine's answers.
-
-
-def test_a_class_of_which_nothing_arrives_is_lost_interval_by_interval():
-    sent = class_streams(VOICE_AND_BULK, [False], 1000, 1000)
-    one = (TrialProgress(sent=10, received=0, highest_seq=0), TrialProgress(sent=90, received=90, highest_seq=90))
-    two = (TrialProgress(sent=20, received=0, highest_seq=0), TrialProgress(sent=180, received=180, highest_seq=180))
-    first = with_silent(sent, (TrialProgress(), TrialProgress()), one)
-    second = with_silent(sent, first, two)
-    assert [each.lost for each in first] == [0, 0]  # perhaps under way
-    assert [each.lost for each in second] == [10, 0]
-    assert TrialProgress.summed(second).lost == 10
-
-
-def test_a_class_that_is_slow_has_lost_nothing():
-    sent = class_streams(VOICE_AND_BULK, [False], 1000, 1000)
-    one = (TrialProgress(sent=10, received=10, highest_seq=10), TrialProgress(sent=90, received=90, highest_seq=90))
-    two = (TrialProgress(sent=10, received=10, highest_seq=10), TrialProgress(sent=180, received=180, highest_seq=180))
-    assert [each.lost for each in with_silent(sent, with_silent(sent, one, one), two)] == [0, 0]
 
 
 def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_sent():

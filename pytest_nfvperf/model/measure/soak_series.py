@@ -155,6 +155,10 @@ class AttributedInterval:
     disturbed_lost: int
     disturbed: str = ""
 
+    @property
+    def all_lost(self) -> int:
+        return self.lost + self.disturbed_lost
+
 
 def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, AttributedInterval]:
     windows, distance, moved = result.windows, result.placement, ""
@@ -233,7 +237,9 @@ def summarise(
         offered=_frames(table, (".sent", ".refused"), valid),
         lost=sum(own.values()),
         disturbed_interval_offered=_frames(table, (".sent", ".refused"), disturbed),
-        disturbed_interval_lost=_frames(table, (".lost",), disturbed),
+        disturbed_interval_lost=sum(
+            attributed[row].all_lost if row in attributed else _lost(table, row) for row in disturbed
+        ),
         disturbed_lost=sum(attributed[row].disturbed_lost for row in valid if row in attributed),
         skipped=_frames(table, (".skipped",), range(len(table))),
         disturbed=tuple(

@@ -435,8 +435,6 @@ class EngineTrial:
         self._request = request_id
         self._interval_s = interval_s
         self._sent = sent
-        self._seen = (TrialProgress(),) * len(sent)
-        self._last: IntervalCounts | None = None
         self._finish = finish
         self._stopped = False
         self._stop_requests: list[int] = []
@@ -446,13 +444,9 @@ class EngineTrial:
         while self._result is None or self._stop_requests:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
-                self._seen = with_silent(self._sent, self._seen, _progress(line["interval"]))
-                self._last = interval_counts(line["interval"], self._sent, self._seen)
-                return self._last
+                return interval_counts(line["interval"], self._sent)
             if line.get("id") == self._request:
                 self._result = self._finish(check_answer(self._engine, "trial", line))
-                if (tail := _tail(self._result, self._last)) is not None:
-                    return tail
             elif line.get("id") in self._stop_requests:
                 # A refusal does no harm: a trial that had just ended had nothing to stop.
                 self._stop_requests.remove(line["id"])
@@ -471,59 +465,23 @@ class EngineTrial:
         return self._result
 
 
-def _progress(data: Mapping[str, Any]) -> list[TrialProgress]:
-    return [
+def interval_counts(data: Mapping[str, Any], sent: Sequence[ClassStream]) -> IntervalCounts:
+    """A line's ``interval`` (docs/reference/engine-protocol.md), whose streams are those of ``sent``.
+
+    A lost frame is known when a later one of its class arrives. Of a class that a DUT drops altogether none does: that
+    loss is in the result's windows only.
+    """
+    progress = [
         TrialProgress(
             **{name: stream[name] for name in _INTERVAL_COUNTS},
             latency=IntervalLatency(**stream["latency"]) if stream.get("latency") is not None else None,
         )
         for stream in data["streams"]
     ]
-
-
-def interval_counts(
-    data: Mapping[str, Any], sent: Sequence[ClassStream], progress: Sequence[TrialProgress] | None = None
-) -> IntervalCounts:
-    """A line's ``interval`` (docs/reference/engine-protocol.md), whose streams are those of ``sent``."""
-    by_direction = groupby(zip(sent, progress or _progress(data), strict=True), key=lambda pair: pair[0].direction)
+    by_direction = groupby(zip(sent, progress, strict=True), key=lambda pair: pair[0].direction)
     return IntervalCounts(
         at_ns=data["at_ns"],
         directions=tuple(TrialProgress.summed([each for _, each in pairs]) for _, pairs in by_direction),
         absent_ns=sum(worker["absent_ns"] for worker in data["workers"]),
         longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in data["workers"]),
     )
-
-
-def with_silent(
-    sent: Sequence[ClassStream], before: Sequence[TrialProgress], now: Sequence[TrialProgress]
-) -> tuple[TrialProgress, ...]:
-    """The counts of an interval, in which a class of which nothing arrives loses what was sent before it.
-
-    A frame is known to be lost when a later one of its stream arrives. Of a class that a DUT drops altogether none
-    does, while other classes of the direction arrive.
-    """
-    alive = {
-        stream.direction
-        for stream, old, new in zip(sent, before, now, strict=True)
-        if stream.sent.name and new.received > old.received
-    }
-    return tuple(
-        replace(new, highest_seq=max(new.highest_seq, old.highest_seq, old.sent))
-        if stream.direction in alive and new.received == old.received
-        else replace(new, highest_seq=max(new.highest_seq, old.highest_seq))
-        for stream, old, new in zip(sent, before, now, strict=True)
-    )
-
-
-def _tail(result: TrialResult, last: IntervalCounts | None) -> IntervalCounts | None:
-    """An interval after the last one, for frames of classes that no later one followed; None if all are known."""
-    if last is None or not result.classes:
-        return None
-    unknown = [counts.lost - seen.lost for counts, seen in zip(result.counts, last.directions, strict=True)]
-    if max(unknown) <= 0:
-        return None
-    directions = tuple(
-        replace(seen, highest_seq=seen.highest_seq + max(0, more), latency=None)
-        for seen, more in zip(last.directions, unknown, strict=True)
-    )
-    return replace(last, at_ns=last.at_ns + 1_000_000, directions=directions)
