@@ -127,3 +127,13 @@ def test_a_search_raises_one_class_while_another_stays_fixed(bench: Soaking, sea
     rates = {each.fps for result in sent for each in result.spec.streams(1_000_000) if each.sent.name == "voice"}
     assert rates == {20_000}
     assert outcome.goals[0].load_fps
+
+
+def test_eight_classes_in_both_directions_are_counted_apart(bench: Soaking, search: Search) -> None:
+    mix = TrafficMix(**{f"c{n}": (Traffic(frame_size=64 + 32 * n, vlan=n), 1 / 8) for n in range(1, 9)})
+    drop(bench, "dl_vlan=8")
+    outcome = search.loss_at(bench.live, mix, 80_000, 0.25)
+    trial = bench.live.runner.context.trials[outcome.trials[-1]]
+    assert [sum(count.intended for count in each.counts) for each in trial.result.classes] == [5_000] * 8
+    assert [each.lost for each in trial.result.classes] == [0] * 7 + [trial.result.classes[-1].offered]
+    assert trial.result.lost == trial.result.classes[-1].offered > 0
