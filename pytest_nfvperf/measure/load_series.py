@@ -80,7 +80,7 @@ def by_class(outcome: Outcome, traffic: AnyTraffic, trials: Sequence[Trial]) -> 
     """What these trials say of each class of a mix, at the loads of the outcome's own figures; () for no mix."""
     if not isinstance(traffic, TrafficMix):
         return ()
-    known = {trial.id: trial for trial in trials}
+    known = {trial.id: trial for trial in trials if trial.result.classes}
     confirmed = [(share_of_goal(1.0, each.goal.name), each.confirmation) for each in outcome.goals]
     losses = [(at, found.trial_id) for at, found in confirmed if found is not None]
     losses += [(load_in_fps(point.load_fps), point.trial_id) for point in outcome.loss_curve if not point.short]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.cpu_placement import CpuDistance
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, class_streams, learning_streams
@@ -398,9 +399,13 @@ class TrialResult:
     def of_class(self, name: str) -> TrialResult:
         """The counts of one class, judged over the whole trial: windows do not tell classes apart.
 
-        KeyError for a class that was not sent.
+        ConfigError if the engine does not count it.
         """
-        found = {each.name: each.counts for each in self.classes}[name]
+        found = next((each.counts for each in self.classes if each.name == name), None)
+        if found is None:
+            raise ConfigError(
+                f"the generator does not count class {name!r}: send it by itself, or use another generator"
+            )
         return replace(self, counts=found, windows=None)
 
     @property
