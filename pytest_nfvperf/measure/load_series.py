@@ -15,6 +15,7 @@ from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
+from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import TrialResult
@@ -93,7 +94,7 @@ def by_class(outcome: Outcome, traffic: AnyTraffic, trials: Sequence[Trial]) -> 
             each.traffic.mean_frame_size,
             tuple(_class_loss(each.name, at, known[trial], outcome.soak) for at, trial in losses if trial in known),
             tuple(
-                latency_point(point.at, replace(trial, result=trial.result.of_class(each.name)))
+                _percentiles(point.at, point.load_fps, trial.id, trial.result.of_class(each.name).latency)
                 for point in measured
                 if (trial := known.get(point.trial_id)) is not None
             ),
@@ -170,11 +171,17 @@ def _no_latency(name: str, load_fps: int, trial_id: str, why: str) -> LatencyPoi
 
 def latency_point(name: str, trial: Trial) -> LatencyPoint:
     """The latency of one trial; ``name``: of its load ("50 % of pdr"). No figures if it was short of that load."""
-    histogram, load, short = trial.result.latency, trial.result.spec.load_fps, short_of_load(trial.result)
-    if histogram is None or not histogram.total or short:
+    load, short = trial.result.spec.load_fps, short_of_load(trial.result)
+    if short:
         return _no_latency(name, load, trial.id, short)
+    return _percentiles(name, load, trial.id, trial.result.latency)
+
+
+def _percentiles(name: str, load: int, trial_id: str, histogram: Histogram | None) -> LatencyPoint:
+    if histogram is None or not histogram.total:
+        return _no_latency(name, load, trial_id, "")
     p50, p90, p99, p999 = (histogram.percentile_ns(p) for p in (50, 90, 99, 99.9))
-    return LatencyPoint(name, load, trial.id, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, histogram.total)
+    return LatencyPoint(name, load, trial_id, histogram.min_ns, p50, p90, p99, p999, histogram.max_ns, histogram.total)
 
 
 def back_to_back(
