@@ -173,8 +173,9 @@ def attributed_intervals(table: SoakTable, result: TrialResult) -> dict[int, Att
     losses = lost_by_window(windows, result.due_s, result.lost)
     length_s, found = windows.length_ns / 1e9, {}
     for row, end_s in enumerate(table.column(TIME)):
-        first, last = round((end_s - table.span_s(row)) / length_s), round(end_s / length_s)
-        if first < last <= len(states):
+        # The last interval ends a little later than the last window, which has what is lost after it.
+        first, last = round((end_s - table.span_s(row)) / length_s), min(round(end_s / length_s), len(states))
+        if first < last:
             one = _attributed(states[first:last], losses[first:last])
             if moved and one.lost:  # the CPUs may have been far apart by then
                 one = AttributedInterval(0, one.lost + one.disturbed_lost, moved)
