@@ -119,8 +119,8 @@ def check_countable(traffic: Traffic) -> None:
             )
         if traffic.flows > 1 and traffic.ip_version != 4:
             raise ConfigError("in virtual time several flows are of IPv4 only: write packet= and vary= for IPv6")
-    if sent.flows > MOST_FLOWS:
-        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {sent.flows}")
+    if sent.combinations > MOST_FLOWS:
+        raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {sent.combinations}")
 
 
 def frames_until_repeat(traffic: Traffic) -> int:

@@ -118,7 +118,8 @@ class CountedBursts:
             raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
         if len({direction.tx for direction in spec.directions}) < len(spec.directions):
             raise ConfigError("in virtual time frames are sent to one receiver: give each direction a port of its own")
-        at_once = max(BURST_FRAMES, spec.traffic.flows)
+        different = [frames_until_repeat(each.traffic) for each in classes_of(spec.traffic)]
+        at_once = max(BURST_FRAMES, spec.traffic.combinations, *different)
         frames = intended_frames(spec.load_fps, spec.duration_s)
         if frames < 1:
             raise ConfigError(f"{spec.load_fps} frames/s for {spec.duration_s} s makes no frame")
