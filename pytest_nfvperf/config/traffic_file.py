@@ -10,7 +10,7 @@ import ast
 import hashlib
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -249,6 +249,12 @@ class GivenClass:
     share: Any = None
     sends: str | None = None
 
+    def members(self) -> list[tuple[str, Traffic]]:
+        """Its traffic by the name of its class; a profile of several streams has a class for each."""
+        if isinstance(self.sent, Traffic):
+            return [(self.name, self.sent)]
+        return [(f"{each.name} ({each.load_text})", each.traffic) for each in self.sent.classes]
+
     def traffic(self, frame_size: int | Imix, bidirectional: bool) -> AnyTraffic:
         """With this frame size where the file gives none, or with the smallest one that holds the headers."""
         if isinstance(self.sent, TrafficMix):
@@ -291,6 +297,16 @@ class GivenTraffic:
         """The file gives all frame sizes, so that those of the tests do not count."""
         return all(each.sized for each in self.classes)
 
+    def lines(self) -> list[str]:
+        """What is sent, for a plan: layers, sizes, fields that vary, and one frame as hex."""
+        found = [f"traffic of {self.file}, in place of the tests' own:"]
+        for each in self.classes:
+            share = f" ({each.share})" if each.name else ""
+            for name, sent in each.members():
+                found.append(f"  {name + share + ': ' if name else ''}{sent.headers_name}")
+                found += [f"    {line}" for line in _described(sent, sized=each.sized)]
+        return found
+
     def in_place_of(self, traffic: AnyTraffic) -> AnyTraffic:
         """What is sent instead of a test's traffic.
 
@@ -306,6 +322,29 @@ class GivenTraffic:
             made = TrafficMix(**{each.name: _member(each, frame_size, both) for each in self.classes})
         self._made.add(made)
         return made
+
+
+def _described(sent: Traffic, *, sized: bool) -> Iterator[str]:
+    source = sent.frame_source
+    if source is not None and source.frame_sizes:
+        sizes = f"{sent.smallest_frame_size} to {sent.largest_frame_size}, {sent.mean_frame_size:.1f} in the mean"
+        yield f"frame sizes as captured: {sizes}; those of the tests do not count"
+    elif sized:
+        yield f"frame size {sent.frame_size}, whatever the tests say"
+    else:
+        yield f"frame sizes as the tests say, at least {sent.least_frame_size}"
+    for each in sent.vary:
+        yield (
+            f"{each.field} has {each.count:,} values, "
+            + ("in a fixed random order" if each.order == "random" else f"by {each.step}")
+            + ("" if sent.together or len(sent.vary) == 1 else ", with every frame the next one")
+        )
+    if source is not None:
+        yield f"one frame: {source.recorded().frame[: 2 * _MOST_SHOWN]}"
+
+
+_MOST_SHOWN = 128
+"""Bytes of a frame: its headers, and where the payload begins."""
 
 
 def _member(given: GivenClass, frame_size: int | Imix, both: bool) -> tuple[Any, ...]:

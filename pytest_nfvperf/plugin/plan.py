@@ -45,6 +45,8 @@ def show_plan(session: pytest.Session, nfv: NfvSession) -> bool:
         return False
     planned = [_plan(item, backend, nfv) for item in session.items if is_measuring(item)]
     reporter.section("plan: nothing is sent", sep="=")
+    for line in nfv.traffic.lines() if nfv.traffic else ():
+        reporter.write_line(line)
     for test in planned:
         reporter.write_line(_line(test))
         if reporter.verbosity > 0:

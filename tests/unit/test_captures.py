@@ -56,14 +56,11 @@ def gtp_u() -> list[Packet]:
     """As at an N3 interface: user packets in tunnels, some by QinQ, and an echo request of the path."""
     outer = LAYERS / IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=2152, dport=2152)
     user = IP(**HERE) / UDP(sport=5000, dport=6000) / Raw(b"u" * 40)
+    user6 = IPv6(src="2001:db8::1", dst="2001:db8::2") / UDP() / Raw(b"6" * 30)
     return [
         *(outer / GTP_U_Header(teid=teid, gtp_type=255) / user for teid in range(1, 6)),
         outer / GTP_U_Header(teid=9, gtp_type=255) / IP(**HERE) / TCP(dport=443, flags="PA") / Raw(b"t" * 101),
-        outer
-        / GTP_U_Header(teid=9, gtp_type=255)
-        / IPv6(src="2001:db8::1", dst="2001:db8::2")
-        / UDP()
-        / Raw(b"6" * 30),
+        outer / GTP_U_Header(teid=9, gtp_type=255) / user6,
         outer / GTP_U_Header(teid=9, gtp_type=255) / IP(**HERE) / ICMP() / Raw(b"p" * 56),
         outer / GTP_U_Header(teid=0, gtp_type=1, seq=1, S=1),
         LAYERS / Dot1AD(vlan=10) / Dot1Q(vlan=20) / outer.payload / GTP_U_Header(teid=7, gtp_type=255) / user,
@@ -73,11 +70,9 @@ def gtp_u() -> list[Packet]:
 def iperf_with_jumbos() -> list[Packet]:
     """As of iperf: full segments of two MTUs, their acknowledgements with timestamps, and datagrams."""
     stamped = [("NOP", None), ("NOP", None), ("Timestamp", (1, 2))]
+    segment = TCP(dport=5201, flags="A", options=stamped) / Raw(b"j" * 8948)
     return [
-        *(
-            LAYERS / IP(**HERE) / TCP(dport=5201, flags="A", seq=at, options=stamped) / Raw(b"j" * 8948)
-            for at in range(4)
-        ),
+        *(LAYERS / IP(**HERE) / segment for _ in range(4)),
         *(LAYERS / IP(**BACK) / TCP(sport=5201, flags="A", options=stamped) for _ in range(2)),
         *(LAYERS / IP(**HERE) / UDP(dport=5201) / Raw(b"d" * 1470) for _ in range(3)),
         LAYERS / IPv6(src="2001:db8::1", dst="2001:db8::2") / TCP(dport=5201, flags="A") / Raw(b"6" * 1428),
@@ -518,6 +513,7 @@ def test_a_damaged_file_ends_in_a_sentence(tmp_path: Path, at: int, noise: bytes
     path.write_bytes(data[:at] + noise + data[at + len(noise) :])
 
     try:
-        assert captured_frames(path).count <= 65_536
+        file = str(tmp_path / captured_frames(path).file)
     except ConfigError as error:
-        assert error.file == str(path)
+        file = str(error.file)
+    assert file == str(path)
