@@ -6,6 +6,7 @@ from . import testing as testing
 # Traffic and streams
 from .model.traffic.traffic import Traffic as Traffic
 from .model.traffic.mix import TrafficMix as TrafficMix
+from .model.traffic.packet_program import Vary as Vary
 from .model.traffic.traffic import Imix as Imix
 from .model.traffic.traffic import IMIXES as IMIXES
 from .model.traffic.traffic import RFC2544_FRAME_SIZES as RFC2544_FRAME_SIZES

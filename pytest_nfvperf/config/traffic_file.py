@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -24,8 +25,8 @@ from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, parse_docum
 from pytest_nfvperf.model.display import did_you_mean, listed
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
-from pytest_nfvperf.model.traffic.packet import Vary
-from pytest_nfvperf.model.traffic.traffic import IMIXES, Imix, Traffic
+from pytest_nfvperf.model.traffic.packet_program import Vary
+from pytest_nfvperf.model.traffic.traffic import IMIXES, MAX_FRAME_SIZE, Imix, Traffic
 
 # Packets as text.
 
@@ -434,51 +435,63 @@ def _class_of(model: SentModel, document: Document, path: KeyPath, base: Path, c
             raise document.error(f"is of '{owner}', which is not there: write it, too", (*path, key))
     if model.frame_size is not None and model.imix is not None:
         raise document.error("excludes 'frame_size': keep one of the two", (*path, "imix"))
+    size_key = "imix" if model.frame_size is None else "frame_size"
+    with _mistakes_in(document, (*path, size_key)):
+        frame_size = model.frame_size if model.imix is None else _imix(model.imix)
+        if model.pcap is not None and frame_size is not None:
+            raise ArgumentError("a capture has its own frame sizes: leave this out")
+    if model.packet is not None:
+        with _mistakes_in(document, (*path, "packet")):
+            traffic = _packet_traffic(model)
+        for index in range(len(model.vary)):
+            with _mistakes_in(document, (*path, "vary", index)):
+                _packet_traffic(model, index + 1)
+        with _mistakes_in(document, (*path, "rewritten")):
+            traffic = _packet_traffic(model, len(model.vary), model.rewritten)
+    elif sources:
+        with _mistakes_in(document, (*path, *sources)):
+            return _of_file(model, base, contents, frame_size)
+    else:
+        traffic = Traffic()
+    if frame_size is not None:
+        with _mistakes_in(document, (*path, size_key)):
+            traffic = replace(traffic, frame_size=frame_size)
+    return GivenClass("", traffic, sized=frame_size is not None)
+
+
+@contextmanager
+def _mistakes_in(document: Document, path: KeyPath) -> Iterator[None]:
     try:
-        return _sent(model, base, contents)
-    except ConfigError as error:
-        if error.file is not None:  # it is about a capture or a profile, and names it
-            raise document.error(str(error), (*path, *sources)) from None
-        raise document.error(error.message, (*path, *_key_of(error, sources, model))) from None
+        yield
+    except ConfigError as error:  # one about a capture or a profile names that file
+        raise document.error(str(error), path) from None
 
 
-def _key_of(error: ConfigError, sources: Sequence[str], model: SentModel) -> KeyPath:
-    """The key that a mistake is in, by the field that it names."""
-    for index, vary in enumerate(model.vary):
-        if vary.field in error.message:
-            return ("vary", index)
-    if "frame" in error.message and (model.frame_size or model.imix):
-        return ("frame_size" if model.frame_size else "imix",)
-    return tuple(sources)
+def _packet_traffic(model: SentModel, varying: int = 0, rewritten: Sequence[str] = ()) -> Traffic:
+    """The packet in frames that are large enough, with so many of its fields varying."""
+    return Traffic(
+        frame_size=MAX_FRAME_SIZE,
+        packet=packet_of(model.packet or "", model.load),
+        vary=tuple(Vary(**dict(each)) for each in model.vary[:varying]),
+        together=model.together,
+        checksums=model.checksums,
+        rewritten=tuple(rewritten),
+    )
 
 
-def _sent(model: SentModel, base: Path, contents: list[str]) -> GivenClass:
-    frame_size = model.frame_size if model.imix is None else _imix(model.imix)
+def _of_file(
+    model: SentModel, base: Path, contents: list[str], frame_size: int | Imix | None
+) -> GivenClass:
     if model.pcap is not None:
-        if frame_size is not None:
-            raise ArgumentError("a capture has its own frame sizes: leave frame_size and imix out")
         options = {"rewrite_macs": model.rewrite_macs, "rewrite_addresses": model.rewrite_addresses}
         path = base / model.pcap
         traffic = Traffic.from_pcap(path, checksums=model.checksums, **options)
         contents.append(hashlib.sha256(path.read_bytes()).hexdigest())
         return GivenClass("", traffic, sized=True)
-    if model.trex is not None:
-        path = base / model.trex
-        sent = Traffic.from_trex(path, model.tunables, direction=model.direction, frame_size=frame_size)
-        contents.append(repr(sent))
-        return GivenClass("", sent, sized=True)
-    traffic = Traffic(frame_size=9216 if frame_size is None else frame_size)
-    if model.packet is not None:
-        packet = packet_of(model.packet, model.load)
-        traffic = Traffic(
-            frame_size=traffic.frame_size,
-            packet=packet,
-            vary=tuple(Vary(**dict(each)) for each in model.vary),
-            together=model.together,
-            checksums=model.checksums,
-            rewritten=model.rewritten,
-        )
-    return GivenClass("", traffic, sized=frame_size is not None)
+    path = base / (model.trex or "")
+    sent = Traffic.from_trex(path, model.tunables, direction=model.direction, frame_size=frame_size)
+    contents.append(repr(sent))
+    return GivenClass("", sent, sized=True)
 
 
 def _imix(given: str | tuple[tuple[int, int], ...]) -> Imix:

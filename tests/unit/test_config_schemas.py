@@ -9,9 +9,10 @@ import jsonschema
 import pytest
 
 from pytest_nfvperf.cli.main import main
-from pytest_nfvperf.config.schemas import published, schema_of_sla, schema_of_testbed
+from pytest_nfvperf.config.schemas import published, schema_of_sla, schema_of_testbed, schema_of_traffic
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.config.testbed_file import parse_testbed
+from pytest_nfvperf.config.traffic_file import parse_traffic
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
 
@@ -25,7 +26,9 @@ def test_the_committed_schema_is_current(name):
     )
 
 
-@pytest.mark.parametrize("schema", [schema_of_testbed(), schema_of_sla()], ids=["testbed", "sla"])
+@pytest.mark.parametrize(
+    "schema", [schema_of_testbed(), schema_of_sla(), schema_of_traffic()], ids=["testbed", "sla", "traffic"]
+)
 def test_it_is_a_schema(schema):
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -98,3 +101,25 @@ def test_printing_them(capsys):
         main(["schema"])
     assert usage.value.code == 2
     assert "usage:" in capsys.readouterr().err
+
+
+TRAFFICS = [
+    ("packet: Ether()/IP()/UDP()", True),
+    ("packet: Ether()/IP()/UDP()\nvary: [{field: IP.dst, count: 9, first: 10.0.0.1, step: -1}]\nframe_size: 128", True),
+    ("imix: [[64, 7], [1518, 1]]\nbidirectional: false", True),
+    ("classes: {a: {share: 40 %, frame_size: 64}, b: {share: 0.6}}", True),
+    ("packet: 7", False),
+    ("frame_size: large", False),
+    ("vary: [{field: IP.dst}]", False),
+    ("vary: [{field: IP.dst, count: 0}]", False),
+    ("classes: {a: {frame_size: 64}}", False),
+    ("pcap: a.pcap\ncolour: blue", False),
+    ("direction: 2", False),
+]
+
+
+@pytest.mark.parametrize(("text", "good"), TRAFFICS)
+def test_an_editor_agrees_about_traffic(text, good):
+    text = f"schema: 1\n{text}"
+    assert accepted_by_schema(schema_of_traffic(), text) is good
+    assert accepted_by(parse_traffic, text) is good

@@ -10,6 +10,7 @@ import pytest
 from pytest_nfvperf.config.sla_file import load_sla, parse_sla
 from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
 from pytest_nfvperf.config.testbed_model import DutSection, GeneratorSection, OvsSection, TestbedFile, TestbedModel
+from pytest_nfvperf.config.traffic_file import TrafficModel, VaryModel, parse_traffic
 from pytest_nfvperf.config.validate import section_of
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.model.errors import ConfigError
@@ -22,7 +23,7 @@ BLOCK = re.compile(r"^```ya?ml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def kind_of(text):
-    match = re.match(r"# (testbed|sla)\b", text)
+    match = re.match(r"# (testbed|sla|traffic)\b", text)
     return match[1] if match else None
 
 
@@ -39,6 +40,8 @@ def test_blocks_on_pages(text):
     if kind_of(text) == "testbed":
         testbed, _ = parse_testbed(text, cores=2)
         assert testbed.name
+    elif kind_of(text) == "traffic":
+        assert parse_traffic(text).lines()
     else:
         assert parse_sla(text).rules
 
@@ -102,3 +105,13 @@ def test_the_answers_to_slips_are_real(rule, answer):
 
 def test_all_slips_are_tried():
     assert len(list(answered_slips())) == SLA_PAGE.split("## Slips")[1].split("## In")[0].count("\n| `")
+
+
+@pytest.mark.parametrize("key", [field.alias or name for name, field in TrafficModel.model_fields.items()])
+def test_every_key_of_a_traffic_file_is_documented(key):
+    assert f"`{key}`" in (ROOT / "docs/how-to/your-own-traffic.md").read_text(encoding="utf-8").partition("## Keys")[2]
+
+
+@pytest.mark.parametrize("key", VaryModel.model_fields)
+def test_every_key_of_a_field_that_varies_is_documented(key):
+    assert f"`{key}`" in (ROOT / "docs/how-to/your-own-traffic.md").read_text(encoding="utf-8").partition("## Keys")[2]

@@ -20,8 +20,9 @@ from typing import Any
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.frame_program import FrameProgram
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, class_streams, learning_streams
+from pytest_nfvperf.model.traffic.packet import FrameSource
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     HEADER_BYTES,

@@ -14,6 +14,7 @@ import io
 import ipaddress
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +46,8 @@ from pytest_nfvperf.features.trex.stl_library import (
     number_of,
 )
 from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.traffic.captures import walk
+from pytest_nfvperf.model.traffic.packet_program import is_computed
 
 # Running a profile.
 
@@ -112,9 +115,10 @@ def mistake(error: BaseException, path: Path) -> dict[str, Any]:
     elif isinstance(error, ModuleNotFoundError):
         text = f"imports {error.name}, which is not there: install it, or put it beside the profile"
     elif isinstance(error, ImportError):
-        text = f"cannot be imported: {text}"
+        name = re.search(r"cannot import name '(\w+)'", text)
+        text = f"imports {name[1]}, which is not known here" if name else f"cannot be imported: {text}"
     elif isinstance(error, NameError) and (error.name or "").startswith(("STL", "CTRex")):
-        text = f"uses {error.name}, which is not known here: its streams cannot be kept"
+        text = f"uses {error.name}, which is not known here"
     elif not isinstance(error, (STLError, NotKeptError, ConfigError)):
         text = f"raises {type(error).__name__}: {text}"
     return {"error": text, "line": line}
@@ -173,7 +177,7 @@ def _kept(stream: STLStream) -> dict[str, Any]:
             raise NotKeptError(f"{what}, which cannot be kept: a traffic sends all of its streams at a constant rate")
     packet = stream.packet.pkt
     size = max(64, len(bytes(packet)) + 4)
-    made = StreamPacket(_without_payload(packet))
+    made = StreamPacket(_of_bytes(packet) if stream.packet.from_bytes else _without_payload(packet))
     made.fields = list(_fields_of(made.packet))
     joint = _apply(stream.packet.vm.commands if stream.packet.vm else (), made)
     return {
@@ -184,6 +188,22 @@ def _kept(stream: STLStream) -> dict[str, Any]:
         "vary": made.vary,
         "together": joint,
     }
+
+
+def _of_bytes(packet: Any) -> Any:
+    """The headers of a packet that scapy parsed, without lengths and checksums that it would compute itself.
+
+    Scapy also finds headers in payload, such as DNS by a port; they are no headers here.
+    """
+    data = bytes(packet)
+    computed = packet.copy()
+    for layer in _layers(computed):
+        for name in [each for each in layer.fields if is_computed(type(layer), each)]:
+            delattr(layer, name)
+    copy = computed if bytes(computed) == data else packet.copy()
+    *_, last = _layers(copy, len(walk(data).layers))
+    last.remove_payload()
+    return copy
 
 
 def _without_payload(packet: Any) -> Any:
@@ -388,10 +408,10 @@ def _offset(given: Any, made: StreamPacket) -> int:
     return found // 8
 
 
-def _layers(packet: Any, most: int) -> Iterator[Any]:
-    for _ in range(most):
+def _layers(packet: Any, most: int | None = None) -> Iterator[Any]:
+    while packet and most != 0:
         yield packet
-        packet = packet.payload
+        packet, most = packet.payload, None if most is None else most - 1
 
 
 def _set_bits(packet: Any, name: str, width: int, shift: int, value: int, mask: int) -> None:

@@ -13,7 +13,7 @@ from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.config.traffic_file import packet_of
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError, TestbedError
 from pytest_nfvperf.model.traffic.mix import MOST_CLASSES, AnyTraffic, TrafficMix
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import WIRE_OVERHEAD_BYTES, Imix, Traffic
 
 MODULE = "pytest_nfvperf.features.trex.profile_child"

@@ -250,6 +250,7 @@ class STLPktBuilder:
     remove_fcs: bool = True
 
     def __post_init__(self) -> None:
+        self.from_bytes = isinstance(self.pkt, str) or self.pkt is None
         from scapy.layers.l2 import Ether  # noqa: PLC0415 - this process begins with what it may refuse
 
         if isinstance(self.pkt, str):

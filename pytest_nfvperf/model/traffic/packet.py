@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
-from pytest_nfvperf.model.arguments import INTEGER, Allowed, checked, optional, shown_value, whole, word
+from pytest_nfvperf.model.arguments import shown_value
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic.frame_program import FCS_BYTES, TEST_PAYLOAD_BYTES, FrameProgram
 from pytest_nfvperf.model.traffic.packet_program import (
@@ -29,35 +29,6 @@ __all__ = ["LEAST_FRAME_SIZE", "FrameSource", "PacketStack", "RecordedFrames", "
 LEAST_FRAME_SIZE = 64
 _SOME_MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 """Of frames that are shown or checked before the ports are known."""
-
-
-_STEP = Allowed("a whole number other than 0", lambda value: INTEGER.accepts(value) and 0 < abs(value) <= 1 << 63)
-
-
-@checked(
-    field=_FIELD,
-    count=whole(1, 1 << 63),
-    first=optional(_FIRST),
-    step=_STEP,
-    order=word("up", "random"),
-)
-@dataclass(frozen=True, slots=True)
-class Vary:
-    """A field of a traffic's packet that differs from frame to frame.
-
-    Attributes:
-        field: as scapy names it: ``IP.dst``, ``IP[2].src`` (of the second IP layer), ``GTP_U_Header.teid``.
-        count: how many values it takes.
-        first: the first of them; None means the packet's.
-        step: between values, below 0 to count down. Of an IPv6 address the lowest 64 bits count.
-        order: ``up``, or a fixed ``random`` one in which nothing repeats.
-    """
-
-    field: str
-    count: int
-    first: int | str | None = None
-    step: int = 1
-    order: Order = "up"
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from pytest_nfvperf.model.arguments import Allowed, checked, optional, shown_value, whole, word
+from pytest_nfvperf.model.arguments import INTEGER, Allowed, checked, optional, shown_value, whole, word
 from pytest_nfvperf.model.display import how_many, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.traffic.frame_program import (
@@ -62,11 +62,14 @@ _FIRST = Allowed(
 )
 
 
+_STEP = Allowed("a whole number other than 0", lambda value: INTEGER.accepts(value) and 0 < abs(value) <= 1 << 63)
+
+
 @checked(
     field=_FIELD,
     count=whole(1, (1 << 32) - 1),
     first=optional(_FIRST),
-    step=whole(1, 1 << 63),
+    step=_STEP,
     order=word("up", "random"),
 )
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Vary:
         field: as scapy names it: ``IP.dst``, ``IP[2].src`` (of the second IP layer), ``GTP_U_Header.teid``.
         count: how many values it takes.
         first: the first of them; None means the packet's.
-        step: between values. Of an IPv6 address the lowest 64 bits count.
+        step: between values, below 0 to count down. Of an IPv6 address the lowest 64 bits count.
         order: ``up``, or a fixed ``random`` one in which nothing repeats.
     """
 
