@@ -406,13 +406,20 @@ def _given(document: Document, base: Path) -> GivenTraffic:
         )
     else:
         classes = (_class_of(model, document, (), base, contents),)
-    said = json.dumps([document.data, contents], sort_keys=True)
+    said = json.dumps([_without_names(document.data), contents], sort_keys=True)
     given = GivenTraffic(document.file, hashlib.sha256(said.encode()).hexdigest(), classes, model.bidirectional)
     try:
         given.in_place_of(Traffic())
     except ConfigError as error:
         raise document.error(error.message, ("classes",) if model.classes else ()) from None
     return given
+
+
+def _without_names(data: Any) -> Any:
+    """What a file says, without the names of other files: their contents count."""
+    if isinstance(data, dict):
+        return {key: key in {"pcap", "trex"} or _without_names(value) for key, value in data.items()}
+    return [_without_names(each) for each in data] if isinstance(data, list) else data
 
 
 def _share(text: str | float, document: Document, path: KeyPath) -> str | float:

@@ -46,7 +46,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(suite: pytest.Pytester, *arguments: str, status: int = 0) -> pytest.RunResult:
-    result = suite.runpytest_subprocess("--nfv-report", "none", "--nfv-profile", "smoke", *arguments)
+    result = suite.runpytest_subprocess("--nfv-report", "none", *arguments)
     assert result.ret == status, result.stdout.str() + result.stderr.str()
     return result
 

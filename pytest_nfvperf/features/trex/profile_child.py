@@ -127,8 +127,12 @@ def mistake(error: BaseException, path: Path) -> dict[str, Any]:
 # What a stream sends, as a packet and fields that vary.
 
 
+_MOST_RANDOM = 1 << 24
+"""Values of a stream in random order, together (native/template.h); of more every second one, or every third."""
+
+
 @dataclass(slots=True)
-class Counter:
+class CountedVariable:
     """The values of a variable: ``count`` of them from ``first`` on by ``step``; ``every``: frames between changes."""
 
     size: int
@@ -239,7 +243,8 @@ def _bits(data: Any) -> int:
 
 def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
     """Let the fields vary that the commands write. Whether they are counted jointly."""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, CountedVariable] = {}
+    randoms = sum(isinstance(each, STLVmFlowVar) and each.op == "random" for each in commands)
     for command in commands:
         match command:
             case STLVmTrimPktSize():
@@ -252,7 +257,7 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
             case STLVmTupleGen():
                 counters |= _of_tuple(command)
             case STLVmFlowVar():
-                counters[command.name] = _counter_of(command)
+                counters[command.name] = _counter_of(command, _MOST_RANDOM // max(1, randoms))
             case STLVmWrFlowVar() | STLVmWrMaskFlowVar():
                 if command.fv_name not in counters:
                     raise NotKeptError(f"writes {command.fv_name!r}, a variable that it does not have")
@@ -264,31 +269,35 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
     return _jointly(counters, made)
 
 
-def _counter_of(variable: STLVmFlowVar) -> Counter:
+def _counter_of(variable: STLVmFlowVar, most_random: int) -> CountedVariable:
     if variable.values:
         return _of_list(variable)
     least, most, step, begin = variable.least, variable.most, variable.step, variable.begin
     if variable.op == "random":
-        return Counter(variable.size, least, 1, most - least + 1, "random", variable.next_var or "")
+        step = -(-(most - least + 1) // most_random)
+        return CountedVariable(
+            variable.size, least, step, (most - least) // step + 1, "random", variable.next_var or ""
+        )
     if variable.init_value is not None and number_of(variable.init_value) != begin:
         raise NotKeptError(
             f"has a variable {variable.name!r} that begins at {variable.init_value}: leave init_value out"
         )
     count = (most - least) // step + 1
-    return Counter(variable.size, begin, -step if variable.op == "dec" else step, count, "up", variable.next_var or "")
+    step = -step if variable.op == "dec" else step
+    return CountedVariable(variable.size, begin, step, count, "up", variable.next_var or "")
 
 
-def _of_list(variable: STLVmFlowVar) -> Counter:
+def _of_list(variable: STLVmFlowVar) -> CountedVariable:
     values = variable.values
     if variable.op == "dec":
         values = values[::-1]
     steps = {after - before for before, after in pairwise(values)} or {1}
     if len(steps) != 1 or variable.op == "random":
         raise NotKeptError(f"has a value_list in {variable.name!r} that is no range, such as 1, 3, 5")
-    return Counter(variable.size, values[0], steps.pop(), len(values), "up", variable.next_var or "")
+    return CountedVariable(variable.size, values[0], steps.pop(), len(values), "up", variable.next_var or "")
 
 
-def _of_tuple(generator: STLVmTupleGen) -> dict[str, Counter]:
+def _of_tuple(generator: STLVmTupleGen) -> dict[str, CountedVariable]:
     first = number_of(generator.ip_min)
     addresses = number_of(generator.ip_max) - first + 1
     ports = generator.port_max - generator.port_min + 1
@@ -303,12 +312,12 @@ def _of_tuple(generator: STLVmTupleGen) -> dict[str, Counter]:
         addresses, ports = min(addresses, generator.limit_flows), max(1, generator.limit_flows // addresses)
     address, port = f"{generator.name}.ip", f"{generator.name}.port"
     return {
-        address: Counter(4, first, 1, addresses, follows=port),
-        port: Counter(2, generator.port_min, 1, ports),
+        address: CountedVariable(4, first, 1, addresses, follows=port),
+        port: CountedVariable(2, generator.port_min, 1, ports),
     }
 
 
-def _jointly(counters: Mapping[str, Counter], made: StreamPacket) -> bool:
+def _jointly(counters: Mapping[str, CountedVariable], made: StreamPacket) -> bool:
     """True if all variables are one chain, each counting when the one before it begins again; puts them in order."""
     following = {name: each.follows for name, each in counters.items() if each.follows}
     if not following:
@@ -323,7 +332,7 @@ def _jointly(counters: Mapping[str, Counter], made: StreamPacket) -> bool:
     return True
 
 
-def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: Counter, made: StreamPacket) -> None:
+def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: CountedVariable, made: StreamPacket) -> None:
     """Vary the field that holds the bits which differ; the others of what is written become the packet's."""
     first, last, step, size = _written(command, counter)
     start = (_offset(command.pkt_offset, made) + command.offset_fixup) * 8
@@ -363,7 +372,7 @@ def _write(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: Counter, made:
     )
 
 
-def _written(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: Counter) -> tuple[int, int, int, int]:
+def _written(command: STLVmWrFlowVar | STLVmWrMaskFlowVar, counter: CountedVariable) -> tuple[int, int, int, int]:
     """First and last value, the step between them, and the bytes that are written."""
     size = command.cast or counter.size
     first = counter.first + command.add_val

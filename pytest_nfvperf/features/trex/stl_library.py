@@ -224,8 +224,10 @@ class STLVM(STLScVmRaw):
     ) -> None:
         self.add_cmd(STLVmWrFlowVar(fv_name, pkt_offset, offset_fixup, add_val, byte_order == "big"))
 
-    def write_mask(self, *given: Any, add_val: int = 0, byte_order: str = "big", **more: Any) -> None:
-        self.add_cmd(STLVmWrMaskFlowVar(*given, add_value=add_val, is_big=byte_order == "big", **more))
+    def write_mask(self, fv_name: str, pkt_offset: Any, pkt_cast_size: int, mask: int, *rest: Any, **more: Any) -> None:
+        given = dict(zip(("shift", "offset_fixup", "add_val", "byte_order"), rest, strict=False)) | more
+        order, given["add_value"] = given.pop("byte_order", "big"), given.pop("add_val", 0)
+        self.add_cmd(STLVmWrMaskFlowVar(fv_name, pkt_offset, pkt_cast_size, mask, is_big=order == "big", **given))
 
     def trim(self, fv_name: str) -> None:
         self.add_cmd(STLVmTrimPktSize(fv_name))

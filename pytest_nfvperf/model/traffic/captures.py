@@ -328,24 +328,15 @@ def place_of(found: Walked, size: int) -> SignablePlace | str:
     return found.unsignable or f"{innermost} with less than {_SIGNATURE} bytes of payload"
 
 
-@dataclass(frozen=True, slots=True)
-class SentAddresses:
-    """What addresses of a capture become. ``macs``: the ports'. ``ips``: new ones, of the outermost header."""
-
-    macs: bool
-    ips: bool
-    src_ips: tuple[str, str] = ("198.18.0.1", "2001:2::1")
-    dst_ips: tuple[str, str] = ("198.19.0.1", "2001:2:0:8000::1")
-
-
+_FIRST = {4: ("198.18.0.1", "198.19.0.1"), 16: ("2001:2::1", "2001:2:0:8000::1")}
+"""Source and destination, by length: RFC 2544 appendix C.2.2 and RFC 5180."""
 _MOST_ADDRESSES = 65_534
 
 
 class _NewAddresses:
     """Gives each address of a capture one of our own, the first one first: as many hosts as there were."""
 
-    def __init__(self, rule: SentAddresses, name: str) -> None:
-        self._first = {4: (rule.src_ips[0], rule.dst_ips[0]), 16: (rule.src_ips[1], rule.dst_ips[1])}
+    def __init__(self, name: str) -> None:
         self._known: dict[tuple[bool, bytes], bytes] = {}
         self._count = Counter[tuple[bool, int]]()
         self._name = name
@@ -360,7 +351,7 @@ class _NewAddresses:
                     file=self._name,
                 )
             self._count[destination, len(address)] += 1
-            first = ipaddress.ip_address(self._first[len(address)][destination])
+            first = ipaddress.ip_address(_FIRST[len(address)][destination])
             self._known[key] = (first + number).packed
         return self._known[key]
 
@@ -538,8 +529,7 @@ def captured_frames(
         ConfigError: the file cannot be used (:func:`read_capture`), or no frame of it can be signed.
     """
     path = Path(file)
-    rule = SentAddresses(rewrite_macs, rewrite_addresses)
-    new = _NewAddresses(rule, str(path)) if rewrite_addresses else None
+    new = _NewAddresses(str(path)) if rewrite_addresses else None
     frames, left_out, headers, sizes, deepest = list[bytes](), Counter[str](), Counter[str](), Counter[int](), 0
     for data in read_capture(path):
         padded = data.ljust(_LEAST - _FCS, b"\0")

@@ -448,7 +448,8 @@ class Traffic:
     def shape_label(self) -> str:
         """Frame size and headers, ``64``, ``128-qinq-tcp-vary2``: what a generator's own ceiling depends on."""
         varying = f"vary{len(self.vary)}" if self.vary else None
-        return "-".join(filter(None, (self.frame_label, self.headers_label, varying)))
+        digest = getattr(self.packet, "digest", "")[:6]  # captures of one name can be others
+        return "-".join(filter(None, (self.frame_label, self.headers_label, varying, digest)))
 
     def over_ipv6(self) -> Traffic:
         """The same traffic with IPv6 addresses of RFC 5180's range; ArgumentError for one that has a packet."""
