@@ -126,11 +126,6 @@ class TrafficMix:
         return sum(each.traffic.flows for each in self.classes)
 
     @property
-    def combinations(self) -> int:
-        """Different headers of all classes together, per direction."""
-        return sum(each.traffic.combinations for each in self.classes)
-
-    @property
     def largest_frame_size(self) -> int:
         """Bytes with FCS; the ports' MTU must carry it."""
         return max(each.traffic.largest_frame_size for each in self.classes)
