@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.layers.dns import DNS, DNSQR
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcapng
 
 CONFTEST = """
 pytest_plugins = ["pytest_nfvperf.fixtures.all"]
@@ -44,6 +48,40 @@ def make_project(pytester: pytest.Pytester, suite: str = SUITE, conftest: str = 
     folder.mkdir(exist_ok=True)
     (folder / "test_mine.py").write_text(suite)
     return pytester
+
+
+PROFILE = """
+import argparse
+from trex_stl_lib.api import *
+
+class Mixed:
+    def get_streams(self, tunables=(), **kwargs):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--clients", type=int, default=254)
+        last = parser.parse_args(tunables).clients
+        streams = []
+        for size, pps in ((60, 28), (590, 16), (1514, 4)):
+            base = Ether() / IP() / UDP()
+            vm = STLVM()
+            vm.var(name="src", min_value="16.0.0.1", max_value=f"16.0.0.{last}", size=4, op="inc")
+            vm.write(fv_name="src", pkt_offset="IP.src")
+            vm.fix_chksum()
+            packet = STLPktBuilder(pkt=base / ("x" * (size - len(base))), vm=vm)
+            streams.append(STLStream(packet=packet, mode=STLTXCont(pps=pps)))
+        return streams
+
+def register():
+    return Mixed()
+"""
+
+
+def make_traffic_files(directory: Path) -> None:
+    """The capture and the STL profile that the documents name."""
+    hosts = IP(src="10.1.0.1", dst="10.2.0.1")
+    sent = [UDP(dport=53) / DNS(qd=DNSQR(qname="www.example.com")), TCP(flags="A"), TCP(flags="PA") / (b"x" * 400)]
+    wrpcapng(str(directory / "customer.pcapng"), [Ether() / hosts / each for each in sent])
+    (directory / "stl").mkdir()
+    (directory / "stl/imix.py").write_text(PROFILE)
 
 
 def records(project: Path, kind: str) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scapy.contrib.geneve import GENEVE
 from scapy.contrib.mpls import MPLS
 from scapy.layers.inet import GRE, IP, TCP, UDP
@@ -27,7 +29,7 @@ from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.engine_talk import Talk
 from tests.functional.generator_support import run_dir
-from tests.unit.test_packet_stacks import STACKS
+from tests.unit.test_packet_stacks import STACKS, built_again, varied
 
 FRAMES = 150
 FLUSHED = 64
@@ -130,6 +132,22 @@ def test_each_frame_of_fifty_stacks_is_what_the_program_says(files: Files) -> No
             assert number_of(frame, at) == number, name
             expected = frame_of(made, template, number % made.combinations, frame[at : at + 14])
             assert frame == expected, f"{name}: frame {number}"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(varied(), st.booleans(), st.integers(0, 40))
+def test_frames_of_random_stacks_have_the_checksums_that_scapy_computes(
+    files: Files, made: tuple[Packet, tuple[Vary, ...]], together: bool, longer: int
+) -> None:
+    """For each value of the fields that comes up in a trial."""
+    packet, vary = made
+    stack = PacketStack.of(packet, vary, together=together)
+    size = stack.least_frame_size + longer
+    sent = stack.program((size,), (0,), source_mac=MACS[0], destination_mac=MACS[1], reverse=False)
+    for number, frame in enumerate(files.sent(sent)):
+        assert number_of(frame, stack.header_bytes) == number
+        assert len(frame) == size - 4
+        assert built_again(frame, packet, stack.header_bytes) == frame
 
 
 def test_streams_of_different_headers_share_the_buffers_of_a_port(files: Files) -> None:

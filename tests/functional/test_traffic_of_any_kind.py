@@ -29,6 +29,7 @@ from scapy.packet import Packet
 
 from pytest_nfvperf.adapters.ovs.ovsdb import value_of
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.measure.ledger import ledger_text
 from pytest_nfvperf.model.topology.bridges import rules
 from pytest_nfvperf.model.topology.compose import bridge_chain, compose, pvp
@@ -172,9 +173,22 @@ def lossless(live: LiveLoss, traffic: Traffic, way: Direction = THERE) -> list[b
             break
     assert counts.received == counts.sent >= FRAMES // 2, f"{counts}\n{trial.result.invalid}"
     assert (counts.corrupted, counts.duplicated, counts.out_of_order) == (0, 0, 0), counts
-    if trial.ledger is not None:
-        assert (trial.ledger.lost, trial.ledger.unexplained) == (0, 0), ledger_text(trial.ledger)
+    assert trial.ledger is not None
+    assert (trial.ledger.lost, trial.ledger.unexplained) == (0, 0), ledger_text(trial.ledger)
     return own_frames(frames, counts.sent)
+
+
+def assert_lost(live: LiveLoss, traffic: Traffic, frames: int, way: Direction = THERE) -> None:
+    """So many of the frames of a trial are lost, and the ledger has a rule for each of them."""
+    for _ in range(60):
+        trial = live.trial(LOAD, FRAMES / LOAD, replace(traffic, bidirectional=False), (way,))
+        (counts,) = trial.result.counts
+        if counts.sent == FRAMES:
+            break
+    assert (counts.sent, counts.received, counts.corrupted) == (FRAMES, FRAMES - frames, 0), counts
+    assert trial.ledger is not None
+    found = trial.ledger.lost, trial.ledger.unexplained, trial.ledger.by_rule
+    assert found == (frames, 0, frames), ledger_text(trial.ledger)
 
 
 def own_frames(frames: list[bytes], sent: int) -> list[bytes]:
@@ -342,6 +356,19 @@ def flow(live: LiveLoss, text: str) -> Iterator[None]:
         live.forget_flows()
 
 
+@contextmanager
+def dropping(live: LiveLoss, bridge: str, match: str) -> Iterator[None]:
+    instance = live.rig.ovs.instance
+    command, target = [*instance.ofctl, "-O", "OpenFlow14"], f"unix:{instance.directory}/{bridge}.mgmt"
+    run([*command, "add-flow", target, f"priority=999,{match},actions=drop"])
+    live.forget_flows()
+    try:
+        yield
+    finally:
+        run([*command, "del-flows", target, match])
+        live.forget_flows()
+
+
 # What the DUT pushes, pops and rewrites.
 
 
@@ -361,21 +388,29 @@ REWRITES = {
 }
 
 
+SENDERS = [f"02:00:00:00:77:{number:02x}" for number in range(16)]
+
+
 @on("phy2phy")
 @pytest.mark.parametrize("name", REWRITES)
 def test_frames_that_the_dut_changes_are_known_again(live: LiveLoss, name: str) -> None:
+    """And if it drops one of sixteen senders behind the change, each of their frames is counted as lost."""
     packet, match, actions, first = REWRITES[name]
     fields = {"rewrite addresses": ("IP.src", "IP.dst"), "rewrite a port": ("TCP.dport", "IP.src")}.get(name, ())
-    vary = [Vary("IP.src" if IP in packet else "IPv6.src", 16)]
-    traffic = Traffic(packet=Ether() / packet, vary=vary, frame_size=200, rewritten=fields)
+    vary = [Vary("Ether.src", 16, first=SENDERS[0]), Vary("IP.src" if IP in packet else "IPv6.src", 16)]
+    traffic = Traffic(packet=Ether() / packet, vary=vary, together=False, frame_size=200, rewritten=fields)
     matched = ",".join(filter(None, ["priority=200", f"in_port={live.number('p0')}", match]))
+    live.ofctl("add-flow", f"table=2,actions=output:{live.number('p1')}")
     if name == "pop both tags":
         live.vsctl("set", "open", ".", "other_config:vlan-limit=2")  # by default OVS sees one (ovs-vswitchd.conf.db(5))
-        live.ofctl("add-flow", f"table=1,{TAGGED},actions=pop_vlan,output:{live.number('p1')}")
+        live.ofctl("add-flow", f"table=1,{TAGGED},actions=pop_vlan,resubmit(,2)")
         actions = "pop_vlan,resubmit(,1)"
-    out = "" if "resubmit" in actions else f",output:{live.number('p1')}"
-    with flow(live, f"{matched},actions={actions}{out}"):
+    behind = "" if "resubmit" in actions else ",resubmit(,2)"
+    with flow(live, f"{matched},actions={actions}{behind}"):
         frames = lossless(live, traffic)
+        live.add_flow(f"table=2,priority=9,dl_src={SENDERS[5]},actions=drop")
+        assert_lost(live, traffic, FRAMES // 16)
+        live.ofctl("del-flows", "table=2")
     assert {type(Ether(frame).payload) for frame in frames} == {first}
     if name.startswith("rewrite a"):
         assert {Ether(frame)[IP].src for frame in frames if IP in Ether(frame)} == {"10.9.8.7"}
@@ -383,27 +418,15 @@ def test_frames_that_the_dut_changes_are_known_again(live: LiveLoss, name: str) 
 
 @on("phy2phy")
 def test_loss_is_known_to_the_frame_by_one_value_of_a_field(live: LiveLoss) -> None:
-    traffic = Traffic(
-        packet=Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / UDP(),
-        vary=[Vary("Dot1AD.vlan", 4), Vary("IP.src", 10)],
-        frame_size=128,
-        bidirectional=False,
-    )
-    match = f"priority=200,in_port={live.number('p0')},dl_vlan=12"
-    with flow(live, f"{match},actions=drop"):
-        for _ in range(60):
-            trial = live.trial(LOAD, FRAMES / LOAD, traffic)
-            (counts,) = trial.result.counts
-            if counts.sent == FRAMES:
-                break
-    assert (counts.sent, counts.received, counts.corrupted) == (FRAMES, FRAMES * 3 // 4, 0)
-    assert trial.ledger is not None
-    assert (trial.ledger.lost, trial.ledger.unexplained) == (FRAMES // 4, 0), ledger_text(trial.ledger)
+    packet = Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / UDP()
+    traffic = Traffic(packet=packet, vary=[Vary("Dot1AD.vlan", 4), Vary("IP.src", 10)], frame_size=128)
+    with flow(live, f"priority=200,in_port={live.number('p0')},dl_vlan=12,actions=drop"):
+        assert_lost(live, traffic, FRAMES // 4)
 
 
 @on("vxlan", "geneve")
 def test_a_tunnel_that_begins_or_ends_in_the_dut(live: LiveLoss) -> None:
-    """Frames come out with new headers in front, or without those that they had."""
+    """Frames come out with new headers in front, or without those that they had; what is dropped there is lost."""
     topology, db = live.built.topology, live.rig.ovs.instance.db
     kind = topology.tunnels[0].kind
     macs = {port.name: port.mac for port in topology.ports}
@@ -411,7 +434,10 @@ def test_a_tunnel_that_begins_or_ends_in_the_dut(live: LiveLoss) -> None:
     bridge = str(value_of(db.rows("Interface")["br0"].mac_in_use))
     live.add_flow(f"priority=200,in_port=LOCAL,udp,actions=output:{live.number('p1')}")
     inside = Ether(src=macs["p0"], dst=macs["p1"]) / IP() / UDP()
-    begun = lossless(live, Traffic(packet=inside, vary=[Vary("IP.src", 16)], frame_size=128))
+    traffic = Traffic(packet=inside, vary=[Vary("IP.src", 16)], frame_size=128)
+    begun = lossless(live, traffic)
+    with dropping(live, "br-int", "ip,nw_src=198.18.0.6"):
+        assert_lost(live, traffic, FRAMES // 16)
     shim = {"vxlan": VXLAN, "geneve": GENEVE}[kind]
     parsed = [Ether(frame) for frame in begun]
     assert {(frame[IP].src, frame[IP].dst, frame[shim].vni) for frame in parsed} == {(*UNDERLAY, 7)}
@@ -419,7 +445,10 @@ def test_a_tunnel_that_begins_or_ends_in_the_dut(live: LiveLoss) -> None:
     outer = Ether(src=macs["p1"], dst=bridge) / IP(src=UNDERLAY[1], dst=UNDERLAY[0]) / UDP(sport=5000, chksum=0)
     header = VXLAN(vni=7, flags="Instance") if kind == "vxlan" else GENEVE(vni=7)
     ended = outer / header / Ether(src="02:00:00:00:55:55", dst=macs["p0"]) / IP() / UDP()
-    frames = lossless(live, Traffic(packet=ended, vary=[Vary("IP[2].src", 16)], frame_size=200), BACK)
+    traffic = Traffic(packet=ended, vary=[Vary("IP[2].src", 16)], frame_size=200)
+    frames = lossless(live, traffic, BACK)
+    with dropping(live, "br-int", "ip,nw_src=198.18.0.6"):
+        assert_lost(live, traffic, FRAMES // 16, BACK)
     assert {Ether(frame).src for frame in frames} == {"02:00:00:00:55:55"}
     assert {len(frame) for frame in frames} == {200 - FCS_BYTES - 50}
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from user_project import CONFTEST
+from user_project import CONFTEST, make_traffic_files
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
@@ -27,6 +27,7 @@ def blocks(kind: str):
 def test_suites_in_the_docs_run(code, pytester):
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(code)
+    make_traffic_files(pytester.path)
 
     result = pytester.runpytest_subprocess("--nfv-plan")
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from user_project import make_traffic_files
 
 from pytest_nfvperf.config.sla_file import load_sla, parse_sla
 from pytest_nfvperf.config.testbed_file import load_testbed, parse_testbed
@@ -36,11 +37,13 @@ def blocks():
 
 
 @pytest.mark.parametrize("text", list(blocks()))
-def test_blocks_on_pages(text):
+def test_blocks_on_pages(text, tmp_path, monkeypatch):
     if kind_of(text) == "testbed":
         testbed, _ = parse_testbed(text, cores=2)
         assert testbed.name
     elif kind_of(text) == "traffic":
+        make_traffic_files(tmp_path)
+        monkeypatch.chdir(tmp_path)
         assert parse_traffic(text).lines()
     else:
         assert parse_sla(text).rules
