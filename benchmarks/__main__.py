@@ -13,6 +13,7 @@ from benchmarks.chains import patch_chain_flat
 from benchmarks.comparisons import handicaps_of_five_percent, handicaps_of_two_percent, same_against_same
 from benchmarks.dearer_bisections import dearer_bisections
 from benchmarks.faults import injected_faults
+from benchmarks.frame_costs import frame_costs
 from benchmarks.generator import against_testpmd, large_frames, lossless, pacing
 from benchmarks.killed_bisections import killed_bisections
 from benchmarks.ledger import ledger_cost
@@ -37,6 +38,7 @@ from benchmarks.witness import band_witness
 APART: dict[str, Callable[[], list[Figure]]] = {
     "plugin-start": plugin_start,
     "report-size": report_size,
+    "frame-costs": frame_costs,
     "rack": rack,
     "lost-workers": lost_workers,
     "killed-bisections": killed_bisections,

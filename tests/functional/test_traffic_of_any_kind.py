@@ -400,7 +400,7 @@ def test_frames_that_the_dut_changes_are_known_again(live: LiveLoss, name: str) 
     vary = [Vary("Ether.src", 16, first=SENDERS[0]), Vary("IP.src" if IP in packet else "IPv6.src", 16)]
     traffic = Traffic(packet=Ether() / packet, vary=vary, together=False, frame_size=200, rewritten=fields)
     matched = ",".join(filter(None, ["priority=200", f"in_port={live.number('p0')}", match]))
-    live.ofctl("add-flow", f"table=2,actions=output:{live.number('p1')}")
+    live.ofctl("add-flow", f"table=2,priority=1,actions=output:{live.number('p1')}")
     if name == "pop both tags":
         live.vsctl("set", "open", ".", "other_config:vlan-limit=2")  # by default OVS sees one (ovs-vswitchd.conf.db(5))
         live.ofctl("add-flow", f"table=1,{TAGGED},actions=pop_vlan,resubmit(,2)")
