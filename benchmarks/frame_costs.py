@@ -51,7 +51,7 @@ STACKS = {
         Ether() / IP() / UDP(chksum=0) / GTP_U_Header(teid=1) / IP() / UDP(), Vary("GTP_U_Header.teid", 1000)
     ),
     "VXLAN, UDP": _packet(Ether() / IP() / UDP(chksum=0) / VXLAN() / Ether() / IP() / UDP(), Vary("IP[2].src", 1000)),
-    "Geneve, all checksums": _packet(
+    "Geneve, TCP, all checksums": _packet(
         Ether() / IP() / UDP() / GENEVE() / Ether() / IP() / TCP(), Vary("IP[2].src", 1000)
     ),
     "UDP, 1518 bytes": _packet(Ether() / IP() / UDP(chksum=0), SOURCES, frame_size=1518),
@@ -68,7 +68,7 @@ def frame_costs() -> list[Figure]:
         run(["cc", *options, "-o", f"{made}/frame-costs", *sources], deadline_s=_RUN_S)
         rows = [line.split("\t") for line in run([f"{made}/frame-costs"], deadline_s=_RUN_S).splitlines()]
     return [
-        Figure(name, f"write {write}, check {check} cycles", "none wrong", wrong == "0")
+        Figure(name, f"write {float(write):.0f}, check {float(check):.0f} cycles", "none wrong", wrong == "0")
         for name, write, check, wrong in rows
     ]
 

@@ -33,6 +33,7 @@ def test_a_packet_is_drawn_before_it_is_sent(pytester):
             "*GTP_U_Header.teid: 1,000 values",
             "*IP[[]2].dst: 7 values, in a fixed random order",
             "*counted jointly: 7,000 different headers",
+            "*one frame, of 96 bytes with FCS:",
             "*0000  02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00",
         ]
     )

@@ -263,7 +263,8 @@ def test_a_packet_is_drawn() -> None:
         "counted jointly: 9,000 different headers",
         "the DUT may rewrite IP.src, UDP.sport",
     ]
-    assert lines[7] == "0000  02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00"
+    assert lines[7] == "one frame, of 64 bytes with FCS:"
+    assert lines[8] == "0000  02 00 00 00 00 02 02 00 00 00 00 01 08 00 45 00"
     assert traffic_drawing(Traffic()) == ""
     spec = TrialSpec(traffic, 1000, 1.0, (Direction("a", "b"),))
     assert traffic_drawings([spec, spec]) == [traffic_drawing(traffic)]

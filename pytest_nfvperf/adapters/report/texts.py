@@ -30,7 +30,7 @@ from pytest_nfvperf.model.evidence.records import StreamData, TopologyData, Tria
 from pytest_nfvperf.model.measure.outcome import Outcome
 from pytest_nfvperf.model.testbed.ovs_settings import OVS_DEFAULT
 from pytest_nfvperf.model.testbed.topology_text import topology_text
-from pytest_nfvperf.model.traffic.traffic import Traffic
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import TrialSpec
 
 Piece = tuple[str, dict[str, bool]]
@@ -177,6 +177,7 @@ def traffic_drawing(traffic: Traffic) -> str:
     if traffic.rewritten:
         lines.append(f"the DUT may rewrite {listed(traffic.rewritten)}")
     data = bytes.fromhex(frames.frame)
+    lines.append(f"one frame, of {len(data) + FCS_BYTES} bytes with FCS:")
     lines += [f"{at:04x}  {data[at : at + 16].hex(' ')}" for at in range(0, len(data), 16)]
     return "\n".join(lines)
 
