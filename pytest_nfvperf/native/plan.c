@@ -100,6 +100,20 @@ static bool unpack_stream(json_t *object, struct stream_request *want, json_t *a
 	return true;
 }
 
+/* Its buffers are as large as the port's MTU asks for. */
+static bool fit_port(const struct stream *stream, json_t *answer)
+{
+	uint16_t room = port_frame_room(stream->tx);
+
+	for (uint32_t at = 0; at < stream->frames.templates; at++)
+		if (stream->frames.template[at]->length > room)
+			return answer_error(answer, "bad_template",
+					    "template %u has %u bytes, but port \"%s\" with its MTU of %u has room for %u", at,
+					    stream->frames.template[at]->length, stream->tx->config.name,
+					    stream->tx->config.mtu, room);
+	return true;
+}
+
 static bool plan_stream(struct engine *engine, struct stream *stream, json_t *object, json_t *answer)
 {
 	struct stream_request want;
@@ -113,7 +127,7 @@ static bool plan_stream(struct engine *engine, struct stream *stream, json_t *ob
 		return answer_error(answer, "bad_request", "queue_depth must be 0..%d frames", MAX_QUEUE_DEPTH);
 	stream->queue_depth = (uint64_t)want.queue_depth;
 	stream->fps = (uint64_t)want.fps;
-	if (!plan_frames(&stream->frames, &want.what, answer))
+	if (!plan_frames(&stream->frames, &want.what, answer) || !fit_port(stream, answer))
 		return false;
 	pacer_init(&stream->pacer, engine->timebase.hz, stream->fps, (uint64_t)want.frames, engine->run.gap_limit,
 		   stream->tx->config.tx_descriptors * 3 / 4);

@@ -77,13 +77,13 @@ static bool wide_number(const json_t *value, uint64_t *number)
 
 static bool add_field(struct frame_set *set, unsigned int which, json_t *object, json_t *answer)
 {
-	json_int_t offset, count, every = 1, seed = 0;
+	json_int_t offset, size, shift = 0, bits, count, every = 1, seed = 0;
 	json_t *first, *step = NULL;
-	int size, shift = 0, bits, random = 0;
+	int random = 0;
 	struct field *field = &set->field[which];
 	json_error_t error;
 
-	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:i, s?i, s:i, s:o, s?o, s:I, s?I, s?I, s?b}", "offset", &offset,
+	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:I, s:I, s?I, s:I, s:o, s?o, s:I, s?I, s?I, s?b}", "offset", &offset,
 			   "size", &size, "shift", &shift, "bits", &bits, "first", &first, "step", &step, "count", &count,
 			   "every", &every, "seed", &seed, "random", &random) != 0)
 		return answer_error(answer, "bad_request", "fields[%u]: %s", which, error.text);
@@ -123,11 +123,12 @@ static bool add_checksum(struct frame_set *set, unsigned int which, json_t *obje
 {
 	struct checksum *checksum = &set->checksum[which];
 	json_t *fields = NULL, *checksums = NULL;
-	int offset, start, end, signature = 0, never_zero = 0;
+	json_int_t offset, start, end;
+	int signature = 0, never_zero = 0;
 	const char *kind;
 	json_error_t error;
 
-	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:i, s:i, s:i, s?o, s?o, s?b, s?b}", "kind", &kind, "offset",
+	if (json_unpack_ex(object, &error, JSON_STRICT, "{s:s, s:I, s:I, s:I, s?o, s?o, s?b, s?b}", "kind", &kind, "offset",
 			   &offset, "start", &start, "end", &end, "fields", &fields, "checksums", &checksums, "signature",
 			   &signature, "never_zero", &never_zero) != 0)
 		return answer_error(answer, "bad_request", "checksums[%u]: %s", which, error.text);
@@ -145,10 +146,10 @@ static bool add_checksum(struct frame_set *set, unsigned int which, json_t *obje
 
 static bool add_changeable(struct frame_set *set, unsigned int which, json_t *pair, json_t *answer)
 {
-	int offset, bytes;
+	json_int_t offset, bytes;
 	json_error_t error;
 
-	if (json_unpack_ex(pair, &error, JSON_STRICT, "[i, i]", &offset, &bytes) != 0 || offset < 0 || bytes < 1 ||
+	if (json_unpack_ex(pair, &error, JSON_STRICT, "[I, I]", &offset, &bytes) != 0 || offset < 0 || bytes < 1 ||
 	    offset > MAX_FRAME_BYTES || bytes > MAX_FRAME_BYTES)
 		return answer_error(answer, "bad_request", "changeable[%u] must be an offset and a number of bytes", which);
 	set->changeable[which] = (struct byte_range){(uint16_t)offset, (uint16_t)bytes};
@@ -164,11 +165,12 @@ static bool add_balances(struct frame_set *set, const json_t *balances, json_t *
 		return answer_error(answer, "bad_template", "balances must have one pair for each template: %zu for %u",
 				    json_array_size(balances), set->templates);
 	json_array_foreach(balances, index, pair) {
-		int offset, never_zero;
+		json_int_t offset;
+		int never_zero;
 		json_error_t error;
 		const char *wrong;
 
-		if (json_unpack_ex(pair, &error, JSON_STRICT, "[i, b]", &offset, &never_zero) != 0 || offset < 0)
+		if (json_unpack_ex(pair, &error, JSON_STRICT, "[I, b]", &offset, &never_zero) != 0 || offset < 0)
 			return answer_error(answer, "bad_request",
 					    "balances[%zu] must be an offset and whether it is never zero", index);
 		wrong = frame_set_balance(set, (uint32_t)index, (size_t)offset, never_zero);

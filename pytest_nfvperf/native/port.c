@@ -52,6 +52,11 @@ static void fill_buffers(struct port *port)
 		fill_ring(&port->vhost->tx[queue]);
 }
 
+uint16_t port_frame_room(const struct port *port)
+{
+	return port->config.mtu + ROOM_BESIDE_MTU;
+}
+
 /*
  * First in, first out, so buffers stand in a ring in the order of memory for as long as the port is
  * there, and the switch's core, which fetches ahead along a stride, finds each before it is needed.
@@ -62,7 +67,7 @@ static void fill_buffers(struct port *port)
 static struct rte_mempool *pool_new(const struct port *port, const char *kind, unsigned int serial, unsigned int frames,
 				    unsigned int workers)
 {
-	unsigned int room = port->config.mtu + ROOM_BESIDE_MTU;
+	unsigned int room = port_frame_room(port);
 	/* A port has one worker, but what it received may wait in the ring of a peer that has another. */
 	const char *queue = workers == 1 ? "ring_sp_sc" : "ring_mp_mc";
 	char name[RTE_MEMPOOL_NAMESIZE];
@@ -333,7 +338,7 @@ static const char *bring_up_ring(struct port *port, char *error, size_t size)
 		.queues = config->queues,
 		.rx_descriptors = config->rx_descriptors,
 		.tx_descriptors = config->tx_descriptors,
-		.frame_bytes = config->mtu + ROOM_BESIDE_MTU,
+		.frame_bytes = port_frame_room(port),
 	};
 
 	port->vhost = calloc(1, sizeof(*port->vhost));

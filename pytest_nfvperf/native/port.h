@@ -111,6 +111,8 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 void port_detach(struct ports *ports, struct port *port);
 struct port *port_find(struct ports *ports, const char *name);
 bool port_link_up(struct port *port);
+/* The longest frame that every buffer of the port has room for, without FCS. */
+uint16_t port_frame_room(const struct port *port);
 /* Before a trial whose frames write so many bytes over the pattern of the transmit buffers: what longer heads of a
  * former trial left there is made the pattern again. */
 void port_prepare_buffers(struct port *port, uint16_t bytes);

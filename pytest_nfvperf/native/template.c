@@ -246,6 +246,11 @@ static const char *check_field(struct frame_set *set, unsigned int which, size_t
 	return NULL;
 }
 
+static bool is_compared(const struct frame_set *set, const struct checksum *checksum)
+{
+	return checksum->offset >= set->compared_from;
+}
+
 static const char *check_checksum(struct frame_set *set, unsigned int which, size_t length)
 {
 	const struct checksum *checksum = &set->checksum[which];
@@ -270,24 +275,37 @@ static const char *check_checksum(struct frame_set *set, unsigned int which, siz
 	return NULL;
 }
 
+static const char *check_changeable(struct frame_set *set, unsigned int which, size_t length)
+{
+	const struct byte_range *range = &set->changeable[which];
+
+	if ((size_t)range->offset + range->bytes > length)
+		return range_wrong(set, "changeable", which, "is beyond the end of a template");
+	if (range->offset < set->compared_from)
+		return range_wrong(set, "changeable", which, "is in front of compared_from, where nothing is compared");
+	return NULL;
+}
+
 static const char *check_set(struct frame_set *set)
 {
+	unsigned int fields = set->fields, checksums = set->checksums, changeables = set->changeables;
 	size_t length = shortest(set);
 	const char *wrong = NULL;
 
-	for (unsigned int at = 0; at < set->fields && wrong == NULL; at++)
+	if (fields > MAX_FIELDS || checksums > MAX_CHECKSUMS || changeables > MAX_CHANGEABLE)
+		return "a stream has at most 8 fields, 8 checksums and 32 changeable ranges";
+	if (set->compared_from > length)
+		return "compared_from is beyond the end of a template";
+	for (unsigned int at = 0; at < fields && wrong == NULL; at++)
 		wrong = check_field(set, at, length);
-	for (unsigned int at = 0; at < set->checksums && wrong == NULL; at++)
+	for (unsigned int at = 0; at < checksums && wrong == NULL; at++)
 		wrong = check_checksum(set, at, length);
-	for (unsigned int at = 0; at < set->changeables && wrong == NULL; at++)
-		if ((size_t)set->changeable[at].offset + set->changeable[at].bytes > length)
-			wrong = range_wrong(set, "changeable", at, "is beyond the end of a template");
+	for (unsigned int at = 0; at < changeables && wrong == NULL; at++)
+		wrong = check_changeable(set, at, length);
 	if (wrong == NULL && set->balanced && set->fields + set->checksums + set->changeables != 0)
 		wrong = "balances are for templates that have no fields, checksums and changeable bytes in common";
 	if (wrong == NULL && (set->combinations < 1 || set->combinations > INT64_MAX))
 		wrong = "combinations must be 1 to 2^63 - 1";
-	if (wrong == NULL && set->compared_from > length)
-		wrong = "compared_from is beyond the end of a template";
 	return wrong;
 }
 
@@ -350,9 +368,11 @@ static void plan_checksum(struct frame_set *set, unsigned int which)
 		set->late |= bit;
 	else if (checksum->fields != 0 || (checksum->checksums & set->early) != 0)
 		set->early |= bit;
-	if (checksum->offset >= set->compared_from && ((set->late | set->early) & bit) != 0)
+	if (!is_compared(set, checksum))
+		return;
+	if (((set->late | set->early) & bit) != 0)
 		set->compared_checksums |= bit;
-	if (checksum->offset >= set->compared_from && may_change(set, checksum_bits(checksum)))
+	if (may_change(set, checksum_bits(checksum)))
 		set->changeable_checksums |= bit;
 }
 
@@ -408,6 +428,34 @@ static void mark(struct template *template, struct bits bits, bool same)
 	}
 }
 
+static size_t larger(size_t one, size_t other)
+{
+	return one > other ? one : other;
+}
+
+static size_t smaller(size_t one, size_t other)
+{
+	return one < other ? one : other;
+}
+
+/* The first byte that frame_is_as_sent() reads: windows and what checksums are over may begin in front of the lines. */
+static size_t first_read(const struct frame_set *set, const struct template *template)
+{
+	size_t first = template->compared_from;
+
+	for (unsigned int left = set->compared_fields; left != 0; left &= left - 1)
+		first = smaller(first, set->field[__builtin_ctz(left)].offset);
+	for (unsigned int left = set->compared_checksums; left != 0; left &= left - 1) {
+		const struct checksum *checksum = &set->checksum[__builtin_ctz(left)];
+
+		if (checksum->crc32c)
+			first = smaller(first, checksum->start);
+		for (unsigned int inside = checksum->checksums; inside != 0; inside &= inside - 1)
+			first = smaller(first, set->checksum[__builtin_ctz(inside)].offset);
+	}
+	return first;
+}
+
 /* Of a long frame only the headers: the rest of it lies in cache lines that nobody else needs. */
 static void plan_comparison(const struct frame_set *set, struct template *template)
 {
@@ -420,6 +468,7 @@ static void plan_comparison(const struct frame_set *set, struct template *templa
 	template->first_compared = (uint16_t)from;
 	template->compared_from = (uint16_t)first;
 	template->lines = (uint16_t)(lines > 2 ? 2 : lines);
+	template->least_shift = (int16_t)(-FRONT_BYTES - (int)first_read(set, template));
 	mark(template, (struct bits){8 * from, 8U * template->length}, true);
 	if (template->balance != 0)
 		mark(template, (struct bits){8U * template->balance, 8U * template->balance + 16}, false);
@@ -430,13 +479,14 @@ static void plan_comparison(const struct frame_set *set, struct template *templa
 		mark(template, range_bits(&set->changeable[at]), false);
 	/* One that is the same in all frames unless the way changes it is looked at more closely when it is not. */
 	for (unsigned int at = 0; at < set->checksums; at++)
-		if (set->checksum[at].offset >= set->compared_from)
+		if (is_compared(set, &set->checksum[at]))
 			mark(template, checksum_bits(&set->checksum[at]), !((set->early | set->late) >> at & 1));
 }
 
-static size_t larger(size_t one, size_t other)
+/* Whole lines, but nothing behind the frame's end, where the buffer may have no room; the first line is always there. */
+static uint16_t within_frame(const struct template *template, uint16_t bytes)
 {
-	return one > other ? one : other;
+	return (uint16_t)larger(HEAD_UNIT, bytes < template->length ? bytes : template->length);
 }
 
 /*
@@ -458,7 +508,7 @@ static void plan_ends(const struct frame_set *set, struct template *template)
 	for (size_t at = end; at < template->length; at++)
 		if (template->bytes[at] != pattern_byte(at))
 			template->copied = (uint16_t)(at + 1);
-	template->copied = whole_units(template->copied);
+	template->copied = within_frame(template, whole_units(template->copied));
 	for (unsigned int at = 0; at < set->changeables; at++)
 		end = larger(end, (size_t)set->changeable[at].offset + set->changeable[at].bytes);
 	end = larger(end, template->compared_from + (size_t)template->lines * HEAD_UNIT);
@@ -488,6 +538,8 @@ const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_
 
 	if (wrong == NULL)
 		wrong = check_set(set);
+	if (wrong != NULL)
+		return wrong;
 	sort_changeables(set);
 	for (unsigned int at = 0; at < set->fields && wrong == NULL; at++)
 		wrong = plan_field(set, at);
@@ -534,10 +586,8 @@ void frame_set_widen(struct frame_set *set, uint16_t bytes)
 {
 	for (uint32_t at = 0; at < set->templates; at++) {
 		struct template *template = set->template[at];
-		uint16_t whole = whole_units(template->length);
-		uint16_t wanted = bytes < whole ? bytes : whole;
 
-		template->copied = template->copied > wanted ? template->copied : wanted;
+		template->copied = (uint16_t)larger(template->copied, within_frame(template, bytes));
 	}
 }
 
@@ -608,10 +658,10 @@ static enum part is_part(const struct frame_set *set, unsigned int which, const 
 
 /*
  * Whether a checksum that came is right for the bytes that came, as it was for those that were sent: it has changed as
- * much as what it is over. Of what may be part of that any may be.
+ * much as what it is over. Of what may be part of that any may be. `gone`: bytes that were taken off in front.
  */
 static bool checksum_holds(const struct frame_set *set, unsigned int which, const uint8_t *sent, const uint8_t *got,
-			   size_t length)
+			   size_t length, size_t gone)
 {
 	const struct checksum *checksum = &set->checksum[which];
 	int64_t stored = (int64_t)window_get(got + checksum->offset, 2), others[MOST_OTHERS];
@@ -621,7 +671,7 @@ static bool checksum_holds(const struct frame_set *set, unsigned int which, cons
 
 	if (checksum->crc32c) {
 		memcpy(&crc, got + checksum->offset, sizeof(crc));
-		return crc == crc32c_of_frame(checksum, got, length);
+		return checksum->start >= gone && crc == crc32c_of_frame(checksum, got, length);
 	}
 	if (stored == 0 && checksum->never_zero)
 		return false;
@@ -651,10 +701,11 @@ bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, c
 	const struct template *template = frame_template(set, at);
 	const uint8_t *got = bytes + ((ptrdiff_t)place - template->signature);
 	size_t next = template->first_compared, end = whole ? template->length : template->headers_end;
+	size_t gone = place < template->signature ? template->signature - place : 0;
 	uint8_t sent[MAX_FRAME_BYTES + HEAD_UNIT];
 
-	if (next + place < template->signature)
-		return false; /* it begins behind that */
+	if (next < gone)
+		return false;
 	memcpy(sent, template->bytes, end);
 	fields_write(set, template, at, sent);
 	memcpy(sent + template->signature, bytes + place, sizeof(struct signature));
@@ -672,7 +723,7 @@ bool frame_matches(const struct frame_set *set, const struct frame_cursor *at, c
 		return false;
 	for (unsigned int which = 0; which < set->checksums; which++)
 		if ((set->changeable_checksums >> which & 1) &&
-		    !checksum_holds(set, which, sent, got, template->length))
+		    !checksum_holds(set, which, sent, got, template->length, gone))
 			return false;
 	return true;
 }

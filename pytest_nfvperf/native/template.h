@@ -69,11 +69,12 @@ struct byte_range {
 
 struct template {
 	uint16_t length; /* in memory, without FCS */
-	uint16_t copied; /* bytes written per frame; a multiple of HEAD_UNIT */
+	uint16_t copied; /* bytes written per frame: HEAD_UNIT at least, else no more than its length */
 	uint16_t signature; /* its offset */
 	/* Lines in which each received frame is compared, and where the first begins; 0: nothing of it is. */
 	uint16_t lines;
 	uint16_t compared_from;
+	int16_t least_shift; /* of a received frame that can be looked at quickly: see FRONT_BYTES */
 	uint16_t base[MAX_CHECKSUMS]; /* sums of what is the same in all frames, in network order */
 	uint16_t balance; /* offset of an internet checksum of its own that only the signature changes; 0: it has none */
 	bool balance_never_zero;
@@ -426,7 +427,7 @@ static inline bool frame_is_as_sent(const struct frame_set *set, const struct fr
 	uint16_t checksum;
 	uint32_t value;
 
-	if (__builtin_expect(template->compared_from + shift < -FRONT_BYTES, 0))
+	if (__builtin_expect(shift < template->least_shift, 0))
 		return false;
 	if (line_differs(got, sent, template->same) ||
 	    (template->lines > 1 && line_differs(got + HEAD_UNIT, sent + HEAD_UNIT, template->same + HEAD_UNIT)))

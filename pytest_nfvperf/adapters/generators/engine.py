@@ -156,7 +156,8 @@ class Engine:
     def send(self, name: str, deadline_s: float, /, **arguments: Any) -> int:
         self._check_usable()
         number = next(self._ids)
-        data = json.dumps({"id": number, "cmd": name, **arguments}).encode() + b"\n"
+        # A view: what is left of a capture's 100 MB is not copied with every 64 KiB that the pipe takes.
+        data = memoryview(json.dumps({"id": number, "cmd": name, **arguments}).encode() + b"\n")
         until = time.monotonic() + deadline_s
         with self._ends_when_interrupted(name):
             while data:
