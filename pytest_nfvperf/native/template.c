@@ -84,6 +84,10 @@ void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint
 {
 	const struct template *template = frame_template(set, at);
 
+	if (set->quick_signed) {
+		window_put(bytes + set->checksum[0].offset, 2, quick_signed_checksum(set, template, at, bytes));
+		return;
+	}
 	if (template->balance != 0)
 		balance(template, bytes);
 	for (unsigned int left = set->late; left != 0; left &= left - 1) {
@@ -376,21 +380,40 @@ static void plan_checksum(struct frame_set *set, unsigned int which)
 		set->changeable_checksums |= bit;
 }
 
-/* See frame_set.quick: neither field begins again but with the combinations, or where the other goes on. */
-static bool is_quick(const struct frame_set *set)
+/* Of a `quick` set: neither field begins again but with the combinations, or where the other goes on. */
+static bool are_quick_fields(const struct frame_set *set)
 {
 	const struct field *field = &set->field[0], *second = &set->field[1];
-	const struct checksum *checksum = &set->checksum[0];
 	bool carries = set->fields == 2 && second->every == field->count;
 
-	if (set->fields < 1 || set->fields > 2 || set->checksums != 1 || set->early != 1 || checksum->fields != 1 ||
-	    checksum->odd_fields & 1 || checksum->never_zero || set->compared_checksums != 1)
+	if (set->fields < 1 || set->fields > 2)
 		return false;
 	if (field->size != 4 || field->bits != 32 || field->random || field->every != 1 || !(set->compared_fields & 1) ||
 	    (set->combinations > field->count && !carries))
 		return false;
 	return set->fields == 1 || (second->size == 2 && second->bits == 16 && !second->random &&
 				    (__uint128_t)second->every * second->count >= set->combinations);
+}
+
+static bool is_quick(const struct frame_set *set)
+{
+	const struct checksum *checksum = &set->checksum[0];
+
+	return are_quick_fields(set) && set->checksums == 1 && set->early == 1 && set->compared_checksums == 1 &&
+	       checksum->fields == 1 && !(checksum->odd_fields & 1) && !checksum->never_zero;
+}
+
+static bool is_quick_signed(const struct frame_set *set)
+{
+	const struct checksum *checksum = &set->checksum[0];
+
+	if (set->checksums != 1 || checksum->crc32c || !checksum->signature || set->compared_checksums != 1 ||
+	    (checksum->odd_fields & checksum->fields) != 0 || (set->fields != 0 && !are_quick_fields(set)))
+		return false;
+	for (uint32_t at = 0; at < set->templates; at++)
+		if ((set->template[at]->signature - checksum->start) % 2 != 0)
+			return false;
+	return true;
 }
 
 static void values_read(const struct frame_set *set, const uint8_t *bytes, uint64_t *values)
@@ -548,7 +571,8 @@ const char *frame_set_finish(struct frame_set *set, const uint16_t *order, size_
 	for (unsigned int at = 0; at < set->checksums; at++)
 		plan_checksum(set, at);
 	set->quick = is_quick(set);
-	set->quick_carry = set->quick && set->combinations > set->field[0].count;
+	set->quick_signed = is_quick_signed(set);
+	set->quick_carry = (set->quick || set->quick_signed) && set->combinations > set->field[0].count;
 	set->sealed = set->late != 0 || set->balanced;
 	for (uint32_t at = 0; at < set->templates; at++) {
 		plan_bases(set, set->template[at]);

@@ -95,6 +95,8 @@ struct frame_set {
 	 * two bytes: flows of IPv4. The compiler sees all at once that is then done for a frame.
 	 */
 	bool quick;
+	/* The same fields, or none, and a checksum that the signature changes, too: flows of IPv6. */
+	bool quick_signed;
 	bool quick_carry; /* the first field begins again when the second goes on */
 	uint8_t early; /* bits: checksums that are written with the fields */
 	uint8_t late; /* bits: those that the signature changes */
@@ -244,6 +246,21 @@ static inline uint16_t quick_checksum(uint32_t base, uint32_t value)
 	return __builtin_bswap16((uint16_t)~sum);
 }
 
+/* The same, as a number, where the set is `quick_signed`. */
+static inline uint16_t quick_signed_checksum(const struct frame_set *set, const struct template *template,
+					     const struct frame_cursor *at, const uint8_t *bytes)
+{
+	const uint8_t *signature = bytes + template->signature;
+	const struct checksum *checksum = &set->checksum[0];
+	uint64_t sum = template->base[0] + window_get(signature, 4) + window_get(signature + 4, 4) +
+		       window_get(signature + 8, 4) + window_get(signature + 12, 2);
+	uint16_t result;
+
+	sum += (checksum->fields & 1 ? (uint32_t)at->value[0] : 0) + (checksum->fields & 2 ? (uint16_t)at->value[1] : 0ULL);
+	result = (uint16_t)~folded(sum);
+	return result == 0 && checksum->never_zero ? UINT16_MAX : result;
+}
+
 /*
  * An internet checksum, as a number, from the fields' values and the signature and checksums inside that stand in the
  * frame: what is the same in all frames is in `base`. A one's complement sum of words is that of the numbers they are
@@ -299,6 +316,12 @@ static inline void fields_write(const struct frame_set *set, const struct templa
 
 		memcpy(bytes + set->checksum[0].offset, &checksum, sizeof(checksum));
 		memcpy(bytes + set->field[0].offset, &value, sizeof(value));
+		if (set->fields > 1)
+			window_put(bytes + set->field[1].offset, 2, at->value[1]);
+		return;
+	}
+	if (set->quick_signed && set->fields != 0) {
+		window_put(bytes + set->field[0].offset, 4, at->value[0]);
 		if (set->fields > 1)
 			window_put(bytes + set->field[1].offset, 2, at->value[1]);
 		return;
@@ -367,7 +390,7 @@ static inline void frame_next(const struct frame_set *set, struct frame_cursor *
 		return;
 	if (__builtin_expect(--at->left == 0, 0))
 		fields_begin(set, at);
-	else if (__builtin_expect(set->quick, 1))
+	else if (__builtin_expect(set->quick, 1) || set->quick_signed)
 		fields_next_quickly(set, at);
 	else
 		fields_next(set, at);
@@ -412,6 +435,17 @@ static inline bool line_differs(const uint8_t *got, const uint8_t *sent, const u
 bool varying_as_sent(const struct frame_set *set, const struct frame_cursor *at, const struct template *template,
 		     const uint8_t *bytes);
 
+/* The same, where the set is `quick_signed`. */
+static inline bool quick_signed_as_sent(const struct frame_set *set, const struct frame_cursor *at,
+					const struct template *template, const uint8_t *bytes)
+{
+	if ((set->compared_fields & 1) && window_get(bytes + set->field[0].offset, 4) != (uint32_t)at->value[0])
+		return false;
+	if ((set->compared_fields & 2) && window_get(bytes + set->field[1].offset, 2) != (uint16_t)at->value[1])
+		return false;
+	return window_get(bytes + set->checksum[0].offset, 2) == quick_signed_checksum(set, template, at, bytes);
+}
+
 /*
  * Whether a received frame is, from `compared_from` on, the one that was sent: a quick look, which says false of some
  * frames that frame_matches() lets pass. Frames of up to MAX_COMPARED bytes are looked at whole, of longer ones the
@@ -432,13 +466,17 @@ static inline bool frame_is_as_sent(const struct frame_set *set, const struct fr
 	if (line_differs(got, sent, template->same) ||
 	    (template->lines > 1 && line_differs(got + HEAD_UNIT, sent + HEAD_UNIT, template->same + HEAD_UNIT)))
 		return false;
-	if (!set->quick)
-		return (set->compared_fields | set->compared_checksums) == 0 ||
-		       varying_as_sent(set, at, template, bytes + shift);
-	memcpy(&value, bytes + shift + set->field[0].offset, sizeof(value));
-	memcpy(&checksum, bytes + shift + set->checksum[0].offset, sizeof(checksum));
+	bytes += shift;
+	if (!set->quick) {
+		if ((set->compared_fields | set->compared_checksums) == 0)
+			return true;
+		return set->quick_signed ? quick_signed_as_sent(set, at, template, bytes) :
+					   varying_as_sent(set, at, template, bytes);
+	}
+	memcpy(&value, bytes + set->field[0].offset, sizeof(value));
+	memcpy(&checksum, bytes + set->checksum[0].offset, sizeof(checksum));
 	if ((set->compared_fields & 2) != 0 &&
-	    window_get(bytes + shift + set->field[1].offset, 2) != (uint16_t)at->value[1])
+	    window_get(bytes + set->field[1].offset, 2) != (uint16_t)at->value[1])
 		return false;
 	return value == __builtin_bswap32((uint32_t)at->value[0]) &&
 	       checksum == quick_checksum(template->base[0], (uint32_t)at->value[0]);

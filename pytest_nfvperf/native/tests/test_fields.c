@@ -318,7 +318,7 @@ static void check_cursor(const struct frame_set *set)
 
 		CHECK_EQUAL(cursor.order, found.order);
 		for (unsigned int at = 0; at < set->fields; at++)
-			CHECK_EQUAL(set->quick ? (uint32_t)cursor.value[at] : cursor.value[at], found.value[at]);
+			CHECK_EQUAL(set->quick || set->quick_signed ? (uint32_t)cursor.value[at] : cursor.value[at], found.value[at]);
 	}
 	cursor = frame_cursor_at(set, jump);
 	for (uint64_t seq = jump; seq < jump + 50; seq++, frame_next(set, &cursor))
