@@ -17,7 +17,7 @@ from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
 from pytest_nfvperf.model.traffic.mix import TrafficMix, classes_of
 from tests.functional.engine_talk import Talk
 from tests.functional.generator_support import run_dir
-from tests.functional.test_frame_programs import Files, number_of, program
+from tests.functional.test_frame_programs import Files, number_of, program, signed_again
 from tests.unit.test_captures import CAPTURES, padded, place_of, recomputed, walk
 from tests.unit.test_stl_profiles import IMIX, RANGE_OF_CLIENTS, SYN_ATTACK
 
@@ -53,14 +53,14 @@ def test_a_capture_is_sent_as_its_file_says_and_known_again(files: Files, name: 
     wanted = [kept[number % len(kept)] for number in range(len(caught))]
     assert [len(frame) for frame in caught] == [len(frame) for frame in wanted]
     assert [frame[12:34] for frame in caught] == [frame[12:34] for frame in wanted]
-    answer = files.received(made, caught)
+    answer = files.received(made, signed_again(made, caught))
     assert (answer["streams"][0]["received"], answer["streams"][0]["corrupted"]) == (len(caught), 0)
 
 
 def test_a_byte_of_a_captured_frame_that_changed_is_corrupted(files: Files, tmp_path: Path) -> None:
     wrpcap(str(tmp_path / "it.pcap"), CAPTURES["gtp_u"][0]())
     made = program(Traffic.from_pcap(tmp_path / "it.pcap"))
-    caught = files.sent(made)
+    caught = signed_again(made, files.sent(made))
     changed = [frame[:-1] + bytes([frame[-1] ^ 1]) if number == 3 else frame for number, frame in enumerate(caught)]
 
     assert files.received(made, changed)["streams"][0]["corrupted"] == 1
