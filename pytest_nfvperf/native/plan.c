@@ -233,9 +233,9 @@ static bool plan_tracks(struct engine *engine, json_t *answer)
 	for (int at = 0; at < MAX_PORTS; at++) {
 		struct port *port = &engine->ports.port[at];
 
-		memset(&port->foreign, 0, sizeof(port->foreign));
-		memset(&port->forwarded, 0, sizeof(port->forwarded));
-		memset(&port->places, 0, sizeof(port->places));
+		port->foreign = (struct foreign){0};
+		port->forwarded = (struct forward_counts){0};
+		port->places = (struct places){0};
 		port->trial = run->trial;
 		port->flushed = 0;
 		run->monitored |= port->used && port->config.role == ROLE_MONITOR && !port->config.unread;

@@ -5,6 +5,8 @@ Ports are files (DPDK's net_pcap): what one sends is read by scapy, changed, and
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,9 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet
 from scapy.utils import rdpcap, wrpcap
 
+from pytest_nfvperf.adapters.generators.embedded.build import build
+from pytest_nfvperf.adapters.generators.embedded.generator import eal_arguments
+from pytest_nfvperf.adapters.generators.engine import Engine
 from pytest_nfvperf.adapters.generators.frames import program_of, program_stream
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_of
 from pytest_nfvperf.model.traffic.packet import PacketStack, Vary
@@ -29,8 +34,8 @@ from pytest_nfvperf.model.traffic.traffic import Traffic, Vxlan
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.engine_talk import Talk
-from tests.functional.generator_support import run_dir
-from tests.unit.test_packet_stacks import STACKS, built_again, varied
+from tests.functional.generator_support import hugepages_mib, run_dir
+from tests.unit.test_packet_stacks import STACKS
 
 FRAMES = 150
 FLUSHED = 64
@@ -304,6 +309,32 @@ def test_frames_without_their_end_are_truncated(files: Files) -> None:
     caught = signed_again(made, files.sent(made))
     (counts,) = files.received(made, [with_tags(Dot1Q(vlan=9))(frame)[:76] for frame in caught])["streams"]
     assert (counts["received"], counts["corrupted"], counts["truncated"]) == (len(caught),) * 3
+
+
+def test_the_largest_stream_is_taken_in_a_few_seconds(tmp_path: Path) -> None:
+    """65,536 templates of 762 bytes, none like another: a request of 100 MB, as large as a capture makes it."""
+    pattern = bytes(range(256)) * 3
+    heads = [bytes.fromhex("020000000002020000000001") + b"\x88\xb5" + at.to_bytes(4, "big") for at in range(65_536)]
+    made = FrameProgram(
+        tuple(head + bytes(14) + pattern[: 762 - 32] for head in heads),
+        signatures=(18,) * 65_536,
+        order=tuple(range(65_536)),
+        compared_from=14,
+    )
+    with run_dir() as directory:
+        eal = eal_arguments([0], [0], "largest", hugepages_mib(), ())
+        own = {"RUNTIME_DIRECTORY": str(directory)}
+        engine = Engine([str(build()), "--parent", str(os.getpid()), "--nice", "0", *eal], tmp_path / "log", own)
+        try:
+            engine.command("attach", 10, name="a", device="net_ring", mac=MACS[0])
+            began = time.monotonic()
+            answer = engine.command("trial", 20, residual_ns=10**8, streams=[stream("a", made)])
+            assert time.monotonic() - began < 10
+        finally:
+            engine.close()
+    (counts,) = answer["streams"]
+    assert counts["received"] == counts["sent"] > 0
+    assert counts["corrupted"] == 0
 
 
 def test_what_is_no_test_frame_is_foreign(files: Files) -> None:

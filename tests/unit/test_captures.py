@@ -485,6 +485,19 @@ def test_too_many_frames(tmp_path: Path):
     )
 
 
+def test_too_many_bytes(tmp_path: Path):
+    path = tmp_path / "large.pcap"
+    frame = bytes(LAYERS / IP(**HERE) / UDP() / Raw(b"x" * 8958))
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    path.write_bytes(header + (struct.pack("<IIII", 0, 0, 9000, 9000) + frame) * 5_556)
+
+    assert len(frame) == 9000
+    assert refusal(path) == (
+        "has more than 50 MB, which is the most that can be sent: write a part of it, as "
+        f"'editcap -r {path} part.pcap 1-5555' does"
+    )
+
+
 def test_a_damaged_file_is_not_read_into_memory(tmp_path: Path):
     path = tmp_path / "damaged.pcap"
     header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
+from scapy.utils import wrpcap
 
 from pytest_nfvperf.adapters.generators.embedded.build import source_dir
 from pytest_nfvperf.adapters.generators.frames import (
@@ -214,3 +216,15 @@ def test_frames_that_may_be_refused_are_a_share_of_all_directions(ratio, ways, f
 
 def test_without_a_goal_a_trial_goes_on_to_its_end():
     assert "most_refused" not in trial_request(TrialSpec(Traffic(), 1000, 5.0, BOTH), PORTS)
+
+
+def test_learning_takes_only_the_frames_of_a_capture_that_it_sends(tmp_path: Path) -> None:
+    frames = [bytes(Ether() / IP(src="198.18.0.1", dst="198.19.0.1") / UDP() / bytes(60 + at % 7)) for at in range(50)]
+    wrpcap(str(tmp_path / "it.pcap"), [Ether(frame) for frame in frames])
+    traffic = Traffic.from_pcap(tmp_path / "it.pcap")
+    (whole,) = streams(traffic, BOTH[:1], PORTS, 1000, 1 << 20)
+    for count in (1, 10, 49):
+        (some,) = streams(traffic, BOTH[:1], PORTS, 1000, count, learning=True)
+        sent = [whole["templates"][whole["order"][number]] for number in range(count)]
+        assert [some["templates"][number] for number in some["order"]] == sent
+        assert len(some["templates"]) == len(some["signatures"]) == len(some["balances"]) == len(set(sent)) <= 7

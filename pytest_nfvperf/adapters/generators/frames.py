@@ -12,7 +12,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -157,6 +157,137 @@ def directed_addresses(
     return Addresses(source, destination, *ips, traffic.vlan, vxlan)
 
 
+def program_of(
+    traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
+) -> FrameProgram:
+    """One direction's frames."""
+    source = traffic.frame_source
+    if source is None:
+        return short_program(traffic, directed_addresses(traffic, direction, ports, reverse=reverse))
+    sender = ports[direction.tx]
+    receiver_mac = sender.eth_peer or ports[direction.rx].mac
+    return _program_between(source, traffic, sender.mac, receiver_mac, reverse=reverse)
+
+
+def _program_between(
+    source: FrameSource, traffic: Traffic, source_mac: str, destination_mac: str, *, reverse: bool = False
+) -> FrameProgram:
+    recipe = () if source.frame_sizes else recipe_of(traffic)
+    sizes = [size for size, _ in recipe]
+    return source.program(
+        sizes, mix_order(recipe), source_mac=source_mac, destination_mac=destination_mac, reverse=reverse
+    )
+
+
+def short_program(traffic: Traffic, addresses: Addresses) -> FrameProgram:
+    """What a traffic without a packet means: UDP over IP, or that in a VXLAN, with flows.
+
+    Flow f has source address f % addresses and UDP source port f // addresses of :func:`flow_ranges`. A tunnel's source
+    port differs with it, which RSS spreads by.
+    """
+    signature = traffic.header_bytes
+    udp = signature - UDP_BYTES
+    ip = udp - IP_BYTES[traffic.ip_version]
+    ranges = flow_ranges(traffic, addresses.src_ip)
+    count = ranges["addresses"]
+    fields = [
+        _number("IP.src", ip + (12 if traffic.ip_version == 4 else 20), 4, ranges["first_address"], count, 1),
+        _number("UDP.sport", udp, 2, ranges["first_port"], -(-traffic.flows // count), count),
+    ]
+    fields = [each for each in fields if each.count > 1]
+    inner = tuple(range(len(fields)))
+    if addresses.vxlan and traffic.flows > 1:
+        outer = HEADER_BYTES + IP_BYTES[addresses.vxlan.ip_version] + (VLAN_TAG_BYTES if addresses.vlan else 0)
+        ports = VXLAN_SOURCE_PORTS
+        fields.append(_number("UDP.sport", outer, 2, ports.start, min(len(ports), traffic.flows), 1))
+    changeable: tuple[tuple[int, int], ...]
+    if traffic.ip_version == 4:
+        changeable = ((ip + 1, 1), (ip + 8, 1), (ip + 10, 2))  # DSCP, TTL, checksum
+        checksum = Checksum("IP.chksum", "internet", ip + 10, ip, 0, inner[:1] if count > 1 else ())
+    else:
+        changeable = ((ip, 4), (ip + 7, 1))  # traffic class and flow label, hop limit
+        checksum = Checksum("UDP.chksum", "internet", udp + 6, udp, 0, inner, signature=True, never_zero=True)
+    recipe = recipe_of(traffic)
+    return FrameProgram(
+        templates=tuple(build_frame(size, addresses) for size, _ in recipe),
+        signatures=(signature,) * len(recipe),
+        order=tuple(mix_order(recipe)),
+        fields=tuple(fields),
+        checksums=(checksum,),
+        combinations=traffic.flows,
+        compared_from=ip,
+        changeable=changeable,
+    )
+
+
+def _number(name: str, offset: int, size: int, first: int, count: int, every: int) -> VaryingField:
+    """A field that is a whole number of bytes and counts up."""
+    return VaryingField(name, offset, size, 0, 8 * size, first, 1, count, every)
+
+
+def program_stream(program: FrameProgram) -> dict[str, Any]:
+    """The keys of a stream of the engine's ``trial`` command that say which frames it has."""
+    fields = [
+        {
+            "offset": each.offset,
+            "size": each.size,
+            "shift": each.shift,
+            "bits": each.bits,
+            "first": _unsigned(each.first),
+            "step": _unsigned(each.step),
+            "count": each.count,
+            "every": each.every,
+            "seed": each.seed,
+            "random": each.order == "random",
+        }
+        for each in program.fields
+    ]
+    checksums = [
+        {
+            "kind": each.kind,
+            "offset": each.offset,
+            "start": each.start,
+            "end": each.end,
+            "fields": list(each.fields),
+            "checksums": list(each.checksums),
+            "signature": each.signature,
+            "never_zero": each.never_zero,
+        }
+        for each in program.checksums
+    ]
+    return {
+        "templates": [template.hex() for template in program.templates],
+        "signatures": list(program.signatures),
+        "order": list(program.order),
+        "fields": fields,
+        "checksums": checksums,
+        "combinations": program.combinations,
+        "compared_from": program.compared_from,
+        "changeable": [list(each) for each in program.changeable],
+        **({"balances": [list(each) for each in program.balances]} if program.balances else {}),
+    }
+
+
+def _needed(program: FrameProgram, frames: int) -> FrameProgram:
+    """A capture without the templates that its first so many frames do not have: learning takes 10 of 65,536."""
+    if not program.balances or frames >= len(program.order):
+        return program
+    order = program.order[:frames]
+    numbers = {template: number for number, template in enumerate(dict.fromkeys(order))}
+    return replace(
+        program,
+        templates=tuple(program.templates[template] for template in numbers),
+        signatures=tuple(program.signatures[template] for template in numbers),
+        order=tuple(numbers[template] for template in order),
+        balances=tuple(program.balances[template] for template in numbers),
+    )
+
+
+def _unsigned(value: int) -> int | str:
+    """JSON as the engine reads it has signed numbers of 64 bits; larger ones go as text."""
+    return value if value < 1 << 63 else str(value)
+
+
 def streams(
     sent: AnyTraffic,
     directions: Sequence[Direction],
@@ -181,24 +312,8 @@ def streams(
             "frames": stream.frames,
             "queue_depth": ports[direction.tx].queue_depth,
         }
-        if traffic.frame_source is not None:
-            made.append(common | program_stream(program_of(traffic, direction, ports, reverse=stream.reverse)))
-            continue
-        recipe = recipe_of(traffic)
-        addresses = directed_addresses(traffic, direction, ports, reverse=stream.reverse)
-        made.append(
-            {
-                "tx": direction.tx,
-                "rx": direction.rx,
-                "fps": stream.fps,
-                "frames": stream.frames,
-                "signature": traffic.header_bytes,
-                "templates": [build_frame(size, addresses).hex() for size, _ in recipe],
-                "order": mix_order(recipe),
-                "flows": flow_ranges(traffic, addresses.src_ip),
-                "queue_depth": ports[direction.tx].queue_depth,
-            }
-        )
+        program = program_of(stream.sent.traffic, direction, ports, reverse=stream.reverse)
+        made.append(common | program_stream(_needed(program, stream.frames)))
     for each in made:
         if isinstance(each["rx"], list) and not all(int(template[:2], 16) & 1 for template in each["templates"]):
             raise ConfigError(

@@ -18,6 +18,8 @@ MOST_FRAMES = 65_536
 """In one capture; an engine keeps a template for each."""
 MOST_BYTES = 9216
 """Of a frame with FCS."""
+MOST_CAPTURE_BYTES = 50_000_000
+"""Of all frames together, without FCS: 65,536 of 762 bytes. Each trial hands them to the engine, which takes 3 s."""
 _FCS = 4
 _ETHERNET = 1
 _LINKS = {
@@ -200,7 +202,7 @@ def _checked_frames(reader: _CaptureReader) -> list[bytes]:
         raise reader.error(f"is no capture: it begins with {magic.hex(' ')}, and a pcap or pcapng file does not")
     pcapng = magic == _PCAPNG_MAGIC
     frames = list[bytes]()
-    links, cut = Counter[int](), Counter[tuple[int, int]]()
+    links, cut, size = Counter[int](), Counter[tuple[int, int]](), 0
     for frame in _frames_of_pcapng(reader) if pcapng else _frames_of_pcap(reader, _PCAP_MAGICS[magic]):
         links[frame.link] += 1
         if len(frame.data) < frame.length:
@@ -210,10 +212,12 @@ def _checked_frames(reader: _CaptureReader) -> list[bytes]:
                 f"frame {reader.frames} has {len(frame.data) + _FCS} bytes with FCS, and {MOST_BYTES} can be sent: "
                 "record it where segmentation offload (TSO, GRO) is off"
             )
-        if reader.frames > MOST_FRAMES:
+        size += len(frame.data)
+        if reader.frames > MOST_FRAMES or size > MOST_CAPTURE_BYTES:
+            most = f"{MOST_FRAMES:,} frames" if size <= MOST_CAPTURE_BYTES else f"{MOST_CAPTURE_BYTES // 10**6} MB"
             raise reader.error(
-                f"has more than {MOST_FRAMES:,} frames, which is the most that can be sent: write a part of it, as "
-                f"'editcap -r {reader.name} part.pcap 1-{MOST_FRAMES}' does"
+                f"has more than {most}, which is the most that can be sent: write a part of it, as "
+                f"'editcap -r {reader.name} part.pcap 1-{reader.frames - 1}' does"
             )
         frames.append(frame.data)
     _refuse_unusable(reader, links, cut)

@@ -45,6 +45,8 @@ PROTOCOL = 1
 _START_DEADLINE_S = 20.0
 _COMMAND_DEADLINE_S = 10.0
 _TRIAL_GRACE_S = 10.0
+_LEAST_HANDED_PER_S = 10_000_000
+"""Digits of templates that an engine takes, even on a busy machine: it took 200 MB in 5 s."""
 _LINK_POLL_S = 0.01
 _LEARN_FPS = 1000
 _LEARN_FRAMES = 10
@@ -225,7 +227,8 @@ class EmbeddedGenerator:
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         check_spec(self._ports, spec, to_many=True)
         request = self._request(spec)
-        deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S
+        handed = sum(len(template) for stream in request["streams"] for template in stream["templates"])
+        deadline_s = spec.duration_s + spec.residual_s + _TRIAL_GRACE_S + handed / _LEAST_HANDED_PER_S
         return self._result(spec, self._command("trial", deadline_s, **request))
 
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
