@@ -169,13 +169,36 @@ def lossless(live: LiveLoss, traffic: Traffic, way: Direction = THERE) -> list[b
             trial = live.trial(LOAD, FRAMES / LOAD, replace(traffic, bidirectional=False), (way,))
             time.sleep(0.1)
         (counts,) = trial.result.counts
-        if counts.sent == counts.received >= FRAMES // 2 and not counts.out_of_order:
+        if counts.sent == counts.received >= FRAMES // 2:
             break
     assert counts.received == counts.sent >= FRAMES // 2, f"{counts}\n{trial.result.invalid}"
-    assert (counts.corrupted, counts.duplicated, counts.out_of_order) == (0, 0, 0), counts
-    assert trial.ledger is not None
-    assert (trial.ledger.lost, trial.ledger.unexplained) == (0, 0), ledger_text(trial.ledger)
-    return own_frames(frames, counts.sent)
+    assert (counts.corrupted, counts.duplicated) == (0, 0), counts
+    if trial.ledger is not None:
+        assert (trial.ledger.lost, trial.ledger.unexplained) == (0, 0), ledger_text(trial.ledger)
+    own = own_frames(frames, counts.sent)
+    assert_in_order(own, traffic)
+    return own
+
+
+BURST = 32
+"""Frames that OVS's datapath takes at once from a port (NETDEV_MAX_BURST)."""
+
+
+def assert_in_order(frames: Sequence[bytes], traffic: Traffic) -> None:
+    """Frames of one flow are in their order, and no other overtakes more than two passes' bursts.
+
+    OVS sends what a burst brought by datapath flow, one after the other (packet_batch_per_flow of dpif-netdev.c), and
+    has one for each VLAN: of frames with ten outer tags in turn, numbers 168 and 178 came in front of 169.
+    """
+    assert isinstance(traffic.frame_size, int)
+    last, highest = dict[bytes, int](), 0
+    for frame in frames:
+        at = traffic.header_bytes + len(frame) + FCS_BYTES - traffic.frame_size  # tags come and go in front of it
+        headers, number = frame[:at], int.from_bytes(frame[at + 4 : at + 8], "little")
+        assert frame[at : at + 2] == b"\x4e\x66"
+        assert last.get(headers, -1) < number, f"{number} came behind {last[headers]} of its own flow"
+        assert highest - number < 2 * BURST, f"{number} came behind {highest}"
+        last[headers], highest = number, max(highest, number)
 
 
 def assert_lost(live: LiveLoss, traffic: Traffic, frames: int, way: Direction = THERE) -> None:
