@@ -248,7 +248,8 @@ def half_translated(frame: bytes) -> bytes:
     return bytes(packet)
 
 
-OUTER = (Ether(), IP(src="192.0.2.1", dst="192.0.2.2"))
+BETWEEN = Ether(src=MACS[1], dst=MACS[0])  # without addresses scapy asks the network for them, 4 s a frame
+OUTER = (BETWEEN, IP(src="192.0.2.1", dst="192.0.2.2"))
 AS_SENT = [
     pytest.param(PLAIN, bytes, id="as-sent"),
     pytest.param(PLAIN, routed, id="routed"),
@@ -259,7 +260,7 @@ AS_SENT = [
     pytest.param(TAGGED, without(8, padded=True), id="two-tags-popped-and-padded"),
     pytest.param(PLAIN, encapsulated(*OUTER, UDP(), VXLAN(vni=4)), id="in-vxlan"),
     pytest.param(PLAIN, encapsulated(*OUTER, UDP(), GENEVE(vni=4)), id="in-geneve"),
-    pytest.param(LONG, encapsulated(Ether(), IPv6(), GRE(proto=0x6558)), id="long-in-gre"),
+    pytest.param(LONG, encapsulated(BETWEEN, IPv6(), GRE(proto=0x6558)), id="long-in-gre"),
     pytest.param(TUNNEL, lambda frame: bytes(Ether(frame)[VXLAN].payload), id="out-of-vxlan"),
     pytest.param(CONNECTION, translated, id="nat"),
     pytest.param(CONNECTION, routed, id="routed-tcp"),
