@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -15,6 +15,7 @@ from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.measure.outcome import BackToBack, ClassLoss, ClassOutcome, LatencyPoint, LossPoint, Outcome
 from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
+from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
 from pytest_nfvperf.model.traffic.policy import POLICY
@@ -24,6 +25,9 @@ from pytest_nfvperf.ports.datapath import Offloading
 _UNKNOWN_WHOSE = "too little of the trial was undisturbed to tell the DUT's loss from the machine's"
 
 _OF_ALL_CLASSES = "frames were lost while the machine disturbed the trial, and windows do not tell classes apart"
+
+_BY_CLASS = {"forwarding_rate": None, "load_latency_p50": 50.0, "load_latency_p99": 99.0}
+"""Metrics of studies that each class has, and the percentile of those of latency."""
 
 _FIRST_BURST_S = 0.01
 _BURST_RESOLUTION = 0.02
@@ -77,7 +81,7 @@ def loss_point(trial: Trial) -> LossPoint:
     return replace(point, at_most=_UNKNOWN_WHOSE, by_rule=by_rule)
 
 
-def by_class(outcome: Outcome, traffic: AnyTraffic, trials: Sequence[Trial]) -> tuple[ClassOutcome, ...]:
+def by_class(outcome: Outcome, traffic: AnyTraffic | None, trials: Iterable[Trial]) -> tuple[ClassOutcome, ...]:
     """What these trials say of each class of a mix, at the loads of the outcome's own figures; () for no mix."""
     if not isinstance(traffic, TrafficMix):
         return ()
@@ -98,9 +102,27 @@ def by_class(outcome: Outcome, traffic: AnyTraffic, trials: Sequence[Trial]) -> 
                 for point in measured
                 if (trial := known.get(point.trial_id)) is not None
             ),
+            tuple(
+                found
+                for of_all in outcome.samples
+                if of_all.metric in _BY_CLASS and (found := _class_samples(each.name, of_all, known)).values
+            ),
         )
         for each in traffic.classes
     )
+
+
+def _class_samples(name: str, of_all: Samples, trials: Mapping[str, Trial]) -> Samples:
+    """A class's part of a study's readings: of a rate as many of the frames received, and its own latency."""
+    values: list[float] = []
+    for value, trial_id in zip(of_all.values, of_all.evidence, strict=True):
+        result, percentile = trials[trial_id].result, _BY_CLASS[of_all.metric]
+        own = result.of_class(name)
+        if percentile is None:
+            values.append(value * own.received / max(1, result.received) * len(result.counts) / len(own.counts))
+        elif own.latency is not None and (found := own.latency.percentile_ns(percentile)) is not None:
+            values.append(found)
+    return replace(of_all, values=tuple(values))
 
 
 def _class_loss(name: str, at: str, trial: Trial, soak: Soak | None) -> ClassLoss:

@@ -18,7 +18,7 @@ from pytest_nfvperf.measure.figures import Figure, GrowingFigure, SendingFigure,
 from pytest_nfvperf.measure.forwarding import ForwardingRate
 from pytest_nfvperf.measure.instructions import CountedInstructions, check_time
 from pytest_nfvperf.measure.limits import LimitsOf
-from pytest_nfvperf.measure.load_series import share_after
+from pytest_nfvperf.measure.load_series import by_class, share_after
 from pytest_nfvperf.measure.mirror_cost import MirrorCost, MirrorLoad
 from pytest_nfvperf.measure.reconnection import ReconnectTime
 from pytest_nfvperf.measure.rig import LiveTopology
@@ -367,8 +367,9 @@ class Study:
         values = [each.subject.value for each in work.subjects]
         fields_of_all = comparison_fields(work.per, values, work.subjects[0].figure.units, found)
         elapsed_s = work.elapsed_s()
-        return tuple(
-            Outcome(
+        outcomes = []
+        for known, fields in zip(work.subjects, fields_of_all, strict=True):
+            outcome = Outcome(
                 labels=self._labels({**known.labels, work.per: known.subject.value}),
                 trials=tuple(known.trials),
                 offload=worst_share(known.shares),
@@ -377,8 +378,9 @@ class Study:
                     known.figure.facts(), {**fields, "algorithm": known.figure.name, "elapsed_s": elapsed_s}
                 ),
             )
-            for known, fields in zip(work.subjects, fields_of_all, strict=True)
-        )
+            sent = getattr(known.figure, "traffic", None)
+            outcomes.append(replace(outcome, classes=by_class(outcome, sent, self._context.trials.values())))
+        return tuple(outcomes)
 
     @contextmanager
     def _noting(self, measured: MeasuredSubject) -> Iterator[None]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from pytest_nfvperf.adapters.generators.frames import intended_frames
+from pytest_nfvperf.adapters.generators.packet_socket import MOST_FLOWS
 from pytest_nfvperf.adapters.ovs.counters import OvsCollector
 from pytest_nfvperf.features.virtual_time.counting_generators import (
     BURST_FRAMES,
-    MOST_FLOWS,
     CountedBursts,
     CountingGenerator,
 )

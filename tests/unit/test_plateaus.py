@@ -136,7 +136,9 @@ def test_a_generator_that_was_far_away_lowers_no_maximum(
 def test_a_search_goes_no_higher_than_what_overloads_the_dut_by_half(apart: str, limited: str, highest: float) -> None:
     """The ceiling is what the generator can do: on a shared CPU it does not sustain three times the plateau."""
     limits = Limits(12e6, None)
-    loads = LoadRange(None, Traffic(), None, limits, lambda *_: limits, QUICK.warmup_s, 12e6)  # type: ignore[arg-type]
+    loads = LoadRange(
+        None, Traffic(), measurer_on(FakeGenerator(20e6)), limits, lambda *_: limits, QUICK.warmup_s, 12e6
+    )  # type: ignore[arg-type]
     loads.readings = [PlateauPoint("trial-0002", 4e6, 3.9e6, 4.1e6, 20, apart, limited)]
     assert loads.searched.maximum_fps == highest
     assert not loads.raised_above_plateau([GoalOutcome(PDR, SearchStatus.FOUND, load_fps=3_900_000)])
@@ -145,7 +147,9 @@ def test_a_search_goes_no_higher_than_what_overloads_the_dut_by_half(apart: str,
 
 def test_a_dut_that_forwards_less_when_overloaded_is_searched_to_the_generators_limit() -> None:
     limits = Limits(12e6, None)
-    loads = LoadRange(None, Traffic(), None, limits, lambda *_: limits, QUICK.warmup_s, 12e6)  # type: ignore[arg-type]
+    loads = LoadRange(
+        None, Traffic(), measurer_on(FakeGenerator(20e6)), limits, lambda *_: limits, QUICK.warmup_s, 12e6
+    )  # type: ignore[arg-type]
     loads.readings = [PlateauPoint("trial-0002", 4e6, 3.9e6, 4.1e6, 20, "", "")]
     at_maximum = GoalOutcome(PDR, SearchStatus.AT_MAXIMUM, load_fps=6_000_000)
     assert loads.raised_above_plateau([at_maximum])

@@ -19,6 +19,7 @@ from pytest_nfvperf.adapters.evidence.reader import conclude, read_run
 from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.embedded.trial_results import (
+    EngineTrial,
     ValidityPolicy,
     trial_result,
     with_unfollowed,
@@ -26,6 +27,7 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
 from pytest_nfvperf.adapters.generators.frames import streams
 from pytest_nfvperf.adapters.report.charts import loss_chart
+from pytest_nfvperf.adapters.report.figures import class_figures
 from pytest_nfvperf.adapters.report.html import render_report
 from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.markdown import markdown
@@ -34,6 +36,9 @@ from pytest_nfvperf.adapters.report.texts import figures_text
 from pytest_nfvperf.config.sla_file import parse_limit
 from pytest_nfvperf.features.export.export import export
 from pytest_nfvperf.features.history.series import measured
+from pytest_nfvperf.features.routing.convergence import Convergence
+from pytest_nfvperf.measure.figures import Subject
+from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker
@@ -46,7 +51,7 @@ from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule, Sla, unmatched_rules
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
-from pytest_nfvperf.model.topology.compose import phy2phy
+from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
 from pytest_nfvperf.model.traffic.mix import TrafficMix, class_streams, classes_of, shares
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
@@ -494,7 +499,79 @@ def test_a_soak_counts_the_classes():
     assert lost == {"voice": 0, "video": 400, "bulk": 0, "rest": 0}
 
 
+def test_a_study_has_the_rate_of_each_class():
+    rig = Rig(5e6)
+    rig.bench.generator.class_loss = {"voice": 0.5}
+    mix = TrafficMix(voice=(Traffic(frame_size=128), "20 %"), bulk=(Traffic(), "80 %"))
+    subjects = [Subject(str(number), bridge_chain(number)) for number in (1, 2)]
+    for outcome in rig.bench.study().forwarding_rate("bridges", subjects, mix):
+        rates = {e.of_class: e.value for e in observations(outcome) if (e.metric, e.unit) == ("forwarding_rate", "pps")}
+        assert rates["voice"] + rates["bulk"] == pytest.approx(rates[""], rel=0.001)
+        assert rates["voice"] == pytest.approx(rates["bulk"] / 8, rel=0.01)  # a quarter of it, and half is lost
+        bits = {e.of_class: e.value for e in observations(outcome) if (e.metric, e.unit) == ("forwarding_rate", "bps")}
+        assert bits["voice"] == pytest.approx(rates["voice"] * 128 * 8)
+        rig.check({"class": "voice"}, {"forwarding_rate": ">= 0.1 Mpps"}).check(outcome)
+        assert [row.name for row in class_figures(outcome)] == ["voice", "bulk"]
+        with pytest.raises(SlaFailure, match="class voice: forwarding_rate >= 3 Mpps"):
+            rig.check({"class": "voice"}, {"forwarding_rate": ">= 3 Mpps"}).check(outcome)
+
+
+def test_the_cost_of_a_load_has_the_latency_of_each_class():
+    rig = Rig(5e6)
+    cost = LoadCost(VOICE_AND_BULK, QUICK, 100_000)
+    for outcome in rig.bench.study().compare("bridges", [Subject("1", bridge_chain(1))], cost):
+        seen = [each.of_class for each in observations(outcome) if each.metric == "load_latency_p99"]
+        assert seen == ["", "voice", "bulk"]
+
+
+def test_a_reading_of_convergence_has_the_loss_of_each_class():
+    rig = Rig(5e6, class_loss={"video": 0.01})
+    convergence = Convergence({"suite": "mix"}, simulated=True)
+    reading = convergence.read(rig.live, FOUR, [], 1.0)
+    outcome = convergence.outcome(rig.live, FOUR, [reading], {}, loss_of=[reading])
+    lost = {each.of_class: each.value for each in observations(outcome) if each.metric == "lost_frames"}
+    assert lost == {"": 400, "voice": 0, "video": 400, "bulk": 0, "rest": 0}
+
+
 # The engine's answers.
+
+
+class Lines:
+    """An engine that answers these intervals."""
+
+    def __init__(self, intervals) -> None:
+        self._lines = iter({"interval": each} for each in intervals)
+
+    def read(self, _what, _deadline_s):
+        return next(self._lines)
+
+
+def test_a_class_that_falls_silent_is_lost_an_interval_later():
+    """The last interval is too short for a frame's way, so what was sent before it may still arrive."""
+    mix = TrafficMix(voice=(Traffic(bidirectional=False), "10 %"), bulk=(Traffic(bidirectional=False), "90 %"))
+    counted = dict.fromkeys(("refused", "skipped", "duplicated", "out_of_order", "corrupted"), 0)
+
+    def interval(at_s, voice, bulk):
+        rows = [counted | {"sent": sent, "received": seen, "highest_seq": seen} for sent, seen in (voice, bulk)]
+        workers = [{"absent_ns": 0, "longest_poll_gap_ns": 0}]
+        return {"at_ns": round(at_s * 1e9), "streams": rows, "workers": workers}
+
+    trial = EngineTrial(
+        Lines(
+            [
+                interval(1.0, (10, 10), (90, 89)),
+                interval(2.0, (20, 10), (180, 180)),  # the first in which nothing of voice arrives
+                interval(3.0, (30, 10), (270, 270)),
+                interval(3.1, (31, 10), (279, 270)),
+            ]
+        ),
+        1,
+        1.0,
+        0.0,
+        class_streams(mix, [False], 100, 310),
+        None,
+    )
+    assert [trial.next_interval().directions[0].lost for _ in range(4)] == [0, 0, 10, 10]
 
 
 def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_sent():

@@ -175,6 +175,12 @@ def class_figures(outcome: Outcome) -> list[ClassFigures]:
             lossy = loss is not None and loss.lost_frames > 0
             head = (each.name, each.traffic, of_load, show_load(at), format_fps(load), lost)
             found.append(ClassFigures(*head, p50, p99, lossy, trial_id))
+        sampled = {samples.metric: samples.median for samples in each.samples}
+        if sampled:
+            rate = format_fps(sampled["forwarding_rate"]) if "forwarding_rate" in sampled else MISSING
+            p50, p99 = (format_ns(sampled.get(f"load_latency_{name}")) for name in ("p50", "p99"))
+            head, trial_id = (each.name, each.traffic, of_load, "median", rate, MISSING), each.samples[0].evidence[0]
+            found.append(ClassFigures(*head, p50, p99, False, trial_id))
     ats = list(dict.fromkeys(row.at for row in found))
     return sorted(found, key=lambda row: ats.index(row.at))
 

@@ -308,7 +308,7 @@ def _rig_limit(goal: GoalOutcome, load_fps: int, outcome: Outcome) -> str:
 
 
 def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation]) -> Iterator[Observation]:
-    """A class's part of each searched load, its losses and its latency."""
+    """A class's part of each searched load, its losses and latency, and its part of a study's readings."""
     goals = {goal.goal.name for goal in outcome.goals}
     for seen in of_all:
         if seen.metric in goals and seen.unit == "pps":
@@ -327,6 +327,9 @@ def _of_class(each: ClassOutcome, outcome: Outcome, of_all: Sequence[Observation
         yield from _of_class_loss(each.name, loss)
     for point in each.latency:
         yield from (replace(seen, of_class=each.name) for seen in _of_latency(point))
+    own = replace(outcome, mean_frame_size=each.mean_frame_size, line_rate_fps=None, relatives=())
+    for samples in each.samples:
+        yield from (replace(seen, of_class=each.name) for seen in _of_samples(samples, own))
 
 
 def _of_class_loss(name: str, loss: ClassLoss) -> Iterator[Observation]:

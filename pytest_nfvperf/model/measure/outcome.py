@@ -280,6 +280,7 @@ class ClassOutcome:
         traffic: its frames, for a person: ``128 vxlan``.
         mean_frame_size: bytes with FCS.
         latency: at the loads of the outcome's own points.
+        samples: of a study: its part of each reading.
     """
 
     name: str
@@ -290,6 +291,7 @@ class ClassOutcome:
     mean_frame_size: float
     losses: tuple[ClassLoss, ...] = ()
     latency: tuple[LatencyPoint, ...] = ()
+    samples: tuple[Samples, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

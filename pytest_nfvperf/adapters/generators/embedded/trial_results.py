@@ -56,6 +56,8 @@ _BYSTANDERS = ("arp", "ipv6", "lldp", "stp")
 _MOST_SKIPPED_UNDISTURBED = 0.02
 """Share of the frames due in undisturbed windows that may be skipped: the load of those windows is what was offered."""
 _GRACE_S = 10.0
+_WHOLE = 0.9
+"""Share of its length that the last interval, or one that is cut short, does not have."""
 _FRAMES = ("sent", "refused", "skipped", "received", "duplicated", "out_of_order", "corrupted")
 _STREAM_COUNTS = ("intended", *_FRAMES, "sent_bytes", "received_bytes", "elapsed_ns")
 _INTERVAL_COUNTS = (*_FRAMES, "highest_seq")
@@ -439,12 +441,14 @@ class EngineTrial:
         self._stopped = False
         self._stop_requests: list[int] = []
         self._result: TrialResult | None = None
+        self._before_ns = 0
+        self._before = [TrialProgress()] * len(sent)
 
     def next_interval(self) -> IntervalCounts | None:
         while self._result is None or self._stop_requests:
             line = self._engine.read("the next interval", self._interval_s + _GRACE_S)
             if "interval" in line:
-                return interval_counts(line["interval"], self._sent)
+                return self._interval_counts(line["interval"])
             if line.get("id") == self._request:
                 self._result = self._finish(check_answer(self._engine, "trial", line))
             elif line.get("id") in self._stop_requests:
@@ -464,24 +468,30 @@ class EngineTrial:
             raise GeneratorError("the trial has not ended: read its intervals to the last")
         return self._result
 
-
-def interval_counts(data: Mapping[str, Any], sent: Sequence[ClassStream]) -> IntervalCounts:
-    """A line's ``interval`` (docs/reference/engine-protocol.md), whose streams are those of ``sent``.
-
-    A lost frame is known when a later one of its class arrives. Of a class that a DUT drops altogether none does: that
-    loss is in the result's windows only.
-    """
-    progress = [
-        TrialProgress(
-            **{name: stream[name] for name in _INTERVAL_COUNTS},
-            latency=IntervalLatency(**stream["latency"]) if stream.get("latency") is not None else None,
+    def _interval_counts(self, data: Mapping[str, Any]) -> IntervalCounts:
+        """A line's ``interval`` (docs/reference/engine-protocol.md)."""
+        silent = data["at_ns"] - self._before_ns >= _WHOLE * self._interval_s * 1e9
+        pairs = zip(self._before, data["streams"], strict=True)
+        self._before = [_progress(before, stream, silent=silent) for before, stream in pairs]
+        self._before_ns = data["at_ns"]
+        by_direction = groupby(zip(self._sent, self._before, strict=True), key=lambda pair: pair[0].direction)
+        return IntervalCounts(
+            at_ns=data["at_ns"],
+            directions=tuple(TrialProgress.summed([each for _, each in pairs]) for _, pairs in by_direction),
+            absent_ns=sum(worker["absent_ns"] for worker in data["workers"]),
+            longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in data["workers"]),
         )
-        for stream in data["streams"]
-    ]
-    by_direction = groupby(zip(sent, progress, strict=True), key=lambda pair: pair[0].direction)
-    return IntervalCounts(
-        at_ns=data["at_ns"],
-        directions=tuple(TrialProgress.summed([each for _, each in pairs]) for _, pairs in by_direction),
-        absent_ns=sum(worker["absent_ns"] for worker in data["workers"]),
-        longest_poll_gap_ns=max(worker["longest_poll_gap_ns"] for worker in data["workers"]),
+
+
+def _progress(before: TrialProgress, stream: Mapping[str, Any], *, silent: bool) -> TrialProgress:
+    """A stream's counts at the end of an interval; ``silent``: the interval is long enough for a frame's way.
+
+    A lost frame is known when a later one of its stream arrives. Of a class that the DUT drops altogether none does:
+    what was sent before an interval in which nothing arrived is lost.
+    """
+    now = TrialProgress(
+        **{name: stream[name] for name in _INTERVAL_COUNTS},
+        latency=IntervalLatency(**stream["latency"]) if stream.get("latency") is not None else None,
     )
+    known = before.sent if silent and now.received == before.received else before.highest_seq
+    return replace(now, highest_seq=max(now.highest_seq, known))
