@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Dot1Q, Ether
 
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.config.sla_file import parse_limit
@@ -16,6 +18,7 @@ from pytest_nfvperf.model.measure.profile import QUICK
 from pytest_nfvperf.model.sla.rules import Rule
 from pytest_nfvperf.model.topology.compose import phy2phy
 from pytest_nfvperf.model.traffic.mix import TrafficMix
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Imix, Traffic, Vxlan
 from pytest_nfvperf.session.running_test import bounding_text
 from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFailure
@@ -27,7 +30,14 @@ pytestmark = [needs_root, needs_hugepages]
 LOAD, SECONDS = 100_000, 0.5
 FOUR = TrafficMix(
     voice=(Traffic(frame_size=128, vlan=10), "10 %"),
-    video=(Traffic(frame_size=512, vlan=20, flows=4), "20 %"),
+    video=(
+        Traffic(
+            packet=Ether() / Dot1Q(vlan=20) / IP(src="198.18.0.0", dst="198.19.0.0") / UDP(),
+            vary=[Vary("IP.src", 4)],
+            frame_size=512,
+        ),
+        "20 %",
+    ),
     bulk=(Traffic(frame_size=Imix("two", ((64, 3), (1518, 1))), vlan=30), "60 %"),
     overlay=(Traffic(frame_size=256, vxlan=Vxlan()), "10 %"),
 )
@@ -84,7 +94,9 @@ def test_without_a_drop_flow_no_class_loses_and_all_are_as_sent(bench: Soaking, 
     ("match", "name", "share"),
     [
         ("dl_vlan=20", "video", 1.0),
-        ("ip,dl_vlan=20,nw_src=0.0.0.2/0.0.0.3", "video", 1 / 4),  # one of four values of a field
+        # One of four values of a field. In reverse it is the destination that varies.
+        ("ip,dl_vlan=20,nw_src=198.18.0.2", "video", 1 / 8),
+        ("ip,dl_vlan=20,nw_dst=198.18.0.2", "video", 1 / 8),
         ("udp,vlan_tci=0,tp_dst=4789", "overlay", 1.0),
     ],
 )
@@ -108,7 +120,9 @@ def test_a_drop_flow_on_one_class_of_four(bench: Soaking, search: Search, match:
     assert f"class {name}: lost_frames <= 0" in text
     assert f"{lost:,} frames" in text
     assert all(row in text for row in class_rows(trial.ledger.classes))
+    assert f"class {name}: {lost:,} lost of {dropped.offered:,}" in " ".join(text.split())
     assert "drop_action_of_pipeline" in text
+    assert match.rsplit(",", maxsplit=1)[-1] in text  # the flow, and with it the value
 
 
 def test_a_soak_counts_each_class(bench: Soaking, tmp_path: Path) -> None:

@@ -441,10 +441,24 @@ def test_frames_that_the_dut_changes_are_known_again(live: LiveLoss, name: str) 
 
 @on("phy2phy")
 def test_loss_is_known_to_the_frame_by_one_value_of_a_field(live: LiveLoss) -> None:
-    packet = Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / UDP()
-    traffic = Traffic(packet=packet, vary=[Vary("Dot1AD.vlan", 4), Vary("IP.src", 10)], frame_size=128)
-    with flow(live, f"priority=200,in_port={live.number('p0')},dl_vlan=12,actions=drop"):
-        assert_lost(live, traffic, FRAMES // 4)
+    traffic = Traffic(
+        packet=Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / UDP(),
+        vary=[Vary("Dot1AD.vlan", 4), Vary("IP.src", 10)],
+        frame_size=128,
+        bidirectional=False,
+    )
+    match = f"priority=200,in_port={live.number('p0')},dl_vlan=12"
+    with flow(live, f"{match},actions=drop"):
+        for _ in range(60):
+            trial = live.trial(LOAD, FRAMES / LOAD, traffic)
+            (counts,) = trial.result.counts
+            if counts.sent == FRAMES:
+                break
+    assert (counts.sent, counts.received, counts.corrupted) == (FRAMES, FRAMES * 3 // 4, 0)
+    assert trial.ledger is not None
+    assert (trial.ledger.lost, trial.ledger.unexplained) == (FRAMES // 4, 0), ledger_text(trial.ledger)
+    row = next(row for row in ledger_text(trial.ledger).splitlines() if "dl_vlan=12" in row)  # names the value
+    assert f"{FRAMES // 4:,} lost: drop_action_of_pipeline" in row
 
 
 @on("vxlan", "geneve")
