@@ -148,8 +148,10 @@ CALLS = {
     "an_argument_that_is_none": (
         "phy2phy, search",
         "search.ndr_pdr(phy2phy, Traffic(), latencies=True)",
-        "search.ndr_pdr() has no argument 'latencies', did you mean 'latency'? It has live, traffic, latency, sessions, "
-        "raise_only, judge_only",
+        (
+            "search.ndr_pdr() has no argument 'latencies', did you mean 'latency'? It has live, traffic, latency, "
+            "sessions, raise_only, judge_only"
+        ),
     ),
     "a_method_that_is_none": (
         "phy2phy, search",

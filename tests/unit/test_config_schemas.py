@@ -13,6 +13,7 @@ from pytest_nfvperf.config.schemas import published, schema_of_sla, schema_of_te
 from pytest_nfvperf.config.sla_file import parse_sla
 from pytest_nfvperf.config.testbed_file import parse_testbed
 from pytest_nfvperf.config.traffic_file import parse_traffic
+from pytest_nfvperf.config.vocabulary import SELECTORS
 from pytest_nfvperf.config.yaml_file import parse_document
 from pytest_nfvperf.model.errors import ConfigError
 
@@ -90,6 +91,15 @@ def test_an_editor_agrees_about_slas(rule, good):
     text = f"schema: 1\nrules: [{rule}]"
     assert accepted_by(parse_sla, text) is good
     assert accepted_by_schema(schema_of_sla(), text) is good
+
+
+def test_each_label_that_rules_know_is_in_the_published_schema_and_on_the_page():
+    where = json.loads((SCHEMA_FOLDER / "sla.schema.json").read_text())["$defs"]["RuleModel"]["properties"]["where"]
+    rows = (SCHEMA_FOLDER.parents[1] / "docs/reference/sla-language.md").read_text().partition("| selector |")[2]
+    assert {"class", "classes", "raised", "judged"} <= set(SELECTORS)
+    for name in SELECTORS:
+        assert where["properties"][name]["description"]
+        assert f"`{name}`" in rows
 
 
 def test_printing_them(capsys):

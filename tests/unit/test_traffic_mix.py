@@ -7,6 +7,7 @@ import json
 import pickle
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -33,7 +34,7 @@ from pytest_nfvperf.adapters.report.junit import junit_properties
 from pytest_nfvperf.adapters.report.markdown import markdown
 from pytest_nfvperf.adapters.report.summary_table import run_table
 from pytest_nfvperf.adapters.report.texts import figures_text
-from pytest_nfvperf.config.sla_file import parse_limit
+from pytest_nfvperf.config.sla_file import load_sla, parse_limit
 from pytest_nfvperf.features.export.export import export
 from pytest_nfvperf.features.history.series import measured
 from pytest_nfvperf.features.routing.convergence import Convergence
@@ -61,6 +62,7 @@ from pytest_nfvperf.session.sla_check import MeasuredSubjects, SlaCheck, SlaFail
 from pytest_nfvperf.session.slas import observations_by_subject
 from tests.sample_run import run_data
 
+ROOT = Path(__file__).parents[2]
 BOTH = (Direction("p0", "p1"), Direction("p1", "p0"))
 PORTS = {name: GeneratorPort(name, "", f"02:00:00:00:00:0{end}") for end, name in enumerate(("p0", "p1"))}
 FOUR = TrafficMix(
@@ -373,6 +375,22 @@ def test_a_goal_can_be_on_one_class_whatever_the_others_lose():
     assert observation(whole, "throughput", "pps").value == pytest.approx(3e6, rel=0.02)
     assert observation(voice, "throughput", "pps").value == pytest.approx(6e6, rel=0.02)
     assert (voice.label["judged"], voice.goals[0].goal.traffic_class) == ("voice", "voice")
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_the_suite_s_own_limits_of_a_class_are_judged(queues):
+    rig = Rig(3e6, served_first=("voice",) if queues else ())
+    outcome = rig.search.ndr_pdr(rig.live, VOICE_AND_BULK, judge_only="voice")
+    labels = {**outcome.label, "test": "test_voice_under_overload"}
+    sla = load_sla(ROOT / "suites/throughput/sla.yaml")
+    found = judge(sla.rules, labels, observations(outcome), lambda _: None)
+    assert [each.requirement for each in found] == [
+        "class voice: loss_ratio <= 0 at 100 % of ndr",
+        "class voice: ndr >= 0.02 Mpps",
+    ]
+    assert {each.judgement for each in found} == {Judgement.PASS}
+    ndr = observation(outcome, "ndr", "pps").value
+    assert ndr > 8e6 if queues else ndr == pytest.approx(3e6, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
+from pytest_nfvperf.adapters.generators.frames import frames_of, streams
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError
 from pytest_nfvperf.model.measure.ledger import spread
 from pytest_nfvperf.model.measure.streams import (
@@ -201,6 +202,10 @@ class FakeGenerator:
     def _accept(self, spec: TrialSpec) -> None:
         self._ports.check_open()
         check_spec(self._ports, spec, to_many=True)
+        if len({direction.tx for direction in spec.directions}) < len(spec.directions):
+            streams(spec.traffic, spec.directions, self._ports, spec.load_fps, frames_of(spec))  # refuses one address
+        if self.check is not None:
+            self.check(spec, self._ports)
         self.specs.append(spec)
 
     def wait(self, seconds: float) -> None:
