@@ -40,8 +40,11 @@ _LOG_TAIL_BYTES = 4096
 _QUIT_DEADLINE_S = 3.0
 FORMAT = "nfvperf-engine-recording"
 VERSION = 1
-_WHERE = {"device", "path", "server", "user", "rpc_port", "event_port", "timeout_ms", "force"}
-"""Arguments that locate an engine and its ports, and so differ from machine to machine."""
+_WHERE = {
+    *("device", "path", "server", "user", "rpc_port", "event_port", "timeout_ms", "force"),
+    *("witnesses", "undisturbed", "cpus"),
+}
+"""Arguments that locate an engine, its ports and the DUT's threads, or tell how fast the machine is."""
 _REPEATABLE = {"hello", "attach", "detach", "links", "learn", "stats", "forward", "ceiling"}
 """Commands that ask for a state, as often as needed: their last recorded answer is repeated."""
 _CEILING = "ceiling"
