@@ -91,16 +91,18 @@ def test_without_a_drop_flow_no_class_loses_and_all_are_as_sent(bench: Soaking, 
 
 
 @pytest.mark.parametrize(
-    ("match", "name", "share"),
+    ("match", "name", "share", "named"),
     [
-        ("dl_vlan=20", "video", 1.0),
+        ("dl_vlan=20", "video", 1.0, "vlan_vid=0x1014"),
         # One of four values of a field. In reverse it is the destination that varies.
-        ("ip,dl_vlan=20,nw_src=198.18.0.2", "video", 1 / 8),
-        ("ip,dl_vlan=20,nw_dst=198.18.0.2", "video", 1 / 8),
-        ("udp,vlan_tci=0,tp_dst=4789", "overlay", 1.0),
+        ("ip,dl_vlan=20,nw_src=198.18.0.2", "video", 1 / 8, "ipv4_src=198.18.0.2"),
+        ("ip,dl_vlan=20,nw_dst=198.18.0.2", "video", 1 / 8, "ipv4_dst=198.18.0.2"),
+        ("udp,vlan_tci=0,tp_dst=4789", "overlay", 1.0, "udp_dst=4789"),
     ],
 )
-def test_a_drop_flow_on_one_class_of_four(bench: Soaking, search: Search, match: str, name: str, share: float) -> None:
+def test_a_drop_flow_on_one_class_of_four(
+    bench: Soaking, search: Search, match: str, name: str, share: float, named: str
+) -> None:
     drop(bench, match)
     outcome = search.loss_at(bench.live, FOUR, LOAD, SECONDS)
     trial = bench.live.runner.context.trials[outcome.trials[-1]]
@@ -121,8 +123,9 @@ def test_a_drop_flow_on_one_class_of_four(bench: Soaking, search: Search, match:
     assert f"{lost:,} frames" in text
     assert all(row in text for row in class_rows(trial.ledger.classes))
     assert f"class {name}: {lost:,} lost of {dropped.offered:,}" in " ".join(text.split())
-    assert "drop_action_of_pipeline" in text
-    assert match.rsplit(",", maxsplit=1)[-1] in text  # the flow, and with it the value
+    (row,) = {line.partition("drop_action")[2] for line in text.splitlines() if "lost: drop_action" in line}
+    assert row.startswith("_of_pipeline (flow priority=999")
+    assert f"{named} of br0)" in row  # the flow, and with it the value
 
 
 def test_a_soak_counts_each_class(bench: Soaking, tmp_path: Path) -> None:

@@ -457,7 +457,7 @@ def test_loss_is_known_to_the_frame_by_one_value_of_a_field(live: LiveLoss) -> N
     assert (counts.sent, counts.received, counts.corrupted) == (FRAMES, FRAMES * 3 // 4, 0)
     assert trial.ledger is not None
     assert (trial.ledger.lost, trial.ledger.unexplained) == (FRAMES // 4, 0), ledger_text(trial.ledger)
-    row = next(row for row in ledger_text(trial.ledger).splitlines() if "dl_vlan=12" in row)  # names the value
+    row = next(row for row in ledger_text(trial.ledger).splitlines() if "vlan_vid=0x100c" in row)  # the value
     assert f"{FRAMES // 4:,} lost: drop_action_of_pipeline" in row
 
 

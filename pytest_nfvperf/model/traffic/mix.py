@@ -88,12 +88,11 @@ class TrafficMix:
     def _set(self, classes: Iterable[TrafficClass]) -> None:
         object.__setattr__(self, "classes", tuple(classes))
         for reverse in self._reverses:
-            total = sum((_exact(each) for each in self.classes if each.in_direction(reverse=reverse)), Fraction())
+            sending = self.sending(reverse)
+            total = sum(map(_exact, sending), Fraction())
             if abs(total - 1) > _ROUNDING:
                 where = f" of direction {'reverse' if reverse else 'forward'}" if len(self._reverses) > 1 else ""
-                parts = ", ".join(
-                    f"{each.name} {each.load_text}" for each in self.classes if each.in_direction(reverse=reverse)
-                )
+                parts = ", ".join(f"{each.name} {each.load_text}" for each in sending)
                 raise ArgumentError(
                     f"TrafficMix(): the shares{where} add up to {format_ratio(float(total))}, not 100 % "
                     f"({parts or 'no class sends there'}): the load of a direction is all that its classes send"
@@ -133,11 +132,7 @@ class TrafficMix:
     @property
     def fixed_fps(self) -> int:
         """Frames/s of the classes with a fixed load, in the direction that has more of them."""
-        loads = [
-            sum(each.fixed_fps or 0 for each in self.classes if each.in_direction(reverse=reverse))
-            for reverse in self._reverses
-        ]
-        return max(loads)
+        return max(map(self._fixed_frames, self._reverses))
 
     @property
     def mean_frame_size(self) -> float:
@@ -145,9 +140,11 @@ class TrafficMix:
         means = [self._mean(reverse) for reverse in self._reverses]
         return sum(means) / len(means)
 
+    def sending(self, reverse: bool) -> list[TrafficClass]:
+        return [each for each in self.classes if each.in_direction(reverse=reverse)]
+
     def _mean(self, reverse: bool, extra: int = 0) -> float:
-        sending = [each for each in self.classes if each.in_direction(reverse=reverse)]
-        return sum(each.share * (each.traffic.mean_frame_size + extra) for each in sending)
+        return sum(each.share * (each.traffic.mean_frame_size + extra) for each in self.sending(reverse))
 
     @property
     def frame_label(self) -> str:
@@ -180,8 +177,7 @@ class TrafficMix:
 
     def one_way(self) -> TrafficMix:
         """What the mix sends in the forward direction."""
-        forward = (each for each in self.classes if each.in_direction(reverse=False))
-        return self._with(replace(each, sends="forward") for each in forward)
+        return self._with(replace(each, sends="forward") for each in self.sending(reverse=False))
 
     def without_fixed(self) -> TrafficMix:
         """The classes that share the load."""
@@ -234,10 +230,10 @@ class TrafficMix:
         )
 
     def _fixed_frames(self, reverse: bool) -> int:
-        return sum(each.fixed_fps or 0 for each in self.classes if each.in_direction(reverse=reverse))
+        return sum(each.fixed_fps or 0 for each in self.sending(reverse))
 
     def _fixed_bits(self, reverse: bool, extra: int) -> float:
-        sending = [each for each in self.classes if each.in_direction(reverse=reverse)]
+        sending = self.sending(reverse)
         return sum((each.fixed_fps or 0) * (each.traffic.mean_frame_size + extra) * 8 for each in sending)
 
 
@@ -294,7 +290,7 @@ def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, 
         return tuple(ClassStream(at, only, reverse, load_fps, frames) for at, reverse in enumerate(reverses))
     made: list[ClassStream] = []
     for at, reverse in enumerate(reverses):
-        sending = [each for each in traffic.classes if each.in_direction(reverse=reverse)]
+        sending = traffic.sending(reverse)
         if not sending:
             raise ConfigError(f"no class of {traffic.label} is sent in reverse: give one the direction 'both'")
         rates = _rates(sending, load_fps)
