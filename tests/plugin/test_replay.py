@@ -6,6 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcap
 from user_project import records
 
 RECORDING = Path(__file__).parents[1] / "data" / "trex" / "ndr.jsonl"
@@ -30,6 +33,48 @@ dut:
     - {name: dpdk1, interface: ens1f1, driver: kernel, line_rate: RATE}
 generator: {engine: replay, recording: ndr.jsonl}
 links: [[generator.0, dut.dpdk0], [generator.1, dut.dpdk1]]
+"""
+
+
+CLASSES = Path(__file__).parents[1] / "data" / "embedded" / "kinds.jsonl"
+"""Three trials through OVS-DPDK by the embedded engine: a packet, a capture and a mix, at 1,000 frames/s for 400 ms."""
+
+KINDS = """
+import pytest
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from pytest_nfvperf import Traffic, TrafficMix, Vary
+
+QINQ = Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / TCP(dport=80, flags="S")
+PACKET = Traffic(packet=QINQ, vary=[Vary("IP.dst", 100, order="random"), Vary("TCP.sport", 8, step=2)], frame_size=128)
+VOICE = Traffic(packet=Ether() / IP(tos=184) / UDP(), vary=[Vary("IP.src", 10)], frame_size=128)
+KINDS = {
+    "packet": lambda: PACKET,
+    "capture": lambda: Traffic.from_pcap("mine/two.pcap"),
+    "mix": lambda: TrafficMix(voice=(VOICE, "10 %"), bulk=(Traffic(frame_size=512, vlan=30), "90 %")),
+}
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_loss(kind, phy2phy, search, sla):
+    sla.check(search.loss_at(phy2phy, KINDS[kind](), 1_000, 0.4))
+"""
+
+SHORT_WARM_UP = """
+from dataclasses import replace
+from pytest_nfvperf.model.measure.profile import PROFILES, QUICK
+
+PROFILES["quick"] = replace(QUICK, warmup_s=0.02)
+"""
+
+LIMITS = """\
+schema: 1
+rules:
+  - where: {test: test_loss}
+    require: {lost_frames: "<= 0"}
+  - where: {test: test_loss, class: voice}
+    require: {lost_frames: "<= 0"}
+  - where: {test: test_loss, class: bulk}
+    require: {latency_p50: {at: 1 kpps, limit: "<= 100 ns"}}
 """
 
 
@@ -60,3 +105,27 @@ def test_another_load_was_never_recorded(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["*testbed error: the recording *ndr.jsonl does not answer this: 'trial' was recorded*"]
     )
+
+
+def test_packets_captures_and_mixes_get_the_same_verdicts_again(suite: pytest.Pytester) -> None:
+    folder = suite.path / "mine"
+    first = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="10.0.0.1", dst="10.0.0.2")
+    wrpcap(str(folder / "two.pcap"), [first / UDP(sport=7, dport=9) / (b"a" * size) for size in (60, 400)])
+    shutil.copy(CLASSES, suite.path)
+    (folder / "test_mine.py").write_text(KINDS)
+    (folder / "conftest.py").write_text(SHORT_WARM_UP)
+    (folder / "sla.yaml").write_text(LIMITS)
+    testbed = "schema: 1\nname: seen\ngenerator: {engine: replay, recording: kinds.jsonl}\n"
+    (suite.path / "lab.yaml").write_text(testbed)
+    result = suite.runpytest_subprocess("--nfv-testbed", "lab.yaml", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2, failed=1)
+    failed = "FAIL*test_loss?mix?: class bulk: latency_p50 <= 100 ns at 1.00 kpps: 7.22 us"
+    result.stdout.fnmatch_lines([failed])
+    verdicts = [(each["data"]["requirement"], each["data"]["judgement"]) for each in records(suite.path, "verdict")]
+    assert sorted(verdicts) == [
+        ("class bulk: latency_p50 <= 100 ns at 1.00 kpps", "FAIL"),
+        ("class voice: lost_frames <= 0", "PASS"),
+        ("lost_frames <= 0", "PASS"),
+        ("lost_frames <= 0", "PASS"),
+        ("lost_frames <= 0", "PASS"),
+    ]
