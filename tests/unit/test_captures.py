@@ -25,8 +25,9 @@ from scapy.utils import PcapNgWriter, PcapWriter, wrpcap
 
 from pytest_nfvperf import Traffic
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.captures import CapturedFrames, captured_frames, place_of, walk
+from pytest_nfvperf.model.traffic.captures import place_of, walk
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at
+from pytest_nfvperf.model.traffic.packet import CapturedFrames, captured_frames
 
 MACS = {"source_mac": "02:00:00:00:00:11", "destination_mac": "02:00:00:00:00:22"}
 SIGNATURE = bytes(range(0xA1, 0xA1 + 14))
@@ -199,6 +200,10 @@ def test_inner_addresses_are_not_rewritten(tmp_path: Path):
 
     first = Ether(sent(frames)[0])
     assert (first[IP].src, first[IP:2].src) == ("198.18.0.1", "10.1.0.1")
+
+
+def test_vlans_of_a_capture(tmp_path: Path):
+    assert Traffic.from_pcap(written(tmp_path, *gtp_u())).vlans == (0, 10)
 
 
 STACKS = {

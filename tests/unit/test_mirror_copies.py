@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+from scapy.packet import Packet
 
 from pytest_nfvperf.adapters.report.studies import completeness_text, median_text
 from pytest_nfvperf.measure import mirror_cost
@@ -23,6 +27,7 @@ from pytest_nfvperf.model.topology.frame_route import CopyCounts, copy_counts
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, vnf
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import mirror_output, vm_chain
+from pytest_nfvperf.model.traffic.packet import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -97,6 +102,32 @@ def test_a_tap_loses_copies_at_the_socket_behind_it() -> None:
     )
     assert found.dropped == {"tap0.tx_dropped": 5, "tap0.far.socket_drops": 15}
     assert found.unexplained == 0
+
+
+def packets(*layers: Packet, **more: Any) -> TrialResult:
+    """The trial of ``result`` with a packet: 100 sent, 90 and 80 put by the VNFs."""
+    packet = Ether()
+    for each in (*layers, IP(), TCP()):
+        packet /= each
+    trial = result(100, (90, 80), 0)
+    return replace(trial, spec=replace(trial.spec, traffic=Traffic(packet=packet, frame_size=128, **more)))
+
+
+@pytest.mark.parametrize(
+    ("layers", "copies"),
+    [((Dot1Q(vlan=7),), 270), ((Dot1AD(vlan=7), Dot1Q(vlan=8)), 270), ((Dot1AD(vlan=8), Dot1Q(vlan=7)), 0), ((), 0)],
+)
+def test_a_packets_own_outermost_tag_is_its_vlan(layers: tuple[Packet, ...], copies: int) -> None:
+    assert copy_counts(chain(select_vlan=(7,)), packets(*layers), {}).expected == copies
+
+
+def test_vlans_of_a_tag_that_varies() -> None:
+    trial = packets(Dot1Q(vlan=7), vary=[Vary("Dot1Q.vlan", count=3, step=2), Vary("IP.dst", count=5)])
+
+    assert trial.spec.traffic.vlans == (7, 9, 11)
+    assert copy_counts(chain(), trial, {}).expected == 270
+    with pytest.raises(ValueError, match="frames are in 3 VLANs, and a mirror of 'vm-chain-2' selects by VLAN: send"):
+        copy_counts(chain(select_vlan=(7,)), trial, {})
 
 
 def test_a_way_that_nobody_knows_is_an_error() -> None:

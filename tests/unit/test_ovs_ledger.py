@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Dot1Q, Ether
 
 from pytest_nfvperf.adapters.ovs.counters import DROP_COUNTERS, RX_OUTSIDE_DROPPED, RX_REASONS, TX_REASONS
 from pytest_nfvperf.adapters.ovs.trial_ledger import trial_ledger
@@ -26,6 +29,7 @@ from pytest_nfvperf.model.topology.links import Crossing
 from pytest_nfvperf.model.topology.parts import endpoint, mirror, monitor, one_armed, patch, path, veth, vnf
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.topology.workloads import vm_chain
+from pytest_nfvperf.model.traffic.packet import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -230,6 +234,18 @@ def test_the_copies_of_a_mirror_are_a_branch_that_keeps_every_one() -> None:
         ("m0 monitor", 12, 2),
     ]
     assert [loss.reason for hop in copies.hops for loss in hop.losses] == ["ovs_tx_failure_drops", "socket_drops"]
+
+
+@pytest.mark.parametrize(("vlans", "selected", "offered"), [(1, 7, [18]), (1, 8, [0]), (2, 7, []), (2, None, [18])])
+def test_a_mirror_of_a_vlan_knows_the_tag_of_a_packet(vlans: int, selected: int | None, offered: list[int]) -> None:
+    chosen = {} if selected is None else {"select_vlan": (selected,)}
+    watched = vm_chain(1, monitor("m0", "br0"), mirror("all", "br0", "m0", **chosen))
+    trial = result((10, 0, 8), directions=(Direction("p0", "p0"),))
+    packet = Ether() / Dot1Q(vlan=7) / IP() / TCP()
+    sent = Traffic(packet=packet, frame_size=128, bidirectional=False, vary=[Vary("Dot1Q.vlan", count=vlans)])
+    trial = replace(trial, spec=replace(trial.spec, traffic=sent))
+    moved = ports(p0__rx_packets=10, vm1__tx_packets=10, vm1__rx_packets=8, p0__tx_packets=8, m0__tx_packets=18)
+    assert [branch.offered for branch in told_by(watched, trial, moved).branches] == offered
 
 
 def test_copies_that_nobody_can_count_have_no_branch() -> None:

@@ -42,11 +42,24 @@ class OwnSum(Packet):
         return pkt[:2] + (sum(pkt[:2] + pay) & 0xFFFF).to_bytes(2, "big") + pay
 
 
+class OneWaySum(Packet):
+    """A layer that has a checksum on the way back only."""
+
+    fields_desc: ClassVar[list[Any]] = [ShortField("sport", 1), ShortField("dport", 2), ShortField("guard", 0)]
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        return pkt[:4] + (sum(pay) & 0xFFFF if self.sport > self.dport else 0).to_bytes(2, "big") + pay
+
+
 class Trailer(Packet):
     fields_desc: ClassVar[list[Any]] = [IntField("key", 1)]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         return pkt + pay + b"\xee\xee"
+
+
+class Wide(Packet):
+    fields_desc: ClassVar[list[Any]] = [ByteField(f"f{number}", 0) for number in range(30)]
 
 
 class Little(Packet):
@@ -144,6 +157,29 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "the fields of Ether / IP / UDP have 9_223_372_036_854_775_808 combinations: use fewer values",
     ),
+    "too many values in random order": (
+        lambda: Traffic(
+            packet=udp(),
+            vary=[Vary("IP.src", 1 << 23, order="random"), Vary("IP.dst", (1 << 23) + 1, order="random")],
+        ),
+        (
+            "16_777_217 values are in random order, of all fields together; at most 16_777_216 can be: use fewer, or "
+            "order='up'"
+        ),
+    ),
+    "nine checksums": (
+        lambda: Traffic(packet=Ether() / IP() / IP() / IP() / IP() / IP() / IP() / IP() / IP() / UDP(), frame_size=512),
+        ("Ether / IP / IP / IP / IP / IP / IP / IP / IP / UDP has 9 checksums; at most 8 are kept right"),
+    ),
+    "too many places that are rewritten": (
+        lambda: Traffic(
+            packet=Ether() / IP() / Wide(), rewritten=[f"Wide.f{number}" for number in range(30)], frame_size=128
+        ),
+        (
+            "rewritten: its fields and their checksums are in 33 places of the frame, and at most 32 can change: name "
+            "fewer"
+        ),
+    ),
     "a length": (
         lambda: Traffic(packet=udp(), vary=[Vary("IP.len", 2, first=60)]),
         "IP.len cannot vary: scapy computes it; write checksums='as given' to send it anyway",
@@ -164,6 +200,13 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
         lambda: Traffic(packet=Ether() / OddSum()),
         (
             "OddSum has a checksum that cannot be kept right, in byte 16 of the frame: leave the layer out, or "
+            "write checksums='as given'"
+        ),
+    ),
+    "a checksum on the way back": (
+        lambda: Traffic(packet=Ether() / OneWaySum() / Raw(b"1")),
+        (
+            "OneWaySum has a checksum that cannot be kept right, in byte 19 of the frame: leave the layer out, or "
             "write checksums='as given'"
         ),
     ),

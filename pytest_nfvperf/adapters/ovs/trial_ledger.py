@@ -200,12 +200,12 @@ def _branches(
     """Yield a path for the copies of each mirror, from the frames that it selects to those that its monitor received.
 
     There is none for a mirror into a VLAN, which may leave by any port, or if a port of selected frames does not count,
-    or if classes of the traffic are in different VLANs.
+    or if it selects by VLAN, and frames are in several.
     """
-    vlan, *others = {each.traffic.vlan or 0 for each in classes_of(result.spec.traffic)}
-    if others:
-        return
+    vlan, *others = {vlan for each in classes_of(result.spec.traffic) for vlan in each.traffic.vlans}
     for mirror in topology.mirrors:
+        if others and mirror.select_vlan:
+            continue
         selected = [
             moved.get(f"{crossed.entry}.rx_packets")
             for passes in routes

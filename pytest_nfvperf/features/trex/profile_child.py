@@ -47,6 +47,7 @@ from pytest_nfvperf.features.trex.stl_library import (
 )
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.captures import walk
+from pytest_nfvperf.model.traffic.frame_program import MOST_RANDOM
 from pytest_nfvperf.model.traffic.packet_program import is_computed
 
 # Running a profile.
@@ -125,10 +126,6 @@ def mistake(error: BaseException, path: Path) -> dict[str, Any]:
 
 
 # What a stream sends, as a packet and fields that vary.
-
-
-_MOST_RANDOM = 1 << 24
-"""Values of a stream in random order, together (native/template.h); of more every second one, or every third."""
 
 
 @dataclass(slots=True)
@@ -257,7 +254,8 @@ def _apply(commands: Sequence[Any], made: StreamPacket) -> bool:
             case STLVmTupleGen():
                 counters |= _of_tuple(command)
             case STLVmFlowVar():
-                counters[command.name] = _counter_of(command, _MOST_RANDOM // max(1, randoms))
+                # Of more values than there can be, every second one is sent, or every third.
+                counters[command.name] = _counter_of(command, MOST_RANDOM // max(1, randoms))
             case STLVmWrFlowVar() | STLVmWrMaskFlowVar():
                 if command.fv_name not in counters:
                     raise NotKeptError(f"writes {command.fv_name!r}, a variable that it does not have")

@@ -256,7 +256,7 @@ class STLPktBuilder:
         from scapy.layers.l2 import Ether  # noqa: PLC0415 - this process begins with what it may refuse
 
         if isinstance(self.pkt, str):
-            from pytest_nfvperf.model.traffic.capture_file import read_capture  # noqa: PLC0415
+            from pytest_nfvperf.model.traffic.captures import read_capture  # noqa: PLC0415
 
             base = Path(sys.argv[0]).parent if self.path_relative_to_profile else Path()
             self.pkt = Ether(read_capture(base / self.pkt)[0])

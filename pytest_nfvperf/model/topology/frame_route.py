@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.topology.links import Patch, Underlay, encapsulation_bytes, overlays, shortest
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.topology.topology import Topology, all_ports, node_of_bridge
@@ -202,12 +203,17 @@ def copy_counts(topology: Topology, result: TrialResult, moved: Mapping[str, int
     or, where that does not count, by the port of the DUT.
 
     ``moved``: moves of counters by name: ``<port>.rx_packets``, ``<port>.tx_dropped``, ``<port>.far.ring_drops``.
-    ValueError if the topology does not define the path of a direction, or the traffic is a mix: copies are not told
-    apart by class.
+    ValueError if the topology does not define the path of a direction, if the traffic is a mix, since copies are not
+    told apart by class, or if a mirror selects by VLAN, and frames are in several.
     """
     (only,) = classes_of(result.spec.traffic)
     outputs = [mirror.output for mirror in topology.mirrors if mirror.output is not None]
-    vlan = only.traffic.vlan or 0
+    vlan, *others = only.traffic.vlans
+    if others and any(mirror.select_vlan for mirror in topology.mirrors):
+        raise ArgumentError(
+            f"frames are in {len(others) + 1} VLANs, and a mirror of {topology.name!r} selects by VLAN: send one VLAN, "
+            "or let the mirror select by port"
+        )
     mirrored = [
         (crossed.entry, mirror.copies(crossed.entry, crossed.exit, vlan), frames)
         for crossed, frames in _crossings(topology, result, moved)

@@ -1,30 +1,255 @@
-"""Captures as traffic: frames of pcap and pcapng files, in their order and sizes, each signed where it has room.
+"""Captures: read pcap and pcapng files, and find headers, payload and checksums in their frames.
 
-Timestamps are not used: a capture is sent at our load. A frame is walked header by header (:func:`walk`), as far as
-switches and tunnels look. What follows is payload, which the signature overwrites; checksums over it are made right
-again.
+Of the formats (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng) timestamps are not read. scapy reads such files, too,
+but what it cannot read it leaves out without an error, and we would send another traffic than the user's (scapy 2.8.0,
+RawPcapReader and RawPcapNgReader): a file that is cut inside a frame or a block ends there as a whole one does; a
+second section of pcapng takes its link types from the first; an interface's FCS length (if_fcslen) is dropped, so
+that frames keep 4 bytes too many; simple packets without a snaplen come out empty.
+
+A frame is walked header by header (:func:`walk`), as far as switches and tunnels look. What follows is payload, which
+the signature overwrites; checksums over it are made right again.
 """
 
 from __future__ import annotations
 
-import hashlib
-import ipaddress
-import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.capture_file import read_capture
-from pytest_nfvperf.model.traffic.frame_program import FrameProgram
-from pytest_nfvperf.model.traffic.packet import RecordedFrames
+from pytest_nfvperf.model.traffic.frame_program import FCS_BYTES, TEST_PAYLOAD_BYTES
 
-_FCS, _LEAST, _SIGNATURE = 4, 64, 14  # bytes; sizes are with FCS
+# Files.
+
+MOST_FRAMES = 65_536
+"""In one capture; an engine keeps a template for each."""
+MOST_BYTES = 9216
+"""Of a frame with FCS."""
+_ETHERNET = 1
+_LINKS = {
+    0: "BSD loopback",
+    9: "PPP",
+    12: "raw IP",
+    101: "raw IP",
+    105: "IEEE 802.11",
+    113: "Linux cooked, as tcpdump -i any writes",
+    127: "IEEE 802.11 with radiotap",
+    147: "private",
+    228: "IPv4",
+    229: "IPv6",
+    276: "Linux cooked v2, as tcpdump -i any writes",
+}
+"""Link types of https://www.tcpdump.org/linktypes.html that people meet."""
+
+
+class _FileFrame(NamedTuple):
+    """``link``: its link type. ``length``: what it had on the wire, with or without FCS as ``data`` has it."""
+
+    link: int
+    data: bytes
+    length: int
+
+
+class _CaptureReader:
+    """Reads exactly as many bytes as are asked for; ConfigError names the file where they end too early."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self.name, self.frames = file, name, 0
+
+    def error(self, message: str) -> ConfigError:
+        return ConfigError(message, file=self.name)
+
+    def read(self, count: int, what: str) -> bytes:
+        data = self._file.read(count)
+        if len(data) < count:
+            raise self.truncated(what)
+        return data
+
+    def read_or_end(self, count: int, what: str) -> bytes:
+        """As ``read``, but "" at the end of the file."""
+        data = self._file.read(count)
+        if data and len(data) < count:
+            raise self.truncated(what)
+        return data
+
+    def truncated(self, what: str) -> ConfigError:
+        return self.error(
+            f"is truncated: it ends inside {what}, after {how_many(self.frames, 'whole frame')}; copy it again, or "
+            "repair it (pcapfix)"
+        )
+
+
+_PCAP_MAGICS = {b"\xa1\xb2\xc3\xd4": ">", b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\x3c\x4d": ">", b"\x4d\x3c\xb2\xa1": "<"}
+"""Microseconds, then nanoseconds; the byte order of what follows."""
+_PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
+_LONGEST_RECORD = 1 << 24
+
+
+def _frames_of_pcap(reader: _CaptureReader, order: str) -> Iterator[_FileFrame]:
+    header = reader.read(20, "its header")
+    (network,) = struct.unpack_from(f"{order}I", header, 16)
+    fcs = (network >> 28) * 2 if network & 0x04000000 else 0
+    while head := reader.read_or_end(16, "the head of a frame"):
+        _, _, captured, length = struct.unpack(f"{order}IIII", head)
+        yield _whole_frame(reader, network & 0xFFFF, reader.read(_sane(reader, captured), "a frame"), length, fcs)
+
+
+def _whole_frame(reader: _CaptureReader, link: int, data: bytes, length: int, fcs: int) -> _FileFrame:
+    reader.frames += 1
+    return _FileFrame(link, data[: len(data) - fcs] if len(data) == length else data, length - fcs)
+
+
+def _sane(reader: _CaptureReader, length: int) -> int:
+    if length > _LONGEST_RECORD:
+        raise reader.error(f"is damaged: frame {reader.frames + 1} would have {length} bytes; record it again")
+    return length
+
+
+def _frames_of_pcapng(reader: _CaptureReader) -> Iterator[_FileFrame]:
+    order, interfaces = "<", list[tuple[int, int, int]]()
+    kind_bytes = _PCAPNG_MAGIC
+    while kind_bytes:
+        length_bytes = reader.read(4, "the head of a block")
+        if kind_bytes == _PCAPNG_MAGIC:
+            magic = reader.read(4, "the head of a section")
+            order = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}.get(magic, "")
+            if not order:
+                raise reader.error("is damaged: a section has no byte order; record it again")
+            interfaces.clear()
+        kind, length = struct.unpack(f"{order}II", kind_bytes + length_bytes)
+        done = 12 if kind_bytes == _PCAPNG_MAGIC else 8
+        if length % 4 or length < done + 4:
+            raise reader.error(f"is damaged: a block has a length of {length} bytes; record it again")
+        body = reader.read(_sane(reader, length - done - 4), "a block")
+        reader.read(4, "a block")
+        if kind == 1:
+            interfaces.append(_interface(reader, body, order))
+        elif kind in _PACKET_BLOCKS:
+            yield _PACKET_BLOCKS[kind](reader, body, order, interfaces)
+        kind_bytes = reader.read_or_end(4, "the head of a block")
+
+
+def _interface(reader: _CaptureReader, body: bytes, order: str) -> tuple[int, int, int]:
+    """Link type, snaplen (0: none), and bytes of FCS at the end of its frames (option if_fcslen)."""
+    if len(body) < 8:
+        raise reader.truncated("the description of an interface")
+    link, _, snaplen = struct.unpack_from(f"{order}HHI", body)
+    at, fcs = 8, 0
+    while at + 4 <= len(body):
+        code, length = struct.unpack_from(f"{order}HH", body, at)
+        if code == 0:
+            break
+        if code == 13 and length == 1:
+            fcs = body[at + 4] // 8
+        at += 4 + (length + 3) // 4 * 4
+    return link, snaplen, fcs
+
+
+def _enhanced_packet(
+    reader: _CaptureReader, body: bytes, order: str, interfaces: Sequence[tuple[int, int, int]]
+) -> _FileFrame:
+    if len(body) < 20:
+        raise reader.truncated("a frame")
+    number, _, _, captured, length = struct.unpack_from(f"{order}IIIII", body)
+    return _block_frame(reader, interfaces, number, body[20:], captured, length)
+
+
+def _simple_packet(
+    reader: _CaptureReader, body: bytes, order: str, interfaces: Sequence[tuple[int, int, int]]
+) -> _FileFrame:
+    if len(body) < 4:
+        raise reader.truncated("a frame")
+    (length,) = struct.unpack_from(f"{order}I", body)
+    snaplen = interfaces[0][1] if interfaces else 0
+    return _block_frame(reader, interfaces, 0, body[4:], min(length, snaplen or length), length)
+
+
+_PACKET_BLOCKS = {3: _simple_packet, 6: _enhanced_packet}
+
+
+def _block_frame(
+    reader: _CaptureReader,
+    interfaces: Sequence[tuple[int, int, int]],
+    number: int,
+    data: bytes,
+    captured: int,
+    length: int,
+) -> _FileFrame:
+    if number >= len(interfaces):
+        raise reader.error(f"is damaged: frame {reader.frames + 1} is of an interface that it does not describe")
+    if captured > len(data):
+        raise reader.truncated("a frame")
+    link, _, fcs = interfaces[number]
+    return _whole_frame(reader, link, data[:captured], length, fcs)
+
+
+def read_capture(path: Path) -> list[bytes]:
+    """The frames of a pcap or pcapng file, without FCS.
+
+    Raises:
+        ConfigError: it cannot be read, is none, empty, truncated, not (only) of Ethernet, or has frames that are cut,
+            too large or too many.
+    """
+    name = str(path)
+    try:
+        with path.open("rb") as file:
+            return _checked_frames(_CaptureReader(file, name))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", file=name) from error
+
+
+def _checked_frames(reader: _CaptureReader) -> list[bytes]:
+    magic = reader.read_or_end(4, "its header")
+    if not magic:
+        raise reader.error("is empty: it has not even a header")
+    if magic != _PCAPNG_MAGIC and magic not in _PCAP_MAGICS:
+        raise reader.error(f"is no capture: it begins with {magic.hex(' ')}, and a pcap or pcapng file does not")
+    pcapng = magic == _PCAPNG_MAGIC
+    frames = list[bytes]()
+    links, cut = Counter[int](), Counter[tuple[int, int]]()
+    for frame in _frames_of_pcapng(reader) if pcapng else _frames_of_pcap(reader, _PCAP_MAGICS[magic]):
+        links[frame.link] += 1
+        if len(frame.data) < frame.length:
+            cut[len(frame.data), frame.length] += 1
+        if (size := len(frame.data) + FCS_BYTES) > MOST_BYTES:
+            raise reader.error(
+                f"frame {reader.frames} has {size} bytes with FCS, and {MOST_BYTES} can be sent: "
+                "record it where segmentation offload (TSO, GRO) is off"
+            )
+        if reader.frames > MOST_FRAMES:
+            raise reader.error(
+                f"has more than {MOST_FRAMES:,} frames, which is the most that can be sent: write a part of it, as "
+                f"'editcap -r {reader.name} part.pcap 1-{MOST_FRAMES}' does"
+            )
+        frames.append(frame.data)
+    _refuse_unusable(reader, links, cut)
+    return frames
+
+
+def _refuse_unusable(reader: _CaptureReader, links: Counter[int], cut: Counter[tuple[int, int]]) -> None:
+    if not links:
+        raise reader.error("has no frames")
+    if len(links) > 1:
+        parts = ", ".join(f"{how_many(count, 'frame')} of {_link_name(link)}" for link, count in links.most_common())
+        raise reader.error(f"has mixed link types ({parts}): record one interface, an Ethernet one")
+    if _ETHERNET not in links:
+        (link,) = links
+        raise reader.error(f"is of {_link_name(link)}, and only Ethernet can be sent: record an Ethernet interface")
+    if cut:
+        (captured, length), _ = cut.most_common(1)[0]
+        raise reader.error(
+            f"{cut.total()} of {how_many(links.total(), 'frame')} are cut, such as to {captured} of {length} bytes: "
+            "record whole frames (tcpdump -s 0)"
+        )
+
+
+def _link_name(link: int) -> str:
+    name = "Ethernet" if link == _ETHERNET else _LINKS.get(link, "")
+    return f"{name} (link type {link})" if name else f"link type {link}"
 
 
 # Walking headers: where payload begins, which checksums cover it, and which fields change sides on the way back.
@@ -299,7 +524,7 @@ def _sum(data: bytes) -> int:
     return int.from_bytes(data + b"\0" * (len(data) % 2), "big") % 0xFFFF
 
 
-def _make_right(frame: bytearray, checksum: CoveredChecksum) -> None:
+def make_right(frame: bytearray, checksum: CoveredChecksum) -> None:
     at, _, end, pseudo, never_zero = checksum
     frame[at : at + 2] = b"\0\0"
     total = (_sum(bytes(frame[checksum.start : end])) + pseudo) % 0xFFFF
@@ -323,264 +548,6 @@ def place_of(found: Walked, size: int) -> SignablePlace | str:
         signature = start + start % 2
         covering = [each for each in found.checksums if each.end > signature]
         # Padding of an inner frame is inside the outer one, whose end it must not cross.
-        if signature + _SIGNATURE <= min([end, *(each.end for each in covering)]):
+        if signature + TEST_PAYLOAD_BYTES <= min([end, *(each.end for each in covering)]):
             return SignablePlace(signature, covering[-1] if covering else None)
-    return found.unsignable or f"{innermost} with less than {_SIGNATURE} bytes of payload"
-
-
-_FIRST = {4: ("198.18.0.1", "198.19.0.1"), 16: ("2001:2::1", "2001:2:0:8000::1")}
-"""Source and destination, by length: RFC 2544 appendix C.2.2 and RFC 5180."""
-_MOST_ADDRESSES = 65_534
-
-
-class _NewAddresses:
-    """Gives each address of a capture one of our own, the first one first: as many hosts as there were."""
-
-    def __init__(self, name: str) -> None:
-        self._known: dict[tuple[bool, bytes], bytes] = {}
-        self._count = Counter[tuple[bool, int]]()
-        self._name = name
-
-    def of(self, address: bytes, *, destination: bool) -> bytes:
-        key = (destination, address)
-        if key not in self._known:
-            number = self._count[destination, len(address)]
-            if number == _MOST_ADDRESSES:
-                raise ConfigError(
-                    f"has more than {_MOST_ADDRESSES:,} addresses to rewrite: leave rewrite_addresses out",
-                    file=self._name,
-                )
-            self._count[destination, len(address)] += 1
-            first = ipaddress.ip_address(_FIRST[len(address)][destination])
-            self._known[key] = (first + number).packed
-        return self._known[key]
-
-
-# The frames of a capture as traffic.
-
-
-@dataclass(frozen=True, slots=True)
-class CapturedFrames:
-    """A frame source: the frames of a capture, in their order. Made by :func:`captured_frames`.
-
-    Attributes:
-        file: name of the capture, without its directory.
-        digest: of the frames as they are sent.
-        sizes: ``(size with FCS, frames of it)``, the smallest first.
-        left_out: frames that cannot be signed, by class, the most frequent first.
-        headers: stacks of headers with their frames, the most frequent first.
-        deepest: most bytes in front of a signature.
-        rewritten: which addresses are not the capture's: "macs", "ips".
-        frames: padded, with zeros for the signature.
-    """
-
-    file: str
-    digest: str
-    sizes: tuple[tuple[int, int], ...]
-    left_out: tuple[tuple[str, int], ...] = ()
-    headers: tuple[tuple[str, int], ...] = ()
-    deepest: int = 0
-    rewritten: tuple[str, ...] = ()
-    frames: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
-
-    @property
-    def combinations(self) -> int:
-        """1: no field varies."""
-        return 1
-
-    @property
-    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
-        return self.sizes
-
-    @property
-    def least_frame_size(self) -> int:
-        return self.sizes[0][0]
-
-    @property
-    def header_bytes(self) -> int:
-        """What stands in front of the signature, at most."""
-        return self.deepest
-
-    @property
-    def count(self) -> int:
-        """Frames that are sent, until they begin again."""
-        return sum(frames for _, frames in self.sizes)
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The headers of the most frequent stack."""
-        return tuple(self.headers[0][0].split(" / ")) if self.headers else ()
-
-    @property
-    def label(self) -> str:
-        """``dns-http`` of dns_http.pcapng."""
-        return re.sub(r"[^a-z0-9]+", "-", Path(self.file).stem.lower()).strip("-") or "capture"
-
-    @property
-    def text(self) -> str:
-        """What it is, for a person: frames, headers, and what is left out."""
-        known = [f"{frames} {stack}" for stack, frames in self.headers[:_MOST_SHOWN]]
-        rest = self.count - sum(frames for _, frames in self.headers[:_MOST_SHOWN])
-        text = f"{how_many(self.count, 'frame')} of {self.file}: {', '.join(known + [f'{rest} others'] * bool(rest))}"
-        return f"{text}; {self.left_out_text}" if self.left_out else text
-
-    @property
-    def left_out_text(self) -> str:
-        """``left out, because they cannot be signed: 12 TCP with less than 14 bytes of payload``; "" for none."""
-        if not self.left_out:
-            return ""
-        return f"left out, because they cannot be signed: {_listed(self.left_out)}"
-
-    def program(
-        self,
-        sizes: Sequence[int],  # noqa: ARG002 - a capture has its own sizes and order
-        order: Sequence[int],  # noqa: ARG002
-        *,
-        source_mac: str,
-        destination_mac: str,
-        reverse: bool,
-    ) -> FrameProgram:
-        """One direction's frames."""
-        macs = (source_mac, destination_mac) if "macs" in self.rewritten else ("", "")
-        return _program_of(self.frames, macs, reverse)
-
-    def recorded(self) -> RecordedFrames:
-        return RecordedFrames(
-            label=self.label,
-            text=self.text,
-            layers=self.layers,
-            header_bytes=self.header_bytes,
-            least_frame_size=self.least_frame_size,
-            combinations=self.combinations,
-            frame=self.frames[0].hex(),
-            frame_sizes=self.frame_sizes,
-        )
-
-
-_MOST_SHOWN = 4
-
-
-@lru_cache(maxsize=4)
-def _program_of(frames: tuple[bytes, ...], macs: tuple[str, str], reverse: bool) -> FrameProgram:
-    templates: dict[bytes, int] = {}
-    order, places = list[int](), list[tuple[int, tuple[int, bool]]]()
-    for frame in frames:
-        directed, place = _directed(frame, macs, reverse)
-        number = templates.setdefault(directed, len(templates))
-        if number == len(places):
-            covered = place.checksum
-            places.append((place.signature, (covered.offset, covered.never_zero) if covered else (0, False)))
-        order.append(number)
-    return FrameProgram(
-        tuple(templates),
-        tuple(signature for signature, _ in places),
-        tuple(order),
-        balances=tuple(balance for _, balance in places),
-        compared_from=min(signature for signature, _ in places),
-    )
-
-
-def _directed(frame: bytes, macs: tuple[str, str], reverse: bool) -> tuple[bytes, SignablePlace]:
-    """The frame in one direction. Addresses and ports that change sides leave every checksum as it is."""
-    found, made = walk(frame), bytearray(frame)
-    if reverse:
-        for kind, source, destination, size, _ in found.pairs:
-            if _is_group(kind, frame[destination : destination + size]):
-                continue  # which can be nobody's source
-            made[source : source + size], made[destination : destination + size] = (
-                frame[destination : destination + size],
-                frame[source : source + size],
-            )
-    source_mac, destination_mac = (bytes.fromhex(mac.replace(":", "")) for mac in macs)
-    if source_mac:
-        made[6:12] = source_mac
-        if not made[0] & 1:  # multicast and broadcast stay
-            made[:6] = destination_mac
-    place = place_of(found, len(frame))
-    if isinstance(place, str):
-        raise AssertionError(f"a frame that cannot be signed: {place}")
-    return bytes(made), place
-
-
-def _is_group(kind: str, address: bytes) -> bool:
-    if kind == "mac":
-        return bool(address[0] & 1)
-    return kind == "ip" and (address[0] == 0xFF or (len(address) == 4 and address[0] >> 4 == 0xE))
-
-
-def captured_frames(
-    file: str | Path,
-    *,
-    rewrite_macs: bool = True,
-    rewrite_addresses: bool = False,
-    checksums: str = "right",
-) -> CapturedFrames:
-    """The frames of a capture that can be signed.
-
-    Args:
-        file: pcap or pcapng, of Ethernet.
-        rewrite_macs: frames go from and to the generator's ports; else from and to the capture's MAC addresses.
-        rewrite_addresses: the outermost IP addresses become 198.18.0.0/15's (RFC 2544) or 2001:2::/48's (RFC 5180), as
-            many as there were.
-        checksums: "right": all are computed anew, since captures of a sender often have what its NIC should fill in;
-            "as given": only those over the signature.
-
-    Raises:
-        ConfigError: the file cannot be used (:func:`read_capture`), or no frame of it can be signed.
-    """
-    path = Path(file)
-    new = _NewAddresses(str(path)) if rewrite_addresses else None
-    frames, left_out, headers, sizes, deepest = list[bytes](), Counter[str](), Counter[str](), Counter[int](), 0
-    for data in read_capture(path):
-        padded = data.ljust(_LEAST - _FCS, b"\0")
-        found = walk(padded)
-        place = place_of(found, len(padded))
-        if isinstance(place, str):
-            left_out[place] += 1
-            continue
-        headers[" / ".join(found.layers)] += 1
-        sizes[len(padded) + _FCS] += 1
-        deepest = max(deepest, place.signature)
-        frames.append(_prepared(padded, found, place, new.of if new else None, everything=checksums == "right"))
-    if not frames:
-        raise ConfigError(
-            f"has no frame that can be signed, and unsigned ones cannot be counted: {_listed(left_out.most_common())}",
-            file=str(path),
-        )
-    options = [name for name, given in (("macs", rewrite_macs), ("ips", rewrite_addresses)) if given]
-    return CapturedFrames(
-        path.name,
-        hashlib.sha256(b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)).hexdigest()[:16],
-        tuple(sorted(sizes.items())),
-        tuple(left_out.most_common()),
-        tuple(headers.most_common()),
-        deepest,
-        tuple(options),
-        tuple(frames),
-    )
-
-
-def _listed(counted: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counted)
-
-
-def _prepared(
-    frame: bytes, found: Walked, place: SignablePlace, renamed: Callable[..., bytes] | None, *, everything: bool
-) -> bytes:
-    """The frame with zeros for its signature, its new addresses, and its checksums right."""
-    made = bytearray(frame)
-    made[place.signature : place.signature + _SIGNATURE] = bytes(_SIGNATURE)
-    if renamed is not None:
-        for kind, source, destination, size, outermost in found.pairs:
-            if kind == "ip" and outermost and size in {4, 16}:
-                made[source : source + size] = renamed(frame[source : source + size], destination=False)
-                made[destination : destination + size] = renamed(
-                    frame[destination : destination + size], destination=True
-                )
-        found = walk(bytes(made))  # pseudo-headers have changed
-    checksums = found.checksums if place.checksum else []
-    if everything or renamed is not None:
-        checksums = [*found.others, *found.checksums]
-    for checksum in sorted(checksums, key=lambda each: -each.offset):  # inner ones first
-        _make_right(made, checksum)
-    return bytes(made)
+    return found.unsignable or f"{innermost} with less than {TEST_PAYLOAD_BYTES} bytes of payload"

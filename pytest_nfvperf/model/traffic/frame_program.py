@@ -21,6 +21,10 @@ TEST_PAYLOAD_BYTES = 14
 MOST_FIELDS = 8
 """Fields that may vary in one program."""
 MOST_CHECKSUMS = 8
+MOST_CHANGEABLE = 32
+"""Ranges of bytes that the way may change."""
+MOST_RANDOM = 1 << 24
+"""Values in random order, of all fields together: the engine has a table of them."""
 
 _ROUNDS = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)
 """Of the Feistel network: the first digits of pi, after the point."""

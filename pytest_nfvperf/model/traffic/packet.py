@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, runtime_checkable
 
 from pytest_nfvperf.model.arguments import shown_value
+from pytest_nfvperf.model.display import how_many
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.model.traffic.captures import SignablePlace, Walked, make_right, place_of, read_capture, walk
 from pytest_nfvperf.model.traffic.frame_program import FCS_BYTES, TEST_PAYLOAD_BYTES, FrameProgram
 from pytest_nfvperf.model.traffic.packet_program import (
     ETHERNET,
@@ -23,8 +30,6 @@ from pytest_nfvperf.model.traffic.packet_program import (
     is_computed,
     named,
 )
-
-__all__ = ["LEAST_FRAME_SIZE", "FrameSource", "PacketStack", "RecordedFrames", "Vary"]
 
 LEAST_FRAME_SIZE = 64
 _SOME_MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -147,7 +152,8 @@ class PacketStack:
 
     def _checked(self) -> PacketStack:
         """Find mistakes where the traffic is written: when tests are collected."""
-        _program(self, (self.least_frame_size,), (0,), _SOME_MACS, False)
+        for reverse in (False, True):
+            _program(self, (self.least_frame_size,), (0,), _SOME_MACS, reverse)
         return self
 
     @property
@@ -285,3 +291,260 @@ def _label(names: Sequence[str]) -> str:
         said = families[0] if families else _SHORT.get(name, name.lower().replace("_", ""))
         words += [said] if said not in words else []
     return "-".join(filter(None, words)) or ("ip" if "IP" in names else "ethernet")
+
+
+# Captures: their frames in their order and sizes, each signed where it has room, at our load.
+
+_FIRST = {4: ("198.18.0.1", "198.19.0.1"), 16: ("2001:2::1", "2001:2:0:8000::1")}
+"""Source and destination, by length: RFC 2544 appendix C.2.2 and RFC 5180."""
+_MOST_ADDRESSES = 65_534
+
+
+class _NewAddresses:
+    """Gives each address of a capture one of our own, the first one first: as many hosts as there were."""
+
+    def __init__(self, name: str) -> None:
+        self._known: dict[tuple[bool, bytes], bytes] = {}
+        self._count = Counter[tuple[bool, int]]()
+        self._name = name
+
+    def of(self, address: bytes, *, destination: bool) -> bytes:
+        key = (destination, address)
+        if key not in self._known:
+            number = self._count[destination, len(address)]
+            if number == _MOST_ADDRESSES:
+                raise ConfigError(
+                    f"has more than {_MOST_ADDRESSES:,} addresses to rewrite: leave rewrite_addresses out",
+                    file=self._name,
+                )
+            self._count[destination, len(address)] += 1
+            first = ipaddress.ip_address(_FIRST[len(address)][destination])
+            self._known[key] = (first + number).packed
+        return self._known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedFrames:
+    """A frame source: the frames of a capture, in their order. Made by :func:`captured_frames`.
+
+    Attributes:
+        file: name of the capture, without its directory.
+        digest: of the frames as they are sent.
+        sizes: ``(size with FCS, frames of it)``, the smallest first.
+        left_out: frames that cannot be signed, by class, the most frequent first.
+        headers: stacks of headers with their frames, the most frequent first.
+        deepest: most bytes in front of a signature.
+        rewritten: which addresses are not the capture's: "macs", "ips".
+        frames: padded, with zeros for the signature.
+    """
+
+    file: str
+    digest: str
+    sizes: tuple[tuple[int, int], ...]
+    left_out: tuple[tuple[str, int], ...] = ()
+    headers: tuple[tuple[str, int], ...] = ()
+    deepest: int = 0
+    rewritten: tuple[str, ...] = ()
+    frames: tuple[bytes, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def combinations(self) -> int:
+        """1: no field varies."""
+        return 1
+
+    @property
+    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
+        return self.sizes
+
+    @property
+    def least_frame_size(self) -> int:
+        return self.sizes[0][0]
+
+    @property
+    def header_bytes(self) -> int:
+        """What stands in front of the signature, at most."""
+        return self.deepest
+
+    @property
+    def count(self) -> int:
+        """Frames that are sent, until they begin again."""
+        return sum(frames for _, frames in self.sizes)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The headers of the most frequent stack."""
+        return tuple(self.headers[0][0].split(" / ")) if self.headers else ()
+
+    @property
+    def label(self) -> str:
+        """``dns-http`` of dns_http.pcapng."""
+        return re.sub(r"[^a-z0-9]+", "-", Path(self.file).stem.lower()).strip("-") or "capture"
+
+    @property
+    def text(self) -> str:
+        """What it is, for a person: frames, headers, and what is left out."""
+        known = [f"{frames} {stack}" for stack, frames in self.headers[:_MOST_SHOWN]]
+        rest = self.count - sum(frames for _, frames in self.headers[:_MOST_SHOWN])
+        text = f"{how_many(self.count, 'frame')} of {self.file}: {', '.join(known + [f'{rest} others'] * bool(rest))}"
+        return f"{text}; {self.left_out_text}" if self.left_out else text
+
+    @property
+    def left_out_text(self) -> str:
+        """``left out, because they cannot be signed: 12 TCP with less than 14 bytes of payload``; "" for none."""
+        if not self.left_out:
+            return ""
+        return f"left out, because they cannot be signed: {_listed(self.left_out)}"
+
+    def program(
+        self,
+        sizes: Sequence[int],  # noqa: ARG002 - a capture has its own sizes and order
+        order: Sequence[int],  # noqa: ARG002
+        *,
+        source_mac: str,
+        destination_mac: str,
+        reverse: bool,
+    ) -> FrameProgram:
+        """One direction's frames."""
+        macs = (source_mac, destination_mac) if "macs" in self.rewritten else ("", "")
+        return _program_of(self.frames, macs, reverse)
+
+    def recorded(self) -> RecordedFrames:
+        return RecordedFrames(
+            label=self.label,
+            text=self.text,
+            layers=self.layers,
+            header_bytes=self.header_bytes,
+            least_frame_size=self.least_frame_size,
+            combinations=self.combinations,
+            frame=self.frames[0].hex(),
+            frame_sizes=self.frame_sizes,
+        )
+
+
+_MOST_SHOWN = 4
+
+
+@lru_cache(maxsize=4)
+def _program_of(frames: tuple[bytes, ...], macs: tuple[str, str], reverse: bool) -> FrameProgram:
+    templates: dict[bytes, int] = {}
+    order, places = list[int](), list[tuple[int, tuple[int, bool]]]()
+    for frame in frames:
+        directed, place = _directed(frame, macs, reverse)
+        number = templates.setdefault(directed, len(templates))
+        if number == len(places):
+            covered = place.checksum
+            places.append((place.signature, (covered.offset, covered.never_zero) if covered else (0, False)))
+        order.append(number)
+    return FrameProgram(
+        tuple(templates),
+        tuple(signature for signature, _ in places),
+        tuple(order),
+        balances=tuple(balance for _, balance in places),
+        compared_from=min(signature for signature, _ in places),
+    )
+
+
+def _directed(frame: bytes, macs: tuple[str, str], reverse: bool) -> tuple[bytes, SignablePlace]:
+    """The frame in one direction. Addresses and ports that change sides leave every checksum as it is."""
+    found, made = walk(frame), bytearray(frame)
+    if reverse:
+        for kind, source, destination, size, _ in found.pairs:
+            if _is_group(kind, frame[destination : destination + size]):
+                continue  # which can be nobody's source
+            made[source : source + size], made[destination : destination + size] = (
+                frame[destination : destination + size],
+                frame[source : source + size],
+            )
+    source_mac, destination_mac = (bytes.fromhex(mac.replace(":", "")) for mac in macs)
+    if source_mac:
+        made[6:12] = source_mac
+        if not made[0] & 1:  # multicast and broadcast stay
+            made[:6] = destination_mac
+    place = place_of(found, len(frame))
+    if isinstance(place, str):
+        raise AssertionError(f"a frame that cannot be signed: {place}")
+    return bytes(made), place
+
+
+def _is_group(kind: str, address: bytes) -> bool:
+    if kind == "mac":
+        return bool(address[0] & 1)
+    return kind == "ip" and (address[0] == 0xFF or (len(address) == 4 and address[0] >> 4 == 0xE))
+
+
+def captured_frames(
+    file: str | Path,
+    *,
+    rewrite_macs: bool = True,
+    rewrite_addresses: bool = False,
+    checksums: str = "right",
+) -> CapturedFrames:
+    """The frames of a capture that can be signed.
+
+    Args:
+        file: pcap or pcapng, of Ethernet.
+        rewrite_macs: frames go from and to the generator's ports; else from and to the capture's MAC addresses.
+        rewrite_addresses: the outermost IP addresses become 198.18.0.0/15's (RFC 2544) or 2001:2::/48's (RFC 5180), as
+            many as there were.
+        checksums: "right": all are computed anew, since captures of a sender often have what its NIC should fill in;
+            "as given": only those over the signature.
+
+    Raises:
+        ConfigError: the file cannot be used (:func:`read_capture`), or no frame of it can be signed.
+    """
+    path = Path(file)
+    new = _NewAddresses(str(path)) if rewrite_addresses else None
+    frames, left_out, headers, sizes, deepest = list[bytes](), Counter[str](), Counter[str](), Counter[int](), 0
+    for data in read_capture(path):
+        padded = data.ljust(LEAST_FRAME_SIZE - FCS_BYTES, b"\0")
+        found = walk(padded)
+        place = place_of(found, len(padded))
+        if isinstance(place, str):
+            left_out[place] += 1
+            continue
+        headers[" / ".join(found.layers)] += 1
+        sizes[len(padded) + FCS_BYTES] += 1
+        deepest = max(deepest, place.signature)
+        frames.append(_prepared(padded, found, place, new.of if new else None, everything=checksums == "right"))
+    if not frames:
+        raise ConfigError(
+            f"has no frame that can be signed, and unsigned ones cannot be counted: {_listed(left_out.most_common())}",
+            file=str(path),
+        )
+    options = [name for name, given in (("macs", rewrite_macs), ("ips", rewrite_addresses)) if given]
+    return CapturedFrames(
+        path.name,
+        hashlib.sha256(b"".join(len(frame).to_bytes(2, "big") + frame for frame in frames)).hexdigest()[:16],
+        tuple(sorted(sizes.items())),
+        tuple(left_out.most_common()),
+        tuple(headers.most_common()),
+        deepest,
+        tuple(options),
+        tuple(frames),
+    )
+
+
+def _listed(counted: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counted)
+
+
+def _prepared(
+    frame: bytes, found: Walked, place: SignablePlace, renamed: Callable[..., bytes] | None, *, everything: bool
+) -> bytes:
+    """The frame with zeros for its signature, its new addresses, and its checksums right."""
+    made = bytearray(frame)
+    made[place.signature : place.signature + TEST_PAYLOAD_BYTES] = bytes(TEST_PAYLOAD_BYTES)
+    if renamed is not None:
+        for kind, source, destination, size, outermost in found.pairs:
+            if kind == "ip" and outermost and size in {4, 16}:
+                made[source : source + size] = renamed(frame[source : source + size], destination=False)
+                made[destination : destination + size] = renamed(
+                    frame[destination : destination + size], destination=True
+                )
+        found = walk(bytes(made))  # pseudo-headers have changed
+    checksums = found.checksums if place.checksum else []
+    if everything or renamed is not None:
+        checksums = [*found.others, *found.checksums]
+    for checksum in sorted(checksums, key=lambda each: -each.offset):  # inner ones first
+        make_right(made, checksum)
+    return bytes(made)

@@ -21,8 +21,10 @@ from pytest_nfvperf.model.display import how_many, listed, unknown_word
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.traffic.frame_program import (
     FCS_BYTES,
+    MOST_CHANGEABLE,
     MOST_CHECKSUMS,
     MOST_FIELDS,
+    MOST_RANDOM,
     TEST_PAYLOAD_BYTES,
     Checksum,
     FrameProgram,
@@ -60,9 +62,6 @@ _FIRST = Allowed(
     "the field's first value, such as '198.18.0.1' or 1024",
     lambda value: isinstance(value, (int, str)) and not isinstance(value, bool),
 )
-
-
-_STEP = Allowed("a whole number other than 0", lambda value: INTEGER.accepts(value) and 0 < abs(value) <= 1 << 63)
 
 
 @checked(
@@ -132,10 +131,16 @@ def compile_program(
     """
     if len(settings.vary) > MOST_FIELDS:
         raise ArgumentError(f"{len(settings.vary)} fields vary; at most {MOST_FIELDS} can: give the others one value")
-    begun = _Layout(completed(layers, macs))
     if settings.combinations >= 1 << 63:
-        raise ArgumentError(f"the fields of {begun.text} have {settings.combinations:_} combinations: use fewer values")
-    layers = begun.with_firsts(settings.vary, layers)
+        text = " / ".join(map(name_of, layers))
+        raise ArgumentError(f"the fields of {text} have {settings.combinations:_} combinations: use fewer values")
+    if (random := sum(each.count for each in settings.vary if each.order == "random")) > MOST_RANDOM:
+        raise ArgumentError(
+            f"{random:_} values are in random order, of all fields together; at most {MOST_RANDOM:_} can be: "
+            "use fewer, or order='up'"
+        )
+    if any(each.first is not None for each in settings.vary):
+        layers = _Layout(completed(layers, macs)).with_firsts(settings.vary, layers)
     sides = [_swapped(layers, index) if reverse else {} for index in range(len(layers))]
     return _Compiler(settings, completed(layers, macs, reverse=reverse), sides).program(sizes, order)
 
@@ -224,6 +229,8 @@ def _chain(layers: Sequence[Layer], payload: bytes, changes: Mapping[_Place, Any
         made[-1] = made[-1] / payload
     for outer, inner in reversed(list(pairwise(made))):
         outer.add_payload(inner)
+    for each in made:
+        each.explicit = 1  # its fields have one value each: scapy builds it without another copy
     return made[0]
 
 
@@ -397,8 +404,8 @@ class _Compiler(_Layout):
         self.settings = settings
         self.sides = sides
         self.signature = len(self.base) - len(self.payload)
-        self.starts = [len(self.base) - len(bytes(layer)) for layer in self.objects]
-        self.sums = {place: bits for place in self._checksum_places() if (bits := self._checksum_bits(place))}
+        self.starts = list(self._begins())[::-1]
+        self.sums = dict(self._checksums())
         self.sum_bytes = {at for bits in self.sums.values() for at in range(bits.first, bits.last + 1)}
         self._check_signed()
 
@@ -410,23 +417,29 @@ class _Compiler(_Layout):
     def build(self, changes: Mapping[_Place, Any], payload: bytes | None = None) -> bytes:
         return build(self.layers, self.payload if payload is None else payload, changes)
 
-    def _checksum_places(self) -> Iterator[_Place]:
-        """Checksums that scapy computes; inner ones first."""
-        for index in reversed(range(len(self.layers))):
-            for each in self.objects[index].fields_desc:
-                if _CHECKSUMS.fullmatch(each.name) and self.value((index, each.name)) is None:
-                    yield index, each.name
+    def _begins(self) -> Iterator[int]:
+        """Where the layers begin, the innermost first: built in one pass, as scapy does."""
+        built = self.payload
+        for layer in reversed(self.objects):
+            built = layer.post_build(layer.self_build(), built)
+            yield len(self.base) - len(built)
 
-    def _checksum_bits(self, place: _Place) -> _Bits | None:
-        """None for a checksum that is not in the frame, such as GRE's."""
-        if self.bits_of(place) not in {16, 32}:
-            return None
-        frames = [self.build({place: value}) for value in (0, 1)]
-        end = self.starts[place[0] + 1] if place[0] + 1 < len(self.starts) else self.signature
-        changed = [at for at in _differing(*frames) if self.starts[place[0]] <= at < end]
-        if not changed:
-            return None
-        return _Bits(changed[-1], 0, self.bits_of(place))
+    def _checksums(self) -> Iterator[tuple[_Place, _Bits]]:
+        """Checksums that scapy computes; inner ones first. Without those that are not in the frame, such as GRE's."""
+        places = [
+            (index, each.name)
+            for index, layer in enumerate(self.objects)
+            for each in layer.fields_desc
+            if _CHECKSUMS.fullmatch(each.name)
+            and layer.getfieldval(each.name) is None
+            and self.bits_of((index, each.name)) in {16, 32}
+        ]
+        # With all of them set, none follows from another one.
+        lasts = _differing(*(self.build(dict.fromkeys(places, value)) for value in (0, 1)))
+        for place in reversed(places):
+            start, end = (*self.starts, self.signature)[place[0] : place[0] + 2]
+            if found := [at for at in lasts if start <= at < end]:
+                yield place, _Bits(found[-1], 0, self.bits_of(place))
 
     def _check_signed(self) -> None:
         """ArgumentError if the signature changes more than checksums that are known."""
@@ -473,6 +486,12 @@ class _Compiler(_Layout):
         sums = self._sums(located)
         if len(sums) > MOST_CHECKSUMS:
             raise ArgumentError(f"{self.text} has {len(sums)} checksums; at most {MOST_CHECKSUMS} are kept right")
+        changeable = tuple(dict.fromkeys(self._changeable(located)))
+        if len(changeable) > MOST_CHANGEABLE:
+            raise ArgumentError(
+                f"rewritten: its fields and their checksums are in {len(changeable)} places of the frame, and at most "
+                f"{MOST_CHANGEABLE} can change: name fewer"
+            )
         templates = tuple(self.build({}, self._padding(bytes(TEST_PAYLOAD_BYTES), size)) for size in sizes)
         program = FrameProgram(
             templates=templates,
@@ -482,7 +501,7 @@ class _Compiler(_Layout):
             checksums=sums,
             combinations=self.settings.combinations,
             compared_from=self._compared_from(),
-            changeable=tuple(self._changeable(located)),
+            changeable=changeable,
         )
         self._verify(program, located)
         return program
@@ -585,10 +604,14 @@ class _Compiler(_Layout):
             yield from (each for each in places if each[0] >= begin)
 
     def _verify(self, program: FrameProgram, located: Sequence[_Located]) -> None:
-        """Compare with what scapy builds, at several combinations, each with another signature."""
+        """Compare with what scapy builds, at several combinations, each with another signature.
+
+        Of the reverse direction two are enough: its fields and checksums are in the same places.
+        """
         last = program.combinations - 1
+        chosen = {0, last} if any(self.sides) else {0, min(1, last), last // 3, last // 2, last}
         for template, frame in enumerate(program.templates):
-            for combination in sorted({0, min(1, last), last // 3, last // 2, last}):
+            for combination in sorted(chosen):
                 signature = bytes((combination * 37 + template + at * at) % 256 for at in range(TEST_PAYLOAD_BYTES))
                 changes = {
                     found.place: self.written(found.place, value.value(combination))

@@ -35,7 +35,14 @@ from pytest_nfvperf.model.arguments import (
 from pytest_nfvperf.model.display import unknown_word
 from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.traffic import frame_program
-from pytest_nfvperf.model.traffic.packet import LEAST_FRAME_SIZE, FrameSource, PacketStack, RecordedFrames
+from pytest_nfvperf.model.traffic.packet import (
+    LEAST_FRAME_SIZE,
+    CapturedFrames,
+    FrameSource,
+    PacketStack,
+    RecordedFrames,
+    captured_frames,
+)
 from pytest_nfvperf.model.traffic.packet_program import PacketSettings, Vary
 
 # Headers of test frames: how long they are, and the VXLAN that can be around a frame (RFC 7348).
@@ -44,6 +51,9 @@ HEADER_BYTES = 14
 """Ethernet: two MAC addresses and the type."""
 
 VLAN_TAG_BYTES = 4
+_TAG_TYPES = (b"\x81\x00", b"\x88\xa8")
+"""802.1Q and 802.1ad, where Ethernet has its type."""
+
 UDP_BYTES = 8
 IP_BYTES = {4: 20, 6: 40}
 """By IP version; without options and extension headers."""
@@ -320,8 +330,6 @@ class Traffic:
 
         Raises ConfigError, with the file, for one that cannot be used, and where no frame can be signed.
         """
-        from pytest_nfvperf.model.traffic.captures import captured_frames  # noqa: PLC0415 - only for captures
-
         options = {"rewrite_macs": rewrite_macs, "rewrite_addresses": rewrite_addresses}
         return Traffic(packet=captured_frames(file, checksums=checksums, **options), bidirectional=bidirectional)
 
@@ -388,6 +396,19 @@ class Traffic:
         return self.vlan is not None or (
             self.packet is not None and self.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)}
         )
+
+    @property
+    def vlans(self) -> tuple[int, ...]:
+        """VLANs of the frames' outermost tags, without repeats; 0: frames without a tag."""
+        if self.packet is None:
+            return (self.vlan or 0,)
+        frames = self.packet.frames if isinstance(self.packet, CapturedFrames) else ()
+        tags = [frame[12:16] for frame in frames or (bytes.fromhex(self.packet.recorded().frame),)]
+        vlans = {int.from_bytes(tag[2:], "big") & 0xFFF if tag[:2] in _TAG_TYPES else 0 for tag in tags}
+        for each in self.vary:
+            if self.is_tagged and each.field == f"{self.packet.layers[1]}.vlan":
+                vlans = {first + each.step * number for first in vlans for number in range(each.count)}
+        return tuple(sorted(vlans))
 
     @property
     def headers_name(self) -> str:
