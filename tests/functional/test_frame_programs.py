@@ -196,6 +196,7 @@ TUNNEL = Traffic(128, vxlan=Vxlan(), flows=40)
 CONNECTION = Traffic(
     packet=Ether() / IP() / TCP(flags="A"), vary=(Vary("IP.src", 40, order="random"),), rewritten=NAT, frame_size=100
 )
+STILL = Traffic(packet=Ether() / IP() / TCP(flags="A"), rewritten=NAT, frame_size=100)
 LONG = Traffic(packet=Ether() / IPv6() / UDP(), vary=(Vary("IPv6.src", 30),), frame_size=1518)
 
 
@@ -263,6 +264,7 @@ AS_SENT = [
     pytest.param(LONG, encapsulated(BETWEEN, IPv6(), GRE(proto=0x6558)), id="long-in-gre"),
     pytest.param(TUNNEL, lambda frame: bytes(Ether(frame)[VXLAN].payload), id="out-of-vxlan"),
     pytest.param(CONNECTION, translated, id="nat"),
+    pytest.param(STILL, translated, id="nat-of-one-flow"),
     pytest.param(CONNECTION, routed, id="routed-tcp"),
     pytest.param(LONG, bytes, id="long"),
 ]
@@ -290,6 +292,7 @@ WRONG = [
     pytest.param(PLAIN, flipped(40), id="checksum"),
     pytest.param(LONG, flipped(40), id="varied-field-of-a-long-frame"),
     pytest.param(CONNECTION, half_translated, id="nat-without-its-checksum"),
+    pytest.param(STILL, half_translated, id="nat-of-one-flow-without-its-checksum"),
     pytest.param(PLAIN, lambda frame: frame + b"\0", id="too-long"),
     pytest.param(TAGGED, lambda frame: without(4)(flipped(30)(frame)), id="popped-and-changed"),
 ]

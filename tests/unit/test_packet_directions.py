@@ -146,6 +146,8 @@ def test_what_a_nat_rewrites_may_change_with_its_checksums() -> None:
     ttl_and_dscp = {(15, 1), (22, 1), (24, 2)}
     assert set(there.changeable) == ttl_and_dscp | {(26, 4), (34, 2), (50, 2)}
     assert set(back.changeable) == ttl_and_dscp | {(30, 4), (36, 2), (50, 2)}
+    assert [(each.name, each.count) for each in back.fields] == [("IP.dst", 1), ("TCP.dport", 1)]
+    assert {each.name: each.fields for each in back.checksums} == {"TCP.chksum": (0, 1), "IP.chksum": (0,)}
 
 
 def test_lengths_and_checksums_of_a_captured_packet_are_made_anew() -> None:

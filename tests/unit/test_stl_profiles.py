@@ -14,8 +14,7 @@ from scapy.utils import wrpcap
 
 from pytest_nfvperf import Traffic
 from pytest_nfvperf.features.trex import stl_library
-from pytest_nfvperf.features.trex.profile_child import NotKeptError, kept
-from pytest_nfvperf.features.trex.profiles import ProfileStream
+from pytest_nfvperf.features.trex.profiles import NotKeptError, ProfileStream, kept
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.frame_program import frame_at
 from pytest_nfvperf.model.traffic.mix import TrafficMix

@@ -23,7 +23,7 @@ from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet
 
 from pytest_nfvperf.features.trex.child_process import stream_of
-from pytest_nfvperf.features.trex.field_engine import instructions
+from pytest_nfvperf.features.trex.stream_plan import instructions
 from pytest_nfvperf.model.errors import UnavailableError
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram, frame_at
 from pytest_nfvperf.model.traffic.packet import PacketStack, Vary

@@ -1,15 +1,30 @@
-"""The streams of a trial on TRex: which frames, how many, how fast, and with which counter.
+"""The streams of a trial on TRex: which frames, how many, how fast, and what makes them differ.
 
-Each direction has one stream for each frame size, and one of latency frames, which are part of the load: the frames and
-the rates of all streams add up exactly. Each stream continues with the flow where the previous one ended.
+Each class in each direction has one stream for each frame size, and one of latency frames, which are part of the load:
+the frames and the rates of all streams add up exactly. Each stream continues with the flow where the previous one
+ended.
+
+The server's field engine changes a stream's template from frame to frame. It has counters, lists of values, and a
+fix-up of IPv4 header checksums. It computes no other checksum without a NIC's help. So a frame program is sent in one
+of two ways, whichever can do it:
+
+- A variable for each field. A checksum over the payload stays as it is, because a word of the payload, where other
+  engines have the signature, takes back what the field adds.
+- A list for each run of bytes that differ, with its content in each frame. Any field and any checksum, but only
+  for a limited number of frames until all begins again.
+
+TRex counts frames by the number of their stream, which the server writes into the first IPv4 header's identification
+or the first IPv6 header's flow label (trex-core, src/stx/stl/trex_stl_stream_vm.h and src/flow_stat_parser.cpp).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.frames import (
@@ -20,13 +35,14 @@ from pytest_nfvperf.adapters.generators.frames import (
     program_of,
     recipe_of,
 )
-from pytest_nfvperf.features.trex.field_engine import instructions
 from pytest_nfvperf.model.display import format_fps
-from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.traffic.mix import classes_of, shares
+from pytest_nfvperf.model.errors import ConfigError, UnavailableError
+from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
+from pytest_nfvperf.model.traffic.mix import ClassStream, shares
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
     IP_BYTES,
+    TEST_PAYLOAD_BYTES,
     UDP_BYTES,
     VXLAN_SOURCE_PORTS,
     WIRE_OVERHEAD_BYTES,
@@ -328,3 +344,341 @@ def _joint_counters(
 def _counter(offset: int, first: int, values: int, begin: int) -> dict[str, Any]:
     """``begin``: how many values after the first it starts, or before the last if it counts down."""
     return {"offset": offset, "bytes": 2, "first": first, "last": first + values - 1, "begin": begin, "down": False}
+
+
+# A frame program as instructions of the field engine.
+
+MOST_LISTED = 16_384
+"""Frames of a program that are listed one by one; each byte that differs has a list of its own on the server."""
+MOST_VALUES = 65_535
+"""Of one list; the server counts them in 16 bits."""
+MOST_VARIABLE_BYTES = 64
+"""Of all variables of a stream (svMAX_FLOW_VAR)."""
+MOST_CHANGED_BYTES = 512
+"""From the begin of a frame to the last byte that differs (svMAX_PACKET_OFFSET_CHANGE)."""
+_MODULUS = 0xFFFF
+"""Of the internet checksum: sums of 16-bit words are equal where they are equal modulo this."""
+_VLAN_TYPES = (0x8100, 0x88A8)
+_EMBEDDED = "or use the embedded engine"
+
+
+class _NeedsLists(Exception):  # noqa: N818 - a reason, not an accident
+    """Why one variable for each field cannot make a program's frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """A value that the server keeps for a stream: counts up or down by ``step``, or goes through ``values``."""
+
+    name: str
+    size: int
+    count: int
+    first: int = 0
+    step: int = 1
+    down: bool = False
+    values: tuple[int, ...] = ()
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Smallest and largest value that its counter has to know so as to start over after ``count`` values."""
+        if self.down:
+            return self.first - self.step * self.count + 1, self.first
+        return self.first, self.first + self.step * self.count - 1
+
+    def starting_at(self, index: int) -> dict[str, Any]:
+        """As the child takes it. The first frame for which the server counts it has value number ``index``."""
+        known = {"name": self.name, "bytes": self.size, "next": None}
+        if self.values:
+            return {**known, "values": [*self.values[index:], *self.values[:index]]}
+        begin = self.first + self.step * index * (-1 if self.down else 1)
+        least, most = self.range
+        return {**known, "min": least, "max": most, "step": self.step, "begin": begin, "down": self.down}
+
+
+def instructions(program: FrameProgram, begin: int = 0) -> dict[str, Any]:
+    """How the server makes a program's frames from its only template, as the child takes it: :func:`stream_of`.
+
+    ``begin``: the combination of the first frame.
+
+    Raises UnavailableError for what the server could not send, or not count.
+    """
+    (template,) = program.templates
+    counted = counted_bits(template)
+    varying = [field for field in program.fields if field.count > 1]
+    for field in varying:
+        if any(counted[0] <= bit < counted[1] for bit in _bits(field)):
+            raise UnavailableError(
+                f"TRex writes the number of its stream over {field.name}, so it cannot vary: vary another field, "
+                f"{_EMBEDDED}"
+            )
+    if not varying:
+        return {}
+    try:
+        made = _by_field(program, varying, begin)
+    except _NeedsLists as reason:
+        if program.combinations > MOST_LISTED:
+            raise UnavailableError(
+                f"TRex cannot send {program.combinations:,} different frames of this packet: {reason}; vary fields so "
+                f"that at most {MOST_LISTED:,} differ, {_EMBEDDED}"
+            ) from None
+        made = _by_frame(program, begin)
+    _check_limits(made, varying)
+    ipv4 = [checksum.start for checksum in program.checksums if checksum.fields and _is_ipv4_header(checksum, template)]
+    return {**made, "ipv4": ipv4}
+
+
+def counted_bits(template: bytes) -> tuple[int, int]:
+    """First bit, and the one behind the last, in which the server keeps the number of a stream.
+
+    UnavailableError for a frame that has no such place: TRex could not count it.
+    """
+    at = 12
+    kind = int.from_bytes(template[at : at + 2], "big")
+    while kind in _VLAN_TYPES:
+        at += 4
+        kind = int.from_bytes(template[at : at + 2], "big")
+    ip = at + 2
+    if kind == 0x0800:
+        return (ip + 4) * 8, (ip + 6) * 8
+    if kind == 0x86DD:
+        return ip * 8 + 12, ip * 8 + 32
+    raise UnavailableError(
+        f"TRex counts a frame by its first IPv4 or IPv6 header behind Ethernet and VLAN tags, and this frame has type "
+        f"{kind:#06x} there: send IP in it, {_EMBEDDED}"
+    )
+
+
+def _bits(field: VaryingField) -> range:
+    """Bits of the frame that a field is in."""
+    end = (field.offset + field.size) * 8 - field.shift
+    return range(end - field.bits, end)
+
+
+def _check_limits(made: dict[str, Any], varying: Sequence[VaryingField]) -> None:
+    names = ", ".join(field.name for field in varying)
+    if sum(variable["bytes"] for variable in made["variables"]) > MOST_VARIABLE_BYTES:
+        raise UnavailableError(
+            f"TRex keeps {MOST_VARIABLE_BYTES} bytes of variables for a stream, and {names} with their checksums need "
+            f"more: vary fewer fields, {_EMBEDDED}"
+        )
+    last = max(write["offset"] + write["bytes"] for write in made["writes"])
+    if last > MOST_CHANGED_BYTES:
+        raise UnavailableError(
+            f"TRex changes the first {MOST_CHANGED_BYTES} bytes of a frame, and {names} with their checksums change "
+            f"byte {last - 1}: use shorter headers, {_EMBEDDED}"
+        )
+
+
+def _is_ipv4_header(checksum: Checksum, template: bytes) -> bool:
+    """Whether the server's own instruction keeps it right: one over an IPv4 header, options included, and no more."""
+    start = checksum.start
+    header = template[start : start + (template[start] & 15) * 4]
+    if checksum.offset != start + 10 or checksum.signature or header[0] >> 4 != 4 or len(header) < 20:
+        return False
+    return sum(int.from_bytes(header[at : at + 2], "big") for at in range(0, len(header), 2)) % _MODULUS == 0
+
+
+# One variable for each field.
+
+
+def _by_field(program: FrameProgram, varying: Sequence[VaryingField], begin: int) -> dict[str, Any]:
+    chains = _chains(varying, program.combinations)
+    words = _payload_words(program, varying)
+    groups: list[tuple[list[VaryingField], list[_Variable]]] = []
+    writes: list[dict[str, Any]] = []
+    for chain in chains:
+        made = [_field_variable(field, _stored(field, program.templates[0])) for field in chain]
+        groups.append((chain, [variable for variable, _ in made]))
+        writes += [write for _, write in made]
+        if any(field.name in words for field in chain):
+            # A field without a word is counted all the same: the words behind it wait until it is through.
+            rounds = [_Variable(f"rounds of {field.name}", _size_of(field.count), field.count) for field in chain]
+            group = [words.get(field.name, (counter,))[0] for field, counter in zip(chain, rounds, strict=True)]
+            groups.append((chain, group))
+            writes += [words[field.name][1] for field in chain if field.name in words]
+    listed = any(variable.values for _, group in groups for variable in group)
+    together = any(len(chain) > 1 for chain in chains)
+    if listed and together:
+        begin = 0  # whether the next variable is due depends on the place in the list, which cannot be given
+    variables = [one for chain, group in groups for one in _chained(group, chain, begin)]
+    return {"variables": variables, "writes": writes, "one_core": listed or together}
+
+
+def _chains(varying: Sequence[VaryingField], combinations: int) -> list[list[VaryingField]]:
+    """Fields that are counted together, the fastest first; each takes its next value when the one before is through."""
+    chains: list[list[VaryingField]] = []
+    for field in sorted(varying, key=lambda field: field.every):
+        if combinations % (field.every * field.count):
+            raise _NeedsLists(f"{field.name} does not begin again with the others")
+        before = (chain for chain in chains if chain[-1].every * chain[-1].count == field.every)
+        if field.every == 1:
+            chains.append([field])
+        elif (chain := next(before, None)) is not None:
+            chain.append(field)
+        else:
+            raise _NeedsLists(f"{field.name} changes with every {field.every:,}th frame")
+    return chains
+
+
+def _chained(group: Sequence[_Variable], chain: Sequence[VaryingField], begin: int) -> Iterator[dict[str, Any]]:
+    """A chain's variables, to begin with this combination.
+
+    The first frame counts a variable only if all before it begin with their first value. One that it does not count
+    has to have its value already, which for the server is the one before that to begin with.
+    """
+    counts = True
+    for at, (variable, field) in enumerate(zip(group, chain, strict=True)):
+        index = begin // field.every % field.count
+        one = variable.starting_at(index if counts else (index + 1) % field.count)
+        counts = counts and index == 0
+        yield {**one, "next": group[at + 1].name if at + 1 < len(group) else None}
+
+
+def _even_step(field: VaryingField) -> int | None:
+    """The step with its sign of a field that a counter makes: in order, and never beyond its bits. None for others."""
+    most = 1 << field.bits
+    steps = field.step % most, field.step % most - most
+    stays = [step for step in steps if 0 <= field.first + step * (field.count - 1) < most]
+    return stays[0] if stays and field.order == "up" else None
+
+
+def _values(field: VaryingField) -> tuple[int, ...]:
+    if field.count > MOST_VALUES:
+        how = "in random order" if field.order == "random" else f"beyond its {field.bits} bits"
+        raise _NeedsLists(f"{field.name} takes {field.count:,} values {how}, and a list has at most {MOST_VALUES:,}")
+    return tuple(field.value(index * field.every) for index in range(field.count))
+
+
+def _stored(field: VaryingField, template: bytes) -> int:
+    """What a field is in the template."""
+    window = int.from_bytes(template[field.offset : field.offset + field.size], "big")
+    return window >> field.shift & (1 << field.bits) - 1
+
+
+def _field_variable(field: VaryingField, stored: int) -> tuple[_Variable, dict[str, Any]]:
+    """What makes a field's values, and how the server writes them. ``stored``: what the template has.
+
+    Only the bits that differ are written, so most MAC and IPv6 addresses need no more than the server can write.
+    """
+    step = _even_step(field)
+    values = _values(field) if step is None else ()
+    ends = values or (field.first, field.value((field.count - 1) * field.every))
+    changed = max((value ^ stored).bit_length() for value in ends)
+    end, shift = field.offset + field.size - field.shift // 8, field.shift % 8
+    width = next((width for width in (1, 2, 4) if changed + shift <= width * 8 and width <= end), None)
+    if width is None:
+        raise _NeedsLists(f"{field.name} changes in {changed} bits, and the server writes 32")
+    mask = (1 << changed) - 1
+    write = {"variable": field.name, "offset": end - width, "bytes": width, "mask": mask << shift, "shift": shift}
+    if step is None:
+        return _Variable(field.name, width, field.count, values=tuple(value & mask for value in values)), write
+    variable = _Variable(field.name, 4, field.count, field.first & mask, abs(step), step < 0)
+    least, most = variable.range
+    if least < 0:  # the server would start over there; what is written are the bits below
+        most = variable.first + mask + 1
+        variable = replace(variable, first=most)
+    if most >= 1 << 32:
+        raise _NeedsLists(f"{field.name} counts up to {most:,}, and the server to 32 bits")
+    return replace(variable, size=max(width, _size_of(most))), write
+
+
+def _size_of(most: int) -> int:
+    """Bytes of a variable that counts so far."""
+    return next(size for size in (1, 2, 4, 8) if most < 1 << size * 8)
+
+
+def _payload_words(
+    program: FrameProgram, varying: Sequence[VaryingField]
+) -> dict[str, tuple[_Variable, dict[str, Any]]]:
+    """By field: what the server counts in the payload, so that a checksum over payload and field stays as it is."""
+    (template,), (place,) = program.templates, program.signatures
+    others = [each for each in program.checksums if not _is_ipv4_header(each, template)]
+    made: dict[str, tuple[_Variable, dict[str, Any]]] = {}
+    free = place
+    for field in varying:
+        rises = {checksum: rise for checksum in others if (rise := _rise(program, checksum, field))}
+        if not rises:
+            continue
+        (checksum, rise), *more = rises.items()
+        if more or checksum.kind != "internet" or not checksum.signature:
+            names = " and ".join(each.name for each in rises)
+            raise _NeedsLists(f"{field.name} changes {names}, which the server does not compute")
+        free += (free - checksum.start) % 2
+        variable = _word(field, f"{field.name} in {checksum.name}", rise, _stored(field, template))
+        if free + variable.size > place + TEST_PAYLOAD_BYTES:
+            raise _NeedsLists(f"the payload has no room for what keeps {checksum.name} right")
+        mask = (1 << variable.size * 8) - 1
+        write = {"variable": variable.name, "offset": free, "bytes": variable.size, "mask": mask, "shift": 0}
+        made[field.name] = variable, write
+        free += variable.size
+    return made
+
+
+def _word(field: VaryingField, name: str, rise: int, stored: int) -> _Variable:
+    """What the payload has to take back of a field. ``rise``: of the checksum, where the field is 1 more."""
+    even_step = _even_step(field)
+    step = rise * (even_step or 0) % _MODULUS
+    if not step:
+        return _Variable(
+            name, 2, field.count, values=tuple((each - stored) * rise % _MODULUS for each in _values(field))
+        )
+    first, down = (field.first - stored) * rise % _MODULUS, step > _MODULUS // 2
+    if down:
+        step = _MODULUS - step
+        first += -(-max(0, step * field.count - 1 - first) // _MODULUS) * _MODULUS  # so that it ends above 0
+    variable = _Variable(name, 8, field.count, first, step, down)
+    return replace(variable, size=max(2, _size_of(variable.range[1])))
+
+
+def _rise(program: FrameProgram, checksum: Checksum, field: VaryingField) -> int:
+    """By how much a checksum grows where a field alone is 1 more; of a CRC, anything but 0."""
+    still = [
+        replace(each, first=_stored(each, program.templates[0]), count=1, every=1, order="up")
+        for each in program.fields
+    ]
+    at = program.fields.index(field)
+    step = 1 if still[at].first + 1 < 1 << field.bits else -1
+    still[at] = replace(still[at], count=2, step=step)
+    probe = replace(program, fields=tuple(still), combinations=2)
+    frames = [frame_at(probe, number, bytes(TEST_PAYLOAD_BYTES)) for number in (0, 1)]
+    size = 4 if checksum.kind == "crc32c" else 2
+    first, second = (int.from_bytes(frame[checksum.offset : checksum.offset + size], "big") for frame in frames)
+    return (second - first) * step % _MODULUS if checksum.kind == "internet" else first ^ second
+
+
+# A list for each run of bytes that differ.
+
+
+def _by_frame(program: FrameProgram, begin: int) -> dict[str, Any]:
+    variables, writes = [], []
+    for offset, width, values in _runs(program):
+        name = f"bytes {offset} to {offset + width - 1}"
+        variable = _Variable(name, width, program.combinations, values=values)
+        variables.append(variable.starting_at(begin % program.combinations))
+        writes.append({"variable": name, "offset": offset, "bytes": width, "mask": (1 << width * 8) - 1, "shift": 0})
+    return {"variables": variables, "writes": writes, "one_core": True}
+
+
+@lru_cache(maxsize=32)
+def _runs(program: FrameProgram) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+    """Bytes that differ from frame to frame, in pieces that the server can write: offset, width, the value of each."""
+    (template,) = program.templates
+    frames = [frame_at(program, number, bytes(TEST_PAYLOAD_BYTES)) for number in range(program.combinations)]
+    fixed = {
+        checksum.offset + byte
+        for checksum in program.checksums
+        if _is_ipv4_header(checksum, template)
+        for byte in (0, 1)
+    }
+    differing = [
+        at for at in range(len(template)) if at not in fixed and any(frame[at] != template[at] for frame in frames)
+    ]
+    runs: list[tuple[int, int, tuple[int, ...]]] = []
+    while differing:
+        start = differing[0]
+        length = next(n for n in range(len(differing) + 1) if n == len(differing) or differing[n] != start + n)
+        width = 1 << min(3, int(math.log2(length)))
+        values = tuple(int.from_bytes(frame[start : start + width], "big") for frame in frames)
+        runs.append((start, width, values))
+        differing = differing[width:]
+    return tuple(runs)

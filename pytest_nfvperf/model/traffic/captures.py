@@ -86,6 +86,8 @@ class _CaptureReader:
 _PCAP_MAGICS = {b"\xa1\xb2\xc3\xd4": ">", b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\x3c\x4d": ">", b"\x4d\x3c\xb2\xa1": "<"}
 """Microseconds, then nanoseconds; the byte order of what follows."""
 _PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
+_PACKET_BLOCKS = {3: 4, 6: 20}
+"""Simple and enhanced: bytes in front of the frame."""
 _LONGEST_RECORD = 1 << 24
 
 
@@ -129,7 +131,7 @@ def _frames_of_pcapng(reader: _CaptureReader) -> Iterator[_FileFrame]:
         if kind == 1:
             interfaces.append(_interface(reader, body, order))
         elif kind in _PACKET_BLOCKS:
-            yield _PACKET_BLOCKS[kind](reader, body, order, interfaces)
+            yield _packet(reader, kind, body, order, interfaces)
         kind_bytes = reader.read_or_end(4, "the head of a block")
 
 
@@ -149,42 +151,24 @@ def _interface(reader: _CaptureReader, body: bytes, order: str) -> tuple[int, in
     return link, snaplen, fcs
 
 
-def _enhanced_packet(
-    reader: _CaptureReader, body: bytes, order: str, interfaces: Sequence[tuple[int, int, int]]
+def _packet(
+    reader: _CaptureReader, kind: int, body: bytes, order: str, interfaces: Sequence[tuple[int, int, int]]
 ) -> _FileFrame:
-    if len(body) < 20:
+    """The frame of an enhanced packet block, or of a simple one, which is of the first interface."""
+    head = _PACKET_BLOCKS[kind]
+    if len(body) < head:
         raise reader.truncated("a frame")
-    number, _, _, captured, length = struct.unpack_from(f"{order}IIIII", body)
-    return _block_frame(reader, interfaces, number, body[20:], captured, length)
-
-
-def _simple_packet(
-    reader: _CaptureReader, body: bytes, order: str, interfaces: Sequence[tuple[int, int, int]]
-) -> _FileFrame:
-    if len(body) < 4:
-        raise reader.truncated("a frame")
-    (length,) = struct.unpack_from(f"{order}I", body)
-    snaplen = interfaces[0][1] if interfaces else 0
-    return _block_frame(reader, interfaces, 0, body[4:], min(length, snaplen or length), length)
-
-
-_PACKET_BLOCKS = {3: _simple_packet, 6: _enhanced_packet}
-
-
-def _block_frame(
-    reader: _CaptureReader,
-    interfaces: Sequence[tuple[int, int, int]],
-    number: int,
-    data: bytes,
-    captured: int,
-    length: int,
-) -> _FileFrame:
+    if kind == 6:
+        number, _, _, captured, length = struct.unpack_from(f"{order}IIIII", body)
+    else:
+        number, (length,) = 0, struct.unpack_from(f"{order}I", body)
+        captured = min(length, (interfaces[0][1] if interfaces else 0) or length)
     if number >= len(interfaces):
         raise reader.error(f"is damaged: frame {reader.frames + 1} is of an interface that it does not describe")
-    if captured > len(data):
+    if captured > len(body) - head:
         raise reader.truncated("a frame")
     link, _, fcs = interfaces[number]
-    return _whole_frame(reader, link, data[:captured], length, fcs)
+    return _whole_frame(reader, link, body[head : head + captured], length, fcs)
 
 
 def read_capture(path: Path) -> list[bytes]:

@@ -103,15 +103,7 @@ class RecordedFrames:
     frame_sizes: tuple[tuple[int, int], ...] = ()
     command: str = ""
 
-    def program(
-        self,
-        sizes: Sequence[int],  # noqa: ARG002 - as of FrameSource
-        order: Sequence[int],  # noqa: ARG002
-        *,
-        source_mac: str,  # noqa: ARG002
-        destination_mac: str,  # noqa: ARG002
-        reverse: bool,  # noqa: ARG002
-    ) -> NoReturn:
+    def program(self, *_: Any, **__: Any) -> NoReturn:
         written = f": build it again as {self.command}" if self.command else ""
         raise ConfigError(f"{self.text} was read from evidence, which describes frames and cannot send them{written}")
 
@@ -207,16 +199,20 @@ def _header_bytes(stack: PacketStack) -> int:
 
 @lru_cache(maxsize=512)
 def _recorded(stack: PacketStack) -> RecordedFrames:
-    frame = _program(stack, (stack.least_frame_size,), (0,), _SOME_MACS, False).templates[0]
+    return _described(stack, _program(stack, (stack.least_frame_size,), (0,), _SOME_MACS, False).templates[0])
+
+
+def _described(source: PacketStack | CapturedFrames, frame: bytes) -> RecordedFrames:
     return RecordedFrames(
-        label=stack.label,
-        text=stack.text,
-        layers=stack.layers,
-        header_bytes=stack.header_bytes,
-        least_frame_size=stack.least_frame_size,
-        combinations=stack.combinations,
+        label=source.label,
+        text=source.text,
+        layers=source.layers,
+        header_bytes=source.header_bytes,
+        least_frame_size=source.least_frame_size,
+        combinations=source.combinations,
         frame=frame.hex(),
-        command=stack.command,
+        frame_sizes=source.frame_sizes,
+        command=source.command if isinstance(source, PacketStack) else "",
     )
 
 
@@ -395,30 +391,13 @@ class CapturedFrames:
             return ""
         return f"left out, because they cannot be signed: {_listed(self.left_out)}"
 
-    def program(
-        self,
-        sizes: Sequence[int],  # noqa: ARG002 - a capture has its own sizes and order
-        order: Sequence[int],  # noqa: ARG002
-        *,
-        source_mac: str,
-        destination_mac: str,
-        reverse: bool,
-    ) -> FrameProgram:
-        """One direction's frames."""
+    def program(self, *_: Any, source_mac: str, destination_mac: str, reverse: bool) -> FrameProgram:
+        """One direction's frames, in the capture's own sizes and order."""
         macs = (source_mac, destination_mac) if "macs" in self.rewritten else ("", "")
         return _program_of(self.frames, macs, reverse)
 
     def recorded(self) -> RecordedFrames:
-        return RecordedFrames(
-            label=self.label,
-            text=self.text,
-            layers=self.layers,
-            header_bytes=self.header_bytes,
-            least_frame_size=self.least_frame_size,
-            combinations=self.combinations,
-            frame=self.frames[0].hex(),
-            frame_sizes=self.frame_sizes,
-        )
+        return _described(self, self.frames[0])
 
 
 _MOST_SHOWN = 4

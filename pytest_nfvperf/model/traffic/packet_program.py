@@ -482,16 +482,21 @@ class _Compiler(_Layout):
         """ArgumentError where scapy builds something else than this program."""
         located = [self.locate(each.field) for each in self.settings.vary]
         self._check_overlaps(located)
-        fields = tuple(self._fields(located))
-        sums = self._sums(located)
-        if len(sums) > MOST_CHECKSUMS:
-            raise ArgumentError(f"{self.text} has {len(sums)} checksums; at most {MOST_CHECKSUMS} are kept right")
-        changeable = tuple(dict.fromkeys(self._changeable(located)))
+        rewritten = list(map(self.locate, self.settings.rewritten))
+        changeable = tuple(dict.fromkeys(self._changeable(located, rewritten)))
         if len(changeable) > MOST_CHANGEABLE:
             raise ArgumentError(
                 f"rewritten: its fields and their checksums are in {len(changeable)} places of the frame, and at most "
                 f"{MOST_CHANGEABLE} can change: name fewer"
             )
+        # A receiver judges a checksum only by fields that the checksum lists: so as fields of one value.
+        for found in rewritten:
+            if len(located) < MOST_FIELDS and not any(found.bits.overlaps(each.bits) for each in located):
+                located.append(found)
+        fields = tuple(self._fields(located))
+        sums = self._sums(located)
+        if len(sums) > MOST_CHECKSUMS:
+            raise ArgumentError(f"{self.text} has {len(sums)} checksums; at most {MOST_CHECKSUMS} are kept right")
         templates = tuple(self.build({}, self._padding(bytes(TEST_PAYLOAD_BYTES), size)) for size in sizes)
         program = FrameProgram(
             templates=templates,
@@ -518,7 +523,8 @@ class _Compiler(_Layout):
 
     def _fields(self, located: Sequence[_Located]) -> Iterator[VaryingField]:
         every = 1
-        for seed, (vary, found) in enumerate(zip(self.settings.vary, located, strict=True)):
+        of_one_value = [Vary(each.name, 1) for each in located[len(self.settings.vary) :]]
+        for seed, (vary, found) in enumerate(zip((*self.settings.vary, *of_one_value), located, strict=True)):
             bits = replace(found.bits, bits=min(64, found.bits.bits))
             first = bits.value(self.base)
             last, most = first + vary.step * (vary.count - 1), (1 << bits.bits) - 1
@@ -587,7 +593,7 @@ class _Compiler(_Layout):
         behind = next((at for at, name in enumerate(self.names) if at and name not in TAGS), len(self.names))
         return inner[-1] if inner else (*self.starts, self.signature)[behind]
 
-    def _changeable(self, located: Sequence[_Located]) -> Iterator[tuple[int, int]]:
+    def _changeable(self, located: Sequence[_Located], rewritten: Sequence[_Located]) -> Iterator[tuple[int, int]]:
         """What routers change in the innermost IP header, and what ``rewritten`` names with its checksums."""
         begin = self._compared_from()
         inner = next((at for at in reversed(range(len(self.names))) if self.names[at] in IP), None)
@@ -596,7 +602,7 @@ class _Compiler(_Layout):
         elif inner is not None:
             labelled = any(each.place == (inner, "fl") for each in located)
             yield from ((begin, 2 if labelled else 4), (begin + 7, 1))  # traffic class and flow label, hop limit
-        for found in map(self.locate, self.settings.rewritten):
+        for found in rewritten:
             places = [(found.bits.first, found.bits.last - found.bits.first + 1)]
             for place, bits in self.sums.items():
                 if self._follows(bits, range(*self._covered(place)), found):
