@@ -253,6 +253,7 @@ class Traffic:
             with every frame.
         checksums: ``right``: lengths and checksums are kept right; ``as given``: those that the packet sets are sent.
         rewritten: fields of the packet that the DUT may rewrite, such as ``IP.src`` and ``TCP.sport`` behind a NAT.
+            Their checksums must follow; of more than eight fields that vary or are rewritten, those of the first eight.
 
     Raises ConfigError where the frames are too small for the headers, addresses do not fit together, or the packet
     cannot be sent as it is asked for.
