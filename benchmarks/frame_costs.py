@@ -22,7 +22,7 @@ from pytest_nfvperf.adapters.generators.embedded.build import source_dir
 from pytest_nfvperf.adapters.generators.frames import program_of
 from pytest_nfvperf.adapters.process.process import run
 from pytest_nfvperf.model.traffic.frame_program import FrameProgram
-from pytest_nfvperf.model.traffic.packet import Vary
+from pytest_nfvperf.model.traffic.packet_program import Vary
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import GeneratorPort
