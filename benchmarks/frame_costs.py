@@ -1,6 +1,6 @@
 """What a frame of each stack costs the engine: to write it, and to compare a received one with what was sent.
 
-The engine's own template.c is driven without a ring, so that nothing else is in the figures.
+The engine's own template.c and checksum.c are driven without a ring, so that nothing else is in the figures.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def frame_costs() -> list[Figure]:
     with TemporaryDirectory() as made:
         (Path(made) / "frame_costs.h").write_text(_header())
         options = ["-std=gnu11", "-O3", "-march=native", "-D_GNU_SOURCE", f"-I{native}", f"-I{made}"]
-        sources = [str(Path(__file__).with_suffix(".c")), str(native / "template.c")]
+        sources = [
+            str(Path(__file__).with_suffix(".c")),
+            *(str(native / f"{name}.c") for name in ("checksum", "template")),
+        ]
         run(["cc", *options, "-o", f"{made}/frame-costs", *sources], deadline_s=_RUN_S)
         rows = [line.split("\t") for line in run([f"{made}/frame-costs"], deadline_s=_RUN_S).splitlines()]
     return [

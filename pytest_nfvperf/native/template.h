@@ -169,6 +169,9 @@ void frame_seal(const struct frame_set *set, const struct frame_cursor *at, uint
 /* CRC32c (RFC 9260 appendix A); over several pieces each gets the last one's. The first gets 0. */
 uint32_t crc32c(uint32_t crc, const uint8_t *bytes, size_t length);
 
+/* The one of a frame of that length, in whose own bytes it takes zeros. */
+uint32_t crc32c_of_frame(const struct checksum *checksum, const uint8_t *bytes, size_t length);
+
 static inline uint64_t window_get(const uint8_t *at, unsigned int size)
 {
 	uint64_t eight;

@@ -294,7 +294,7 @@ WRONG = [
     pytest.param(CONNECTION, half_translated, id="nat-without-its-checksum"),
     pytest.param(STILL, half_translated, id="nat-of-one-flow-without-its-checksum"),
     pytest.param(PLAIN, lambda frame: frame + b"\0", id="too-long"),
-    pytest.param(TAGGED, lambda frame: without(4)(flipped(30)(frame)), id="popped-and-changed"),
+    pytest.param(TAGGED, lambda frame: without(4)(flipped(36)(frame)), id="popped-and-changed"),
 ]
 
 

@@ -86,7 +86,7 @@ STACKS: dict[str, tuple[Packet, tuple[Vary, ...]]] = {
     ),
     "vxlan6": (
         Ether() / IPv6() / UDP(chksum=0) / VXLAN(vni=5) / Ether() / IPv6() / UDP(),
-        (Vary("IPv6[2].dst", 1 << 31, order="random"),),
+        (Vary("IPv6[2].dst", 1 << 24, order="random"),),
     ),
     "geneve": (
         Ether() / IP() / UDP(sport=50000) / GENEVE(vni=7, options=[]) / Ether() / IP() / UDP(),

@@ -194,7 +194,7 @@ def _checked_frames(reader: _CaptureReader) -> list[bytes]:
         raise reader.error(f"is no capture: it begins with {magic.hex(' ')}, and a pcap or pcapng file does not")
     pcapng = magic == _PCAPNG_MAGIC
     frames = list[bytes]()
-    links, cut = Counter[int](), Counter[tuple[int, int]]()
+    links, cut, total = Counter[int](), Counter[tuple[int, int]](), 0
     for frame in _frames_of_pcapng(reader) if pcapng else _frames_of_pcap(reader, _PCAP_MAGICS[magic]):
         links[frame.link] += 1
         if len(frame.data) < frame.length:
@@ -204,7 +204,9 @@ def _checked_frames(reader: _CaptureReader) -> list[bytes]:
                 f"frame {reader.frames} has {size} bytes with FCS, and {MOST_BYTES} can be sent: "
                 "record it where segmentation offload (TSO, GRO) is off"
             )
-        if reader.frames > MOST_FRAMES:
+        total += len(frame.data)
+        if reader.frames > MOST_FRAMES or total > MOST_CAPTURE_BYTES:
+            most = f"{MOST_FRAMES:,} frames" if total <= MOST_CAPTURE_BYTES else f"{MOST_CAPTURE_BYTES // 10**6} MB"
             raise reader.error(
                 f"has more than {MOST_FRAMES:,} frames, which is the most that can be sent: write a part of it, as "
                 f"'editcap -r {reader.name} part.pcap 1-{MOST_FRAMES}' does"
