@@ -75,7 +75,8 @@ SENTENCES = {
     "ttl, proto, chksum, src, dst, options",
     "narrow_field": "Dot1Q.vlan has 12 bits, at most 4_095: 4_097 values from 1 on by 1 reach 4_097; begin lower, or "
     "use fewer",
-    "before_a_checksum": "Guarded.key cannot vary: other bytes of Guarded follow from it",
+    "before_a_checksum": "Guarded.key cannot vary: other bytes of Guarded follow from it; vary another field, or set "
+    "what follows and write checksums='as given'",
     "under_a_checksum": "Ether / Guarded / IP / UDP: byte 16 of the frame, in Guarded, cannot be kept right while "
     "UDP.sport varies: vary something else, or write checksums='as given'",
     "a_checksum": "IP.chksum cannot vary: scapy computes it; write checksums='as given' to send it anyway",
@@ -86,8 +87,8 @@ SENTENCES = {
     "voice=(Traffic(), '10 %')",
     "shares": "TrafficMix(): the shares of direction forward add up to 90 %, not 100 % (c0 50 %, c1 40 %): the load of "
     "a direction is all that its classes send",
-    "empty": "empty.pcap: is empty: it has not even a header",
-    "no_frames": "no_frames.pcap: has no frames",
+    "empty": "empty.pcap: is empty, without even a header: record it again",
+    "no_frames": "no_frames.pcap: has no frames: record some",
     "truncated": "truncated.pcap: is truncated: it ends inside a frame, after 1 whole frame; copy it again, or repair "
     "it (pcapfix)",
     "link_types": "link_types.pcapng: has mixed link types (1 frame of Ethernet (link type 1), 1 frame of Linux "

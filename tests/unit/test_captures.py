@@ -400,8 +400,8 @@ def test_an_empty_file_and_a_capture_without_frames(tmp_path: Path):
     with PcapWriter(str(without), linktype=1) as writer:
         writer.write_header(None)
 
-    assert refusal(empty) == "is empty: it has not even a header"
-    assert refusal(without) == "has no frames"
+    assert refusal(empty) == "is empty, without even a header: record it again"
+    assert refusal(without) == "has no frames: record some"
 
 
 def test_what_is_no_capture(tmp_path: Path):

@@ -189,7 +189,7 @@ def read_capture(path: Path) -> list[bytes]:
 def _checked_frames(reader: _CaptureReader) -> list[bytes]:
     magic = reader.read_or_end(4, "its header")
     if not magic:
-        raise reader.error("is empty: it has not even a header")
+        raise reader.error("is empty, without even a header: record it again")
     if magic != _PCAPNG_MAGIC and magic not in _PCAP_MAGICS:
         raise reader.error(f"is no capture: it begins with {magic.hex(' ')}, and a pcap or pcapng file does not")
     pcapng = magic == _PCAPNG_MAGIC
@@ -218,7 +218,7 @@ def _checked_frames(reader: _CaptureReader) -> list[bytes]:
 
 def _refuse_unusable(reader: _CaptureReader, links: Counter[int], cut: Counter[tuple[int, int]]) -> None:
     if not links:
-        raise reader.error("has no frames")
+        raise reader.error("has no frames: record some")
     if len(links) > 1:
         parts = ", ".join(f"{how_many(count, 'frame')} of {_link_name(link)}" for link, count in links.most_common())
         raise reader.error(f"has mixed link types ({parts}): record one interface, an Ethernet one")

@@ -470,7 +470,10 @@ class _Compiler(_Layout):
         difference = self.base[changed[0]] ^ frame[changed[0]]
         if len(changed) > 1 or difference.bit_count() > 1:
             others = list(dict.fromkeys(map(self._layer_at, changed)))
-            raise ArgumentError(f"{name} cannot vary: other bytes of {listed(others)} follow from it")
+            raise ArgumentError(
+                f"{name} cannot vary: other bytes of {listed(others)} follow from it; vary another field, or set what "
+                "follows and write checksums='as given'"
+            )
         bits = _Bits(changed[0], difference.bit_length() - 1, self.bits_of(place))
         if bits.value(self.base) != value & ((1 << bits.bits) - 1):
             raise ArgumentError(f"{name} cannot vary: the frame does not store it as one number, highest byte first")
