@@ -9,11 +9,12 @@ from typing import Any
 
 from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.model.arguments import NAME, Allowed, number, one, optional, several, whole
+from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ArgumentError
 from pytest_nfvperf.model.measure.streams import StreamSpec
 from pytest_nfvperf.model.testbed.testbed import Dut
 from pytest_nfvperf.model.topology.topology import Topology
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, classes_of
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, classes_of, least_load_fps
 from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE, MIN_FRAME_SIZE, Traffic, check_mtu
 
 _TAKE_FIXTURE = "take a fixture that deploys one, as in `def test_it(phy2phy, search)`, or write deploy(phy2phy())"
@@ -71,6 +72,16 @@ def check_live(call: str, live: LiveTopology, traffic: AnyTraffic) -> None:
     if isinstance(live, LiveTopology):
         live.refuse_replaced()
     check_sendable(call, live.topology, traffic)
+
+
+def check_load(call: str, traffic: AnyTraffic, load_fps: float, duration_s: float) -> None:
+    """Raise ArgumentError for a load that the author chose and of which a class of a mix would send nothing."""
+    least_fps = least_load_fps(traffic, duration_s)
+    if isinstance(traffic, TrafficMix) and load_fps < least_fps:
+        raise ArgumentError(
+            f"{call}(): each class of {traffic.label} must send, and {load_fps:,.0f} frames/s for "
+            f"{format_seconds(duration_s)} leave one without a frame: give {least_fps:,} frames/s at least"
+        )
 
 
 def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD, check_sendable
+from pytest_nfvperf.measure.call_arguments import TRAFFIC, WHOLE_LOAD, check_load, check_sendable
 from pytest_nfvperf.measure.figures import TrafficFigure
 from pytest_nfvperf.measure.limits import OVERLOAD, Limits, LimitsOf, generator_limited, judges_whole_trials
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
@@ -66,6 +66,9 @@ class LoadCost(TrafficFigure):
     load_fps: int
     name: ClassVar[str] = "load_cost"
     units: ClassVar[Mapping[str, str]] = _LOAD_COST_UNITS
+
+    def __post_init__(self) -> None:
+        check_load("LoadCost", self.traffic, self.load_fps, self.profile.comparison_trial_s)
 
     @property
     def reading_s(self) -> float:

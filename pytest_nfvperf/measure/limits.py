@@ -145,6 +145,7 @@ class LoadRange:
         maximum_fps: the load that the generator sustained in the last warm-up, per direction.
         readings: of the plateau.
         bounded: the plateau bounds a search; a search that reached that bound ends it.
+        shortest_s: the shortest trial of a search, in which each class of a mix must send a frame.
     """
 
     live: LiveTopology
@@ -156,6 +157,11 @@ class LoadRange:
     maximum_fps: float = 0.0
     readings: list[PlateauPoint] = field(default_factory=list)
     bounded: bool = True
+    shortest_s: float = TRIAL_S
+
+    @property
+    def least_fps(self) -> int:
+        return least_load_fps(self.traffic, self.shortest_s)
 
     @property
     def searched(self) -> LoadLimits:
@@ -163,13 +169,9 @@ class LoadRange:
         # A class may lose nothing far beyond what all classes together lose.
         bounded = self.bounded and not self.measurer.judge_only
         exact = [point.fps for point in self.readings if bounded and not point.at_least]
-        maximum_fps = min([self.maximum_fps, *(ABOVE_PLATEAU * fps for fps in exact)])
-        least_fps = least_load_fps(self.traffic)
-        if least_fps >= maximum_fps:
-            raise InconclusiveError(
-                f"the fixed loads of classes leave the others nothing: with them {format_fps(least_fps)} per direction "
-                f"are sent at least, and the rig sustains {format_fps(maximum_fps)}; lower the fixed loads"
-            )
+        # A DUT that forwards less than the fixed loads of a mix fails at the least load.
+        least_fps = self.least_fps
+        maximum_fps = min([self.maximum_fps, *(max(ABOVE_PLATEAU * fps, ABOVE_PLATEAU * least_fps) for fps in exact)])
         return LoadLimits(max(maximum_fps * MINIMUM_SHARE, least_fps), maximum_fps)
 
     def raised_above_plateau(self, found: Sequence[GoalOutcome]) -> bool:
@@ -180,7 +182,10 @@ class LoadRange:
         return raised
 
     def warm_up(self) -> float:
-        """Warm up at full load. If the generator does not sustain that, lower it until it does; the maximum."""
+        """Warm up at full load. If the generator does not sustain that, lower it until it does; the maximum.
+
+        InconclusiveError if that leaves a class of a mix no frame.
+        """
         self.maximum_fps = self.limits.maximum_fps
         for _ in range(_WARM_UPS):
             result = self.measurer.attempt(self.warmup_s, self.maximum_fps, WARM_UP).result
@@ -189,6 +194,11 @@ class LoadRange:
             if result.placement is not None and result.placement.apart:
                 continue  # far from the DUT's CPU the generator is slower, which says nothing about the load
             self.maximum_fps = sustainable_load(result)
+        if self.least_fps >= self.maximum_fps:
+            raise InconclusiveError(
+                f"each class of a mix must send: {format_fps(self.least_fps)} per direction are the least with the "
+                f"fixed loads, and the rig sustains {format_fps(self.maximum_fps)}; lower the fixed loads"
+            )
         return self.maximum_fps
 
     def begin(self) -> None:

@@ -17,7 +17,7 @@ from pytest_nfvperf.model.measure.soak import Soak
 from pytest_nfvperf.model.sla.rules import load_in_fps, share_of_goal
 from pytest_nfvperf.model.statistics import Samples
 from pytest_nfvperf.model.traffic.histogram import Histogram
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, TrafficMix, least_load_fps
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import TrialResult
 from pytest_nfvperf.ports.datapath import Offloading
@@ -50,13 +50,19 @@ def loss_curve(
 ) -> tuple[LossPoint, ...]:
     """Frame-loss rate (RFC 2544 section 26.3): from the maximum down in steps, until two trials lose nothing.
 
+    It ends above the fixed loads of a mix, too.
+
     ``maximum_fps``: per direction. ``step``: fraction of it, at most 0.1 by the RFC. ``trial_s``: per point.
     """
     if not 0 < step <= 0.1:
         raise ValueError(f"step must be above 0 and at most 0.1 (RFC 2544 section 26.3), not {step}")
     points: list[LossPoint] = []
+    least_fps = least_load_fps(measurer.traffic, trial_s)
     for percent in range(round(1 / step), 0, -1):
-        trial = measurer.measure(trial_s, maximum_fps * percent * step, "loss curve")
+        load_fps = maximum_fps * percent * step
+        if points and load_fps < least_fps:
+            break
+        trial = measurer.measure(trial_s, load_fps, "loss curve")
         points.append(loss_point(trial))
         if len(points) >= 2 and all(point.loss_ratio == 0 and not point.short for point in points[-2:]):
             break
@@ -229,6 +235,8 @@ def back_to_back(
 
 def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) -> int:
     low, high = 0.0, min(longest_s, _FIRST_BURST_S)
+    while high < longest_s and load_fps < least_load_fps(measurer.traffic, high):
+        high = min(longest_s, high * 4)
     while high < longest_s and _lossless(measurer, load_fps, high):
         low, high = high, min(longest_s, high * 4)
     if high >= longest_s and _lossless(measurer, load_fps, longest_s):
@@ -243,9 +251,12 @@ def _longest_burst(measurer: LoadMeasurer, load_fps: float, longest_s: float) ->
 
 
 def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
-    """Also False if the rig disturbs the burst or every repeat, so the longest lossless one is never overstated."""
-    if load_fps * burst_s < 1:  # no frame at all
-        return True
+    """Also False if the rig disturbs the burst or every repeat, so the longest lossless one is never overstated.
+
+    A burst without a frame of each class of a mix is none.
+    """
+    if load_fps * burst_s < 1 or load_fps < least_load_fps(measurer.traffic, burst_s):
+        return False
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
     if trial is None or trial.result.assumed_loss_ratio != 0:
         return False

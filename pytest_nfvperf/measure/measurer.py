@@ -161,7 +161,7 @@ class LoadMeasurer:
     def _spec(self, duration_s: float, load_fps: float, purpose: str, give_up_loss: float | None = None) -> TrialSpec:
         return TrialSpec(
             traffic=self.traffic,
-            load_fps=max(least_load_fps(self.traffic), round(load_fps)),
+            load_fps=max(least_load_fps(self.traffic, duration_s), round(load_fps)),
             duration_s=duration_s,
             directions=self.directions,
             residual_s=self.residual_s,

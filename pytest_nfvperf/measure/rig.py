@@ -147,9 +147,8 @@ def trial_spec(
 ) -> TrialSpec:
     """A trial in the directions that the traffic has on this topology; ``more``: other fields of a TrialSpec."""
     directions = directions_of(live.topology, traffic)
-    return TrialSpec(
-        traffic, max(least_load_fps(traffic), round(load_fps)), duration_s, directions, purpose=purpose, **more
-    )
+    load_fps = max(least_load_fps(traffic, duration_s), round(load_fps))
+    return TrialSpec(traffic, load_fps, duration_s, directions, purpose=purpose, **more)
 
 
 class Service(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 
 from MLRsearch import AbstractMeasurer, Config, GoalResult, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
-from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live
+from pytest_nfvperf.measure.call_arguments import DURATION, LIVE, LOAD, TRAFFIC, check_live, check_load
 from pytest_nfvperf.measure.confirmation import (
     ConfirmationSearch,
     at_ceiling,
@@ -360,6 +360,7 @@ class Search:
     @checked("search.loss_at", live=LIVE, traffic=TRAFFIC, load_fps=LOAD, duration_s=DURATION)
     def loss_at(self, live: LiveTopology, traffic: AnyTraffic, load_fps: float, duration_s: float) -> Outcome:
         """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
+        check_load("search.loss_at", self._in_place_of(traffic), load_fps, duration_s)
         loads = self._start(live, traffic)
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
         trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
@@ -442,7 +443,8 @@ class Search:
             windowed=not judges_whole_trials(live),
         )
         remeasured = self._remeasured_limits or self._limits_of
-        return LoadRange(live, traffic, measurer, limits, remeasured, self.profile.warmup_s)
+        shortest_s = min(self.profile.initial_trial_s, self.profile.rfc2544_trial_s)
+        return LoadRange(live, traffic, measurer, limits, remeasured, self.profile.warmup_s, shortest_s=shortest_s)
 
     def _latency(self, measurer: LoadMeasurer, goals: Sequence[GoalOutcome]) -> tuple[LatencyPoint, ...]:
         name, load = goals[-1].goal.name, goals[-1].reported_fps

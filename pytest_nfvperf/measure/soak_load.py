@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_nfvperf.measure.call_arguments import check_load
 from pytest_nfvperf.measure.measurer import window_s
 from pytest_nfvperf.measure.rig import LiveTopology, trial_spec
 from pytest_nfvperf.measure.search import Search
@@ -32,6 +33,7 @@ def find_loads(load: SoakLoad, live: LiveTopology, traffic: AnyTraffic, search: 
     could be found; DutFailure if the DUT has no NDR.
     """
     if load.fps is not None:
+        check_load("soak.run", traffic, load.fps, _TRY_S)
         _refuse_beyond_rig(load.fps, live, traffic, search)
         return (load.fps,)
     if load.ndr_share is None:

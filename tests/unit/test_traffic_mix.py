@@ -7,6 +7,7 @@ import json
 import pickle
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,7 +27,7 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     with_unfollowed,
 )
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
-from pytest_nfvperf.adapters.generators.frames import streams
+from pytest_nfvperf.adapters.generators.frames import intended_frames, streams
 from pytest_nfvperf.adapters.report.charts import loss_chart
 from pytest_nfvperf.adapters.report.figures import class_figures
 from pytest_nfvperf.adapters.report.html import render_report
@@ -43,17 +44,20 @@ from pytest_nfvperf.measure.forwarding import LoadCost
 from pytest_nfvperf.measure.limits import Limits
 from pytest_nfvperf.measure.search import Search
 from pytest_nfvperf.measure.soak import Soaker
-from pytest_nfvperf.model.errors import ArgumentError, ConfigError
+from pytest_nfvperf.measure.soak_load import find_loads
+from pytest_nfvperf.model.errors import ArgumentError, ConfigError, InconclusiveError
 from pytest_nfvperf.model.evidence.records import Cause, TestData, TestEndData, make_record, trial_data
 from pytest_nfvperf.model.measure.ledger import FramePath, Hop, HopKind, ledger_of, ledger_text, with_classes
 from pytest_nfvperf.model.measure.observe import observation, observations
+from pytest_nfvperf.model.measure.outcome import SearchStatus
 from pytest_nfvperf.model.measure.profile import QUICK
+from pytest_nfvperf.model.measure.soak import SoakLoad
 from pytest_nfvperf.model.sla.judge import judge
 from pytest_nfvperf.model.sla.rules import Rule, Sla, unmatched_rules
 from pytest_nfvperf.model.sla.verdict import Judgement
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT
 from pytest_nfvperf.model.topology.compose import bridge_chain, phy2phy
-from pytest_nfvperf.model.traffic.mix import TrafficMix, class_streams, classes_of, shares
+from pytest_nfvperf.model.traffic.mix import TrafficMix, class_streams, classes_of, least_load_fps, shares
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows
@@ -414,6 +418,68 @@ def test_what_no_search_can_raise_or_judge_is_refused(traffic, arguments, messag
     with pytest.raises((ArgumentError, ConfigError)) as refused:
         rig.search.ndr_pdr(rig.live, traffic, **arguments)
     assert message in str(refused.value)
+    assert not rig.bench.generator.specs
+
+
+WITH_FIXED = TrafficMix(
+    voice=(Traffic(frame_size=128), "10 %"), control=(Traffic(), "50 kpps"), bulk=(Traffic(frame_size=1518), "90 %")
+)
+SLOW = TrafficMix(keepalive=(Traffic(), "1 pps"), bulk=(Traffic(), 1.0))
+
+
+@given(st.sampled_from([WITH_FIXED, SLOW, VOICE_AND_BULK, FOUR]), st.floats(0.001, 100), st.integers(0, 10**6))
+def test_each_class_sends_at_the_least_load(mix, duration_s, more_fps):
+    load_fps = least_load_fps(mix, duration_s) + more_fps
+    made = class_streams(mix, [False], load_fps, intended_frames(load_fps, duration_s))
+    assert (sum(each.fps for each in made), sum(each.frames for each in made)) == (
+        load_fps,
+        intended_frames(load_fps, duration_s),
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["mlrsearch", "rfc2544", "tst009"])
+def test_a_dut_that_forwards_less_than_the_fixed_loads_ends_a_search_below_its_minimum(algorithm):
+    rig = Rig(20_000)
+    search = rig.search.ndr_pdr if algorithm == "mlrsearch" else partial(rig.search.throughput, algorithm=algorithm)
+    outcome = search(rig.live, WITH_FIXED)
+    assert {goal.status for goal in outcome.goals} == {SearchStatus.BELOW_MINIMUM}
+    least_fps = least_load_fps(WITH_FIXED, QUICK.initial_trial_s)
+    assert least_fps <= min(spec.load_fps for spec in rig.bench.generator.specs) <= 1.02 * least_fps
+
+
+def test_a_search_on_a_rig_that_sustains_nothing_ends_without_a_figure():
+    rig = Rig(5e6)
+    rig.bench.generator.ceiling_fps = 40_000
+    for measure in (rig.search.ndr_pdr, rig.search.throughput, rig.search.loss_curve, rig.search.back_to_back):
+        with pytest.raises(InconclusiveError, match=r"each class of a mix must send.*the rig sustains"):
+            measure(rig.live, WITH_FIXED)
+
+
+def test_a_loss_curve_ends_above_the_fixed_loads():
+    mix = TrafficMix(control=(Traffic(), "4 Mpps"), bulk=(Traffic(), 1.0))
+    rig = Rig(1e6)
+    points = rig.search.loss_curve(rig.live, mix).loss_curve
+    assert [point.load_fps for point in points] == [round(CEILING * share / 10) for share in range(10, 4, -1)]
+
+
+def test_a_burst_has_frames_of_each_class():
+    rig = Rig(1e6)
+    assert rig.search.back_to_back(rig.live, SLOW).back_to_back is not None
+    rare = TrafficMix(rare=(Traffic(), 0.00001), bulk=(Traffic(), 0.99999))
+    assert rig.search.back_to_back(rig.live, rare).back_to_back is not None
+
+
+def test_a_load_that_the_author_chose_is_never_raised():
+    rig = Rig(5e6)
+    for measure in (
+        lambda: rig.search.loss_at(rig.live, WITH_FIXED, 50_000, 1.0),
+        lambda: find_loads(SoakLoad(fps=50_000), rig.live, WITH_FIXED, rig.search),
+        lambda: LoadCost(WITH_FIXED, QUICK, 50_000),
+    ):
+        with pytest.raises(
+            ArgumentError, match=r"must send, and 50,000 frames/s for .+ leave one without a frame: give 50,\d+"
+        ):
+            measure()
     assert not rig.bench.generator.specs
 
 

@@ -248,12 +248,13 @@ def classes_of(traffic: AnyTraffic) -> tuple[TrafficClass, ...]:
     return (TrafficClass("", traffic, 1.0, sends="both" if traffic.bidirectional else "forward"),)
 
 
-def least_load_fps(traffic: AnyTraffic) -> int:
-    """Frames/s per direction of which each class gets one at least."""
+def least_load_fps(traffic: AnyTraffic, duration_s: float) -> int:
+    """Frames/s per direction of which each class sends a frame at least in a trial of this duration."""
     if isinstance(traffic, Traffic):
         return 1
     smallest = min(each.share for each in traffic.classes if each.fixed_fps is None)
-    return traffic.fixed_fps + math.ceil(1 / smallest)
+    # Two frames by rate: the rate is rounded, and then the number of frames.
+    return traffic.fixed_fps + math.ceil(math.ceil(2 / duration_s) / smallest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,13 @@ def class_streams(traffic: AnyTraffic, reverses: Sequence[bool], load_fps: int, 
         if not sending:
             raise ConfigError(f"no class of {traffic.label} is sent in reverse: give one the direction 'both'")
         rates = _rates(sending, load_fps)
-        for each, fps, count in zip(sending, rates, shares(frames, rates), strict=True):
+        counts = shares(frames, rates)
+        for place, each in enumerate(sending):
+            if each.fixed_fps is not None and not counts[place] and max(counts) > 1:
+                # No higher load gives a slow class with a fixed load a frame in a short trial.
+                counts[counts.index(max(counts))] -= 1
+                counts[place] = 1
+        for each, fps, count in zip(sending, rates, counts, strict=True):
             if not fps or not count:
                 raise ConfigError(
                     f"{frames} frames at {load_fps} frames/s leave none for class {each.name!r} ({each.load_text}): "
