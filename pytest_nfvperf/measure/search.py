@@ -258,14 +258,16 @@ class Search:
                 loads, or at their shares of the maximum load.
             judge_only: the class whose loss decides, whatever the others lose.
         """
-        traffic = self._raised(live, traffic, raise_only, judge_only)
+        traffic = self._raised("search.ndr_pdr", live, traffic, raise_only, judge_only)
 
         def find(measurer: LoadMeasurer, limits: LoadLimits) -> tuple[GoalOutcome, ...]:
             goals = goals_worth_searching(self.profile.goals, measurer.trials)
             goals = tuple(replace(goal, traffic_class=judge_only or "") for goal in goals)
             return mlr_search(measurer, goals, limits, timeout_s=self.profile.search_timeout_s)
 
-        return self._search(live, traffic, "mlrsearch", find, judge_only, latency=latency, sessions=sessions)
+        return self._search(
+            "search.ndr_pdr", live, traffic, "mlrsearch", find, judge_only, latency=latency, sessions=sessions
+        )
 
     @checked("search.ceiling_fps", live=LIVE, traffic=TRAFFIC, anew=FLAG)
     def ceiling_fps(self, live: LiveTopology, traffic: AnyTraffic, *, anew: bool = False) -> float | None:
@@ -291,7 +293,7 @@ class Search:
 
         ``raise_only``, ``judge_only``: as of ``ndr_pdr``.
         """
-        traffic = self._raised(live, traffic, raise_only, judge_only)
+        traffic = self._raised("search.throughput", live, traffic, raise_only, judge_only)
         repeats = {"rfc2544": 0, "tst009": self.profile.tst009_max_rejections}
         if algorithm not in repeats:
             raise unknown_word(algorithm, "algorithm", [*repeats])
@@ -307,12 +309,12 @@ class Search:
                 measurer.residual_s = self.profile.rfc2544_residual_s
             return (binary_search(measurer, goal, limits, max_repeats=repeats[algorithm]),)
 
-        return self._search(live, traffic, algorithm, find, judge_only)
+        return self._search("search.throughput", live, traffic, algorithm, find, judge_only)
 
     @checked("search.loss_curve", live=LIVE, traffic=TRAFFIC)
     def loss_curve(self, live: LiveTopology, traffic: AnyTraffic) -> Outcome:
         """Frame-loss curve (RFC 2544 section 26.3) from the maximum load down."""
-        loads = self._start(live, traffic)
+        loads = self._start("search.loss_curve", live, traffic)
         step, trial_s = self.profile.loss_curve_step, self.profile.loss_curve_trial_s
         points = loss_curve(loads.measurer, loads.warm_up(), step=step, trial_s=trial_s)
         return self._finish(live, self._outcome(loads, "loss-curve", loss_curve=points))
@@ -325,7 +327,7 @@ class Search:
         that rate, its ceiling is measured again, and then the rate is lowered. A rate that it sustains is a figure. If
         it sustains none, the metric is missing, and the outcome names the rates that were tried.
         """
-        loads = self._start(live, traffic)
+        loads = self._start("search.back_to_back", live, traffic)
         rate = self._burst_fps(loads)
         failed: list[str] = []
         found: dict[str, Any] = {}
@@ -361,7 +363,7 @@ class Search:
     def loss_at(self, live: LiveTopology, traffic: AnyTraffic, load_fps: float, duration_s: float) -> Outcome:
         """Loss ratio, latency and cost of one valid trial at a fixed load; ConfigError for a load that is none."""
         check_load("search.loss_at", self._in_place_of(traffic), load_fps, duration_s)
-        loads = self._start(live, traffic)
+        loads = self._start("search.loss_at", live, traffic)
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
         trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
         latency = (latency_point(format_fps(load_fps), trial),)
@@ -370,6 +372,7 @@ class Search:
 
     def _search(
         self,
+        call: str,
         live: LiveTopology,
         traffic: AnyTraffic,
         algorithm: str,
@@ -380,13 +383,14 @@ class Search:
         sessions: Sessions | None = None,
     ) -> Outcome:
         found = [
-            self._search_once(live, traffic, algorithm, find, judge_only, latency, sessions)
+            self._search_once(call, live, traffic, algorithm, find, judge_only, latency, sessions)
             for _ in range(self._repeats)
         ]
         return self._finish(live, over_repeats(found))
 
     def _search_once(
         self,
+        call: str,
         live: LiveTopology,
         traffic: AnyTraffic,
         algorithm: str,
@@ -395,7 +399,7 @@ class Search:
         latency: bool,
         sessions: Sessions | None,
     ) -> Outcome:
-        loads = self._start(live, traffic)
+        loads = self._start(call, live, traffic)
         measurer = loads.measurer
         measurer.judge_only = judge_only or ""
         measurer.watch = None if sessions is None else SessionWatch(sessions)
@@ -428,9 +432,9 @@ class Search:
             fields |= measurer.watch.judged(goals)
         return self._outcome(loads, algorithm, **fields)
 
-    def _start(self, live: LiveTopology, traffic: AnyTraffic) -> LoadRange:
+    def _start(self, call: str, live: LiveTopology, traffic: AnyTraffic) -> LoadRange:
         traffic = self._in_place_of(traffic)
-        check_live("search", live, traffic)
+        check_live(call, live, traffic)
         limits = self._limits_of(live, traffic)  # first: an unknown ceiling takes the topology down and up again
         live.learn(traffic)
         measurer = LoadMeasurer(
@@ -471,7 +475,7 @@ class Search:
         return replace(outcome, classes=by_class(outcome, loads.traffic, measurer.trials))
 
     def _raised(
-        self, live: LiveTopology, traffic: AnyTraffic, raise_only: str | None, judge_only: str | None
+        self, call: str, live: LiveTopology, traffic: AnyTraffic, raise_only: str | None, judge_only: str | None
     ) -> AnyTraffic:
         """The traffic in which only this class is raised. ArgumentError for a class that it does not have."""
         for name, given in (("raise_only", raise_only), ("judge_only", judge_only)):
@@ -484,7 +488,7 @@ class Search:
         if raise_only is None:
             return traffic
         _ = traffic[raise_only]
-        check_live("search", live, traffic)
+        check_live(call, live, traffic)
         limits = self._limits_of(live, traffic)
         if limits.ceiling_fps is None and limits.line_rate_fps is None and not traffic.fixed_but(raise_only):
             raise ArgumentError(

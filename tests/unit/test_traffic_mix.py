@@ -421,6 +421,14 @@ def test_what_no_search_can_raise_or_judge_is_refused(traffic, arguments, messag
     assert not rig.bench.generator.specs
 
 
+@pytest.mark.parametrize("call", ["ndr_pdr", "throughput", "loss_curve", "back_to_back"])
+def test_a_traffic_that_a_port_cannot_carry_is_refused_by_the_call_as_the_author_wrote_it(call):
+    rig = Rig(5e6)
+    mix = TrafficMix(small=(Traffic(), 0.5), jumbo=(Traffic(frame_size=9000), 0.5))
+    with pytest.raises(ArgumentError, match=rf"^search\.{call}\(\): port 'p0' of topology 'phy2phy': frame size 9000 "):
+        getattr(rig.search, call)(rig.live, mix)
+
+
 WITH_FIXED = TrafficMix(
     voice=(Traffic(frame_size=128), "10 %"), control=(Traffic(), "50 kpps"), bulk=(Traffic(frame_size=1518), "90 %")
 )
