@@ -506,10 +506,11 @@ def test_a_loss_that_may_be_the_machines_is_no_failure_of_a_class():
 # What is reported.
 
 
-def reported(directory, rig: Rig, *rules):
-    """The rig's records as a run on disk, with a test around them."""
+def reported(directory, rig: Rig, *rules, first=lambda: None):
+    """The rig's records as a run on disk, with a test around them. ``first``: measured, and never judged."""
     sink, recorder = rig.bench.sink, rig.bench.context.recorder
     del sink.records[:]
+    first()
     outcome = rig.search.loss_at(rig.live, FOUR, 1_000_000, 1.0)
     for where, require in rules:
         rig.check(where, require)._judge([outcome])
@@ -544,6 +545,18 @@ def test_reports_show_the_classes(tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert "Classes of the traffic" in page
     assert ">4,000 of 400,000<" in page
+
+
+def test_a_class_s_verdict_is_shown_only_in_rows_of_the_load_that_was_judged(tmp_path):
+    rig = Rig(5e6)
+    curve = partial(rig.search.loss_curve, rig.live, FOUR)  # at 9 Mpps all classes lose, and nothing judges that
+    _, run = reported(tmp_path, rig, ({"class": "voice"}, LOSSLESS), first=curve)
+    lines = run_table(run, conclude(run), width=120).splitlines()
+    judged = {line.rstrip().endswith("PASS") for line in lines if " voice " in line and " 1.00 Mpps " in line}
+    others = [line for line in lines if " voice " in line and " 1.00 Mpps " not in line]
+    assert judged == {True}
+    assert any(" 9.00 Mpps " in line for line in others)
+    assert not [line for line in others if "PASS" in line]
 
 
 def test_exports_have_the_classes(tmp_path):

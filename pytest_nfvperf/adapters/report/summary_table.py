@@ -217,7 +217,10 @@ def _other_table(rows: Sequence[SummaryRow]) -> Table:
 
 
 def _class_table(rows: Sequence[SummaryRow]) -> Table:
-    """The classes of each mix at each load; of a series of loads only those at which one lost frames."""
+    """The classes of each mix at each load; of a series of loads only those at which one lost frames.
+
+    A verdict is shown where it was judged: in the row of a trial that it rests on.
+    """
     table = _table("test", "class", "frame", "of load", "at")
     for name in ("rate", "lost", "p50", "p99"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -228,8 +231,12 @@ def _class_table(rows: Sequence[SummaryRow]) -> Table:
         lossy = {each.at for each in found if each.lossy}
         several = len({each.at for each in found}) > _MOST_LOADS
         for each in (each for each in found if not several or each.at in lossy):
-            about = [verdict for verdict in row.verdicts if dict(verdict.subject).get(CLASS) == each.name]
-            word = worst(about).value if about else NO_SLA
+            about = [
+                verdict
+                for verdict in row.verdicts
+                if dict(verdict.subject).get(CLASS) == each.name and each.trial_id in verdict.evidence
+            ]
+            word = worst(about).value if about else ""
             name, _, _ = _subject(row, different)
             table.add_row(
                 *(name, each.name, each.frames, each.of_load, each.at, each.rate, each.lost, each.p50, each.p99),
