@@ -16,7 +16,7 @@ from pytest_nfvperf.model.traffic.mix import TrafficMix
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult
 from tests.functional.ovs_support import needs_hugepages, needs_root
-from tests.functional.soak_support import Soaking, soaking_on
+from tests.functional.soak_support import Soaking, soaking_on, undisturbed
 
 pytestmark = [needs_root, needs_hugepages]
 
@@ -38,7 +38,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaking]:
 
 def sent(bench: Soaking, traffic: Traffic | TrafficMix) -> TrialResult:
     search = Search(QUICK, {"suite": "fan-out"}, lambda *_: Limits(2e6, None), lambda _: 0.0)
-    outcome = search.loss_at(bench.live, traffic, 50_000, 0.3)
+    outcome = undisturbed(lambda: search.loss_at(bench.live, traffic, 50_000, 0.3))
     return bench.live.runner.context.trials[outcome.trials[-1]].result
 
 
