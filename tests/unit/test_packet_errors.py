@@ -187,8 +187,8 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     "a field that others follow": (
         lambda: Traffic(packet=Ether() / Follows(), vary=[Vary("Follows.key", 2)]),
         (
-            "Follows.key cannot vary: other bytes of Follows follow from it; vary another field, or set what follows and "
-            "write checksums='as given'"
+            "Follows.key cannot vary: other bytes of Follows follow from it; vary another field, or set what follows "
+            "and write checksums='as given'"
         ),
     ),
     "a field that makes the frame longer": (
