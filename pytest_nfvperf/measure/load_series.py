@@ -255,7 +255,9 @@ def _lossless(measurer: LoadMeasurer, load_fps: float, burst_s: float) -> bool:
 
     A burst without a frame of each class of a mix is none.
     """
-    if load_fps * burst_s < 1 or load_fps < least_load_fps(measurer.traffic, burst_s):
+    if load_fps * burst_s < 1:  # no frame at all
+        return True
+    if load_fps < least_load_fps(measurer.traffic, burst_s):
         return False
     trial = measurer.measure_if_possible(burst_s, load_fps, "back-to-back burst", goes_lower=False)
     if trial is None or trial.result.assumed_loss_ratio != 0:
