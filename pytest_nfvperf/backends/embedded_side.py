@@ -124,7 +124,7 @@ class EmbeddedSide:
         return EngineOptions(pci=self._interfaces.pci, env=env, policy=policy, witness_cpus=self.polling_cpus())
 
     def _measure_ceiling(self, machine: ReservedMachine, traffic: AnyTraffic) -> Ceiling:
-        """Measure with the CPUs close together where possible. A ceiling of distant CPUs is not cached for long."""
+        """Measure with the CPUs near if possible. A ceiling of far CPUs, or of one core's, is not cached for long."""
         cpus = self._testbed.cpus
         placement = Placement(cpus.pmd[:1], self.round_trips(machine), machine.clock)
         disturbed: list[bool] = []

@@ -486,9 +486,7 @@ def _packet_traffic(model: SentModel, varying: int = 0, rewritten: Sequence[str]
     )
 
 
-def _of_file(
-    model: SentModel, base: Path, contents: list[str], frame_size: int | Imix | None
-) -> GivenClass:
+def _of_file(model: SentModel, base: Path, contents: list[str], frame_size: int | Imix | None) -> GivenClass:
     if model.pcap is not None:
         options = {"rewrite_macs": model.rewrite_macs, "rewrite_addresses": model.rewrite_addresses}
         path = base / model.pcap

@@ -31,7 +31,7 @@ void stream_begin(struct stream *stream, uint64_t start, uint64_t absences, uint
 	stream->cursor = frame_cursor_at(&stream->frames, 0);
 }
 
-/* Writes the signature of a frame about to be sent; `due` is when it should have been, `late` by how much it is not. */
+/* Writes the signature of a frame about to be sent; `due` is when it should have been. */
 static inline void sign(const struct stream *stream, uint8_t *at, uint32_t seq, uint64_t due, bool sampled, uint64_t now)
 {
 	unsigned int shift = stream->timebase.shift;

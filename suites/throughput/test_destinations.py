@@ -15,9 +15,7 @@ from scapy.layers.l2 import Ether
 from pytest_nfvperf import Dut, SlaCheck, Study, Subject, Traffic, Tuning, Vary, compares, compose, sweep
 from pytest_nfvperf.parts import endpoint, rules
 
-BY_ADDRESS = compose(
-    "by-address", endpoint("p0", "br0"), endpoint("p1", "br0"), rules("br0", by_address=True)
-)
+BY_ADDRESS = compose("by-address", endpoint("p0", "br0"), endpoint("p1", "br0"), rules("br0", by_address=True))
 CACHES = (Tuning(), Tuning(emc_insert_inv_prob=0), Tuning(smc=True), Tuning(emc_insert_inv_prob=0, smc=True))
 
 

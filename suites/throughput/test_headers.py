@@ -26,7 +26,9 @@ KINDS = {
         vary=[Vary("IP.src", FLOWS)],
     ),
     "mpls": Traffic(
-        frame_size=128, packet=Ether() / MPLS(label=16, s=0) / MPLS(label=17) / IP() / UDP(), vary=[Vary("IP.src", FLOWS)]
+        frame_size=128,
+        packet=Ether() / MPLS(label=16, s=0) / MPLS(label=17) / IP() / UDP(),
+        vary=[Vary("IP.src", FLOWS)],
     ),
     "ipv6-extensions": Traffic(
         frame_size=128,

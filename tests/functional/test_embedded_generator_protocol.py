@@ -161,7 +161,11 @@ def test_a_port_that_cannot_be_is_refused(talk: Talk, change: dict[str, Any], me
         ({"balances": []}, "bad_template", "balances must have one pair for each template: 0 for 1"),
         ({"balances": [[40]]}, "bad_request", r"balances\[0\] must be an offset and whether it is never zero"),
         ({"balances": [[41, True]]}, "bad_template", r"balances\[0\] overlaps the signature"),
-        ({"balances": [[40, True]], "checksums": [CHECKSUM]}, "bad_template", "balances are for templates that have no"),
+        (
+            {"balances": [[40, True]], "checksums": [CHECKSUM]},
+            "bad_template",
+            "balances are for templates that have no",
+        ),
         ({"combinations": 0}, "bad_request", "combinations must be 1 or more"),
         ({"compared_from": 61}, "bad_template", "compared_from is beyond the end of a template"),
         ({"rx": []}, "bad_request", "rx must be a port or a list of 1..32 ports, not of 0"),

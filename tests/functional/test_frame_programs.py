@@ -35,7 +35,7 @@ from pytest_nfvperf.model.traffic.trial import Direction
 from pytest_nfvperf.ports.generator import GeneratorPort
 from tests.functional.engine_talk import Talk
 from tests.functional.generator_support import hugepages_mib, run_dir
-from tests.unit.test_packet_stacks import STACKS
+from tests.unit.test_packet_stacks import STACKS, built_again, varied
 
 FRAMES = 150
 FLUSHED = 64

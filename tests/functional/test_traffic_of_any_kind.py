@@ -1,7 +1,7 @@
 """Traffic of any kind through a real OVS, read at the far port by a packet socket of this test and parsed by scapy.
 
-The generator's own parser has no say: a frame is right if scapy, which parses it, builds the same bytes again, and if its
-fields are those that the test asked for.
+The generator's own parser has no say: a frame is right if scapy, which parses it, builds the same bytes again, and if
+its fields are those that the test asked for.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SOL_PACKET, PACKET_AUXDATA, ETH_P_ALL, VLAN_VALID, TPID_VALID = 263, 8, 3, 1 << 
 SO_RCVBUFFORCE = 33
 FRAMES, LOAD = 240, 4000
 SIGNATURE_BYTES, FCS_BYTES = 14, 4
-BACK = Direction("p1", "p0")
+THERE, BACK = Direction("p0", "p1"), Direction("p1", "p0")
 
 
 UNDERLAY = ("172.31.0.1", "172.31.0.2")
@@ -173,8 +173,8 @@ def lossless(live: LiveLoss, traffic: Traffic, way: Direction = THERE) -> list[b
             break
     assert counts.received == counts.sent >= FRAMES // 2, f"{counts}\n{trial.result.invalid}"
     assert (counts.corrupted, counts.duplicated) == (0, 0), counts
-    if trial.ledger is not None:
-        assert (trial.ledger.lost, trial.ledger.unexplained) == (0, 0), ledger_text(trial.ledger)
+    assert trial.ledger is not None
+    assert (trial.ledger.lost, trial.ledger.unexplained) == (0, 0), ledger_text(trial.ledger)
     own = own_frames(frames, counts.sent)
     assert_in_order(own, traffic)
     return own
@@ -201,8 +201,8 @@ def assert_in_order(frames: Sequence[bytes], traffic: Traffic) -> None:
         last[headers], highest = number, max(highest, number)
 
 
-def assert_lost(live: LiveLoss, traffic: Traffic, frames: int, way: Direction = THERE) -> None:
-    """So many of the frames of a trial are lost, and the ledger has a rule for each of them."""
+def assert_lost(live: LiveLoss, traffic: Traffic, frames: int, way: Direction = THERE) -> str:
+    """So many of the frames of a trial are lost, and the ledger has a rule for each of them. Returns its text."""
     for _ in range(60):
         trial = live.trial(LOAD, FRAMES / LOAD, replace(traffic, bidirectional=False), (way,))
         (counts,) = trial.result.counts
@@ -212,6 +212,7 @@ def assert_lost(live: LiveLoss, traffic: Traffic, frames: int, way: Direction = 
     assert trial.ledger is not None
     found = trial.ledger.lost, trial.ledger.unexplained, trial.ledger.by_rule
     assert found == (frames, 0, frames), ledger_text(trial.ledger)
+    return ledger_text(trial.ledger)
 
 
 def own_frames(frames: list[bytes], sent: int) -> list[bytes]:
@@ -441,23 +442,11 @@ def test_frames_that_the_dut_changes_are_known_again(live: LiveLoss, name: str) 
 
 @on("phy2phy")
 def test_loss_is_known_to_the_frame_by_one_value_of_a_field(live: LiveLoss) -> None:
-    traffic = Traffic(
-        packet=Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / UDP(),
-        vary=[Vary("Dot1AD.vlan", 4), Vary("IP.src", 10)],
-        frame_size=128,
-        bidirectional=False,
-    )
-    match = f"priority=200,in_port={live.number('p0')},dl_vlan=12"
-    with flow(live, f"{match},actions=drop"):
-        for _ in range(60):
-            trial = live.trial(LOAD, FRAMES / LOAD, traffic)
-            (counts,) = trial.result.counts
-            if counts.sent == FRAMES:
-                break
-    assert (counts.sent, counts.received, counts.corrupted) == (FRAMES, FRAMES * 3 // 4, 0)
-    assert trial.ledger is not None
-    assert (trial.ledger.lost, trial.ledger.unexplained) == (FRAMES // 4, 0), ledger_text(trial.ledger)
-    row = next(row for row in ledger_text(trial.ledger).splitlines() if "vlan_vid=0x100c" in row)  # the value
+    packet = Ether() / Dot1AD(vlan=10) / Dot1Q(vlan=20) / IP() / UDP()
+    traffic = Traffic(packet=packet, vary=[Vary("Dot1AD.vlan", 4), Vary("IP.src", 10)], frame_size=128)
+    with flow(live, f"priority=200,in_port={live.number('p0')},dl_vlan=12,actions=drop"):
+        text = assert_lost(live, traffic, FRAMES // 4)
+    row = next(row for row in text.splitlines() if "vlan_vid=0x100c" in row)  # the value
     assert f"{FRAMES // 4:,} lost: drop_action_of_pipeline" in row
 
 

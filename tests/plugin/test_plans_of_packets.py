@@ -44,6 +44,6 @@ def test_a_packet_that_does_not_fit_is_a_usage_error(pytester):
     plan = pytester.runpytest_subprocess("mine", "--nfv-plan", "-k", "small")
     text = plan.stdout.str() + plan.stderr.str()
     assert (
-        "Ether / IP / UDP / GTP_U_Header / IP / UDP needs at least 96 bytes (with FCS), and the traffic has frames of 64: "
-        "headers 78, signature 14, FCS 4"
+        "Ether / IP / UDP / GTP_U_Header / IP / UDP needs at least 96 bytes (with FCS), and the traffic has frames "
+        "of 64: headers 78, signature 14, FCS 4"
     ) in " ".join(text.split())

@@ -120,7 +120,7 @@ def test_a_mix_has_what_measuring_needs_of_a_traffic():
     assert VOICE_AND_BULK.mean_frame_size == pytest.approx(0.1 * 128 + 0.9 * 1518)
     assert VOICE_AND_BULK.line_rate_fps(10e9) == pytest.approx(10e9 / ((0.1 * 148 + 0.9 * 1538) * 8))
     assert VOICE_AND_BULK.bits_per_second(1000) == pytest.approx(1000 * VOICE_AND_BULK.mean_frame_size * 8)
-    assert (FOUR.largest_frame_size, FOUR.flows, FOUR.bidirectional) == (1518, 4, True)
+    assert (FOUR.largest_frame_size, FOUR.combinations, FOUR.bidirectional) == (1518, 4, True)
     assert (VOICE_AND_BULK.frame_label, VOICE_AND_BULK.label, VOICE_AND_BULK.headers_label) == (
         *("128+1518", "voice+bulk"),
         None,

@@ -15,7 +15,7 @@ from scapy.layers.l2 import Ether
 
 from pytest_nfvperf.adapters.generators.frames import intended_frames
 from pytest_nfvperf.features.trex.child_process import stream_of
-from pytest_nfvperf.features.trex.stream_plan import TrexPort, check_streams, port_number, shares, streams
+from pytest_nfvperf.features.trex.stream_plan import TrexPort, check_streams, port_number, streams
 from pytest_nfvperf.model.errors import ConfigError
 from pytest_nfvperf.model.traffic.mix import TrafficMix, shares
 from pytest_nfvperf.model.traffic.packet import Vary
@@ -50,7 +50,7 @@ def test_frames_and_rates_add_up_exactly(load: int, duration: float, traffic: Tr
             streams(spec, PORTS)
         return
     for index in (0, 1):
-        made = [stream for stream in streams(spec, PORTS) if stream["direction"] == index]
+        made = [stream for stream in streams(spec, PORTS) if stream["sent"] == index]
         assert sum(stream["frames"] for stream in made) == frames
         assert sum(stream["fps"] for stream in made) == pytest.approx(load)
         # They end together: each has as many frames as its rate makes in the time.
@@ -195,7 +195,7 @@ def test_no_flow_has_more_than_one_frame_more_than_another(
     if intended_frames(load, duration) < 1:
         return
     for index in (0, 1):
-        made = [stream for stream in streams(spec, PORTS) if stream["direction"] == index]
+        made = [stream for stream in streams(spec, PORTS) if stream["sent"] == index]
         assert any(stream["latency"] for stream in made)
         found = frames_of_flows(made, flows)
         assert sum(found) == intended_frames(load, duration)

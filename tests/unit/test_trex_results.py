@@ -44,7 +44,7 @@ PORTS = {
 SPEC = TrialSpec(Traffic(), 5000, 4.0, WAYS)
 PLAN = [
     {
-        "direction": direction,
+        "sent": direction,
         "id": number,
         "port": direction,
         "rx_port": 1 - direction,

@@ -10,7 +10,7 @@ from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
-from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, VLAN_TAG_BYTES, Traffic
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, HEADER_BYTES, MAX_FRAME_SIZE, Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, InvalidReason, Reason, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
@@ -119,7 +119,6 @@ def check_traffic(attached: Mapping[str, GeneratorPort], traffic: AnyTraffic, di
 
 
 def _check_class(attached: Mapping[str, GeneratorPort], traffic: Traffic, directions: Sequence[Direction]) -> None:
-    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.vlan is not None else 0)
     for direction in directions:
         for end in (direction.tx, direction.rx):
             fits = attached[end].mtu + traffic.beside_mtu

@@ -7,7 +7,7 @@ rest, like a ring with a fast but finite server behind it. The same seed gives t
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec

@@ -21,7 +21,7 @@ from pytest_nfvperf.model.errors import ArgumentError, ConfigError
 from pytest_nfvperf.model.topology.frame_route import route
 from pytest_nfvperf.model.topology.topology import Topology
 from pytest_nfvperf.model.traffic.frame_program import Checksum, FrameProgram, VaryingField, frame_at
-from pytest_nfvperf.model.traffic.mix import AnyTraffic, class_streams, learning_streams
+from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.packet import FrameSource
 from pytest_nfvperf.model.traffic.traffic import (
     FCS_BYTES,
@@ -304,7 +304,7 @@ def streams(
     """
     made: list[dict[str, Any]] = []
     for stream in streams_of(sent, directions, load_fps, frames, learning=learning):
-        traffic, direction = stream.sent.traffic, directions[stream.direction]
+        direction = directions[stream.direction]
         common = {
             "tx": direction.tx,
             "rx": direction.rx if len(stream.receivers) == 1 else [directions[at].rx for at in stream.receivers],

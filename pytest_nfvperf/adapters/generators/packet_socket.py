@@ -32,7 +32,9 @@ from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, UnavailableError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo
 from pytest_nfvperf.model.topology.ports import PortRole
+from pytest_nfvperf.model.traffic.frame_program import frames_of_program
 from pytest_nfvperf.model.traffic.mix import AnyTraffic, ClassStream, classes_of
+from pytest_nfvperf.model.traffic.traffic import FCS_BYTES, Traffic
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
@@ -110,7 +112,7 @@ def _send_at_once(frames: Sequence[bytes], link: socket.socket) -> tuple[int, in
     return sent, took
 
 
-def check_countable(traffic: Traffic) -> None:
+def check_countable(sent: AnyTraffic) -> None:
     """Raise UnavailableError for a packet, ConfigError for a short form that is not sent in virtual time."""
     for traffic in (each.traffic for each in classes_of(sent)):
         if frames_until_repeat(traffic) > MOST_FLOWS:
@@ -192,10 +194,7 @@ class PacketSocketGenerator:
         """
         self._ports.check_open()
         check_spec(self._ports, spec)
-        if spec.traffic.flows > MOST_FLOWS:
-            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
-        if any(each.traffic.flows > 1 and each.traffic.ip_version != 4 for each in classes_of(spec.traffic)):
-            raise ConfigError("in virtual time several flows are of IPv4 only")
+        check_countable(spec.traffic)
         sent = spec.streams(frames_of(spec))
         at_once = burst_of(spec.traffic.largest_frame_size)
         with ExitStack() as stack:
@@ -243,25 +242,11 @@ class _Sender:
 
     @staticmethod
     def of(stream: ClassStream, direction: Direction, ports: Mapping[str, GeneratorPort], stack: ExitStack) -> _Sender:
-        traffic = stream.sent.traffic
-        addresses = directed_addresses(traffic, direction, ports, reverse=stream.reverse)
-        recipe = recipe_of(traffic)
-        order = mix_order(recipe)
-        first = flow_ranges(traffic, addresses.src_ip)["first_address"]
-        sources = [
-            addresses.src_ip,
-            *(socket.inet_ntoa(((first + flow) & 0xFFFFFFFF).to_bytes(4, "big")) for flow in range(1, traffic.flows)),
-        ]
-        # As many frames as it takes until sizes and flows both start over.
-        period = max(len(order), traffic.flows) if 1 in {len(order), traffic.flows} else len(order) * traffic.flows
-        sizes = tuple(recipe[order[at % len(order)]][0] for at in range(period))
-        frames = tuple(
-            build_frame(size, replace(addresses, src_ip=sources[at % traffic.flows])) for at, size in enumerate(sizes)
-        )
+        frames = _frames(stream.sent.traffic, direction, ports, reverse=stream.reverse)
         link = stack.enter_context(socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
         link.bind((_interface(ports[direction.tx]), 0))
         receiver = _interface(ports[direction.rx])
-        return _Sender(direction, sizes, frames, link, receiver, _received(receiver), bool(stream.sent.name))
+        return _Sender(direction, frames, link, receiver, _received(receiver), bool(stream.sent.name))
 
     def burst(self, frames: int, forwarding_ns: Callable[[], int] | None, residual_s: float) -> Burst:
         """Send a number of frames and wait until they arrived, for at most the residual wait; returns their cost."""
@@ -290,7 +275,7 @@ class _Sender:
 
     def counts(self, intended: int) -> DirectionCounts:
         received = self.received if self.shared else _received(self.receiver) - self.before
-        mean = sum(self.sizes) / len(self.sizes)
+        mean = sum(map(len, self.frames)) / len(self.frames) + FCS_BYTES
         return DirectionCounts(
             direction=self.direction,
             intended=intended,

@@ -165,7 +165,7 @@ def traffic_drawing(traffic: Traffic) -> str:
     boxes = [*frames.layers, "signature", "pattern"]
     rules = ["─" * (len(name) + 2) for name in boxes]
     drawn = [f"┌{'┬'.join(rules)}┐", f"│ {' │ '.join(boxes)} │", f"└{'┴'.join(rules)}┘"]
-    lines = drawn if frames.layers else [frames.text]
+    lines = drawn if frames.command else [frames.text]  # a capture has frames of several stacks
     for vary in traffic.vary:
         begin = "" if vary.first is None else f" from {vary.first}"
         step = f" by {vary.step:,}" if vary.step != 1 else ""

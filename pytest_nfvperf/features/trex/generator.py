@@ -24,7 +24,7 @@ from pytest_nfvperf.features.trex.trial_results import longest_trial, trial_resu
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, NfvperfError
 from pytest_nfvperf.model.testbed.testbed import GeneratorInfo, GeneratorSpec
 from pytest_nfvperf.model.topology.ports import PortRole
-from pytest_nfvperf.model.traffic.mix import AnyTraffic
+from pytest_nfvperf.model.traffic.mix import AnyTraffic, classes_of
 from pytest_nfvperf.model.traffic.traffic import MAX_FRAME_SIZE
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
@@ -112,10 +112,11 @@ class TrexGenerator:
             traffic, _LEARN_FPS, _LEARN_S, tuple(directions), latency=False, residual_s=_LEARN_S, purpose="learning"
         )
         until = time.monotonic() + _LEARN_TIMEOUT_S
-        while True:
-            counts = self._run(spec, "learn").counts
-            if all(count.received >= count.sent > 0 for count in counts) or time.monotonic() > until:
-                return
+        for each in classes_of(traffic):  # by itself: the least share of so few frames may be none
+            learned = False
+            while not learned:
+                counts = self._run(replace(spec, traffic=each.traffic), "learn").counts
+                learned = all(count.received >= count.sent > 0 for count in counts) or time.monotonic() > until
 
     def run_trial(self, spec: TrialSpec) -> TrialResult:
         check_spec(self._attached(), spec)
@@ -133,7 +134,7 @@ class TrexGenerator:
         answer = self._command(
             command,
             deadline_s=longest_s + delay_s + _COMMAND_DEADLINE_S,
-            streams=[{key: value for key, value in stream.items() if key != "direction"} for stream in plan],
+            streams=[{key: value for key, value in stream.items() if key != "sent"} for stream in plan],
             duration_s=spec.duration_s,
             longest_s=longest_s,
             rx_delay_s=delay_s,

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine, recording
 from pytest_nfvperf.adapters.machine.check import Check, CheckState
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
@@ -30,7 +31,8 @@ from pytest_nfvperf.measure.limits import CachedCeilings, Ceiling
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.testbed import GeneratorSpec, Testbed, TrexStart
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
-from pytest_nfvperf.ports.generator import Ceilings, Generator
+from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.ports.generator import Ceilings, Generator, GeneratorPort
 from pytest_nfvperf.ports.machine import StoredValue
 
 _CONNECT_S = 2.0
@@ -179,6 +181,7 @@ def _replayed(testbed: Testbed, directory: Path, start: StartEngine) -> Generato
 
 def _check(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
     """What a server could not send or count, as far as it is known without one."""
+    check_spec(ports, spec)
     streams(spec, {name: TrexPort(number, port) for number, (name, port) in enumerate(ports.items())})
 
 

@@ -48,7 +48,7 @@ from pytest_nfvperf.model.traffic.traffic import (
     WIRE_OVERHEAD_BYTES,
     Traffic,
 )
-from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec, reversals
+from pytest_nfvperf.model.traffic.trial import Direction, TrialSpec
 from pytest_nfvperf.ports.generator import GeneratorPort
 
 MAX_LATENCY_STREAMS = 128
@@ -58,7 +58,7 @@ MAX_FLOW_COUNTERS = 1023
 MIN_LATENCY_BYTES = 60
 """Without FCS. The server pads a shorter one and then does not count it."""
 LATENCY_FPS = 1000
-"""Latency frames/s per direction: the server's receive core processes each of them."""
+"""Latency frames/s per class and direction: the server's receive core processes each of them."""
 LATENCY_SHARE = 10
 """At most one frame in ten is a latency frame."""
 LATENCY_PAYLOAD_BYTES = 16
@@ -151,61 +151,59 @@ def streams(spec: TrialSpec, ports: Mapping[str, TrexPort]) -> list[dict[str, An
     """All streams of a trial, checked against the server's limits.
 
     Returns:
-        Dicts as the child's ``trial`` command takes them, and ``direction``, an index into the spec's.
+        Dicts as the child's ``trial`` command takes them, and ``sent``, an index into the spec's streams: of one class
+        in one direction each.
 
     Raises:
         ConfigError: the load makes no frame, or the server could not do it.
+        UnavailableError: no server could do it.
     """
-    if not isinstance(spec.traffic, Traffic):
-        raise ConfigError(
-            "TRex cannot count classes of a mix yet: send each class by itself, or use the embedded engine"
-        )
-    frames = frames_of(spec)
     made: list[dict[str, Any]] = []
-    for index, (direction, reverse) in enumerate(zip(spec.directions, reversals(spec.directions), strict=True)):
-        for stream in _direction_streams(spec, direction, ports, frames, reverse=reverse):
+    for index, sent in enumerate(spec.streams(frames_of(spec))):
+        for stream in _class_streams(spec, sent, ports):
             number = len(made) + 1 + (_LATENCY_IDS if stream["latency"] else 0)
-            made.append({**stream, "direction": index, "id": number})
+            made.append({**stream, "sent": index, "id": number})
     check_streams(made, ports.values())
     return made
 
 
 def latency_frames(load_fps: int, frames: int) -> int:
-    """How many of a direction's frames are latency frames; at least one."""
+    """How many of a class's frames in a direction are latency frames; at least one."""
     rate = min(LATENCY_FPS, max(1, load_fps // LATENCY_SHARE))
     return max(1, frames * rate // load_fps)
 
 
-def _direction_streams(
-    spec: TrialSpec, direction: Direction, ports: Mapping[str, TrexPort], frames: int, *, reverse: bool
-) -> list[dict[str, Any]]:
-    (traffic,) = (each.traffic for each in classes_of(spec.traffic))
-    sampled = latency_frames(spec.load_fps, frames) if spec.latency else 0
-    recipe = recipe_of(traffic)
-    counts = shares(frames - sampled, [weight for _, weight in recipe])
-    wanted = [(size, count, False) for (size, _), count in zip(recipe, counts, strict=True) if count]
-    if sampled:
-        # The smallest of the traffic's frames with room for number and time
-        room = traffic.header_bytes + LATENCY_PAYLOAD_BYTES + FCS_BYTES
-        wanted.append((max(room, traffic.smallest_frame_size), sampled, True))
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A share of a class's frames in a direction: those that one stream sends. ``frame``: its template, without FCS."""
+
+    frame: bytes
+    frames: int
+    fields: Mapping[str, Any]
+    latency: bool = False
+
+
+def _class_streams(spec: TrialSpec, sent: ClassStream, ports: Mapping[str, TrexPort]) -> list[dict[str, Any]]:
+    traffic, direction = sent.sent.traffic, spec.directions[sent.direction]
+    sampled = latency_frames(sent.fps, sent.frames) if spec.latency else 0
     # A port with a gateway sends to the gateway's MAC.
     attached = {
         name: replace(port.port, eth_peer=port.gateway_mac) if port.gateway_mac else port.port
         for name, port in ports.items()
     }
-    addresses = directed_addresses(traffic, direction, attached, reverse=reverse)
-    begins = [sum(count for _, count, _ in wanted[:at]) % traffic.flows for at in range(len(wanted))]
+    parts_of = _short_form_parts if traffic.frame_source is None else _packet_parts
+    parts = parts_of(traffic, direction, attached, sent.frames - sampled, sampled, reverse=sent.reverse)
     return [
         {
             "port": ports[direction.tx].number,
             "rx_port": ports[direction.rx].number,
             "latency": part.latency,
             "frames": part.frames,
-            "fps": spec.load_fps * part.frames / frames,
+            "fps": sent.fps * part.frames / sent.frames,
             # Streams that begin together would send in bursts: each begins a part of a frame's interval later.
-            "start_after_us": round(1e6 / spec.load_fps * at / len(wanted), 3),
-            "frame": build_frame(size, addresses).hex(),
-            "fields": _fields(traffic, begins[at], latency=latency, reverse=reverse),
+            "start_after_us": round(1e6 / sent.fps * at / len(parts), 3),
+            "frame": part.frame.hex(),
+            "fields": part.fields,
         }
         for at, part in enumerate(parts)
     ]

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import link_reasons
-from pytest_nfvperf.adapters.generators.frames import intended_frames
+from pytest_nfvperf.adapters.generators.frames import frames_of
 from pytest_nfvperf.features.trex.stream_plan import TrexPort
 from pytest_nfvperf.model.traffic.histogram import Histogram
+from pytest_nfvperf.model.traffic.mix import ClassStream, shares
 from pytest_nfvperf.model.traffic.traffic import FCS_BYTES
 from pytest_nfvperf.model.traffic.trial import (
     Direction,
@@ -22,6 +23,7 @@ from pytest_nfvperf.model.traffic.trial import (
     RigHealth,
     TrialResult,
     TrialSpec,
+    counts_by_class,
 )
 
 _NS_PER_US = 1000
@@ -98,10 +100,14 @@ def trial_result(
     ``plan``: the streams in the answer's order.
     """
     elapsed_s = sending_time(spec.duration_s, answer["elapsed"])
-    directions = [
-        _direction(spec, direction, index, answer, plan, ports, elapsed_s)
-        for index, direction in enumerate(spec.directions)
+    sent = spec.streams(frames_of(spec))
+    by_sent = [_counted(index, plan, answer) for index in range(len(sent))]
+    dropped = _dropped(spec, sent, by_sent, answer, ports)
+    each = [
+        _counts(spec, one, streams, lost, answer, ports, elapsed_s)
+        for one, streams, lost in zip(sent, by_sent, dropped, strict=True)
     ]
+    counts, classes = counts_by_class(sent, each)
     reasons = link_reasons([name for name, up in answer["links"].items() if not up])
     if not answer["complete"] or elapsed_s > spec.duration_s * (1 + _MAX_STRETCH_RATIO):
         detail = (
@@ -109,13 +115,19 @@ def trial_result(
             f"{answer['cpu_percent']:.0f} %) cannot send that fast"
         )
         reasons.append(InvalidReason(Reason.STRETCHED_TIME, detail))
-    for _, against in directions:
-        reasons += against
+    max_unsent_ratio = _MAX_UNSENT_RATIO_SATURATING if spec.saturating else _MAX_UNSENT_RATIO
+    for at, count in enumerate(counts):
+        own = [index for index, one in enumerate(sent) if one.direction == at]
+        lost = sum(dropped[index] for index in own)
+        fell = _fallen(count.direction, [pair for index in own for pair in by_sent[index]], answer, ports)
+        rx = answer["ports"][str(ports[count.direction.rx].number)]
+        reasons += _reasons(count, max_unsent_ratio, lost, rx, fell)
     return TrialResult(
         spec=spec,
-        counts=tuple(counts for counts, _ in directions),
+        counts=counts,
         health=RigHealth(busy_ratio=answer["cpu_percent"] / 100),
         invalid=tuple(reasons),
+        classes=classes,
     )
 
 
@@ -134,47 +146,75 @@ def sending_time(requested_s: float, measured: Mapping[str, float]) -> float:
     return max(requested_s, measured["shortest_s"] - _END_NOTICE_S)
 
 
-def _direction(
-    spec: TrialSpec,
-    direction: Direction,
-    index: int,
-    answer: Mapping[str, Any],
-    plan: Sequence[Mapping[str, Any]],
-    ports: Mapping[str, TrexPort],
-    elapsed_s: float,
-) -> tuple[DirectionCounts, Iterator[InvalidReason]]:
-    """One direction's counts, and the reasons against them."""
+_Streams = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""Streams as they were asked for, each with what the server counted."""
+
+
+def _counted(index: int, plan: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> _Streams:
+    """The server's streams of one class in one direction."""
     pairs = zip(plan, answer["streams"], strict=True)
-    streams = [(wanted, seen) for wanted, seen in pairs if wanted["direction"] == index]
+    streams = [(wanted, seen) for wanted, seen in pairs if wanted["sent"] == index]
     for wanted, seen in streams:
         if (seen["id"], seen["rx_port"]) != (wanted["id"], wanted["rx_port"]):
             requested = f"stream {wanted['id']} to port {wanted['rx_port']}"
             raise ValueError(f"asked for {requested}, it counted stream {seen['id']!r} to port {seen['rx_port']!r}")
-    tx_port, rx_port = ports[direction.tx].number, ports[direction.rx].number
-    tx, rx = answer["ports"][str(tx_port)], answer["ports"][str(rx_port)]
+    return streams
+
+
+def _written(streams: _Streams) -> int:
+    return sum(seen["sent"] for _, seen in streams)
+
+
+def _dropped(
+    spec: TrialSpec,
+    sent: Sequence[ClassStream],
+    by_sent: Sequence[_Streams],
+    answer: Mapping[str, Any],
+    ports: Mapping[str, TrexPort],
+) -> list[int]:
+    """Frames that streams count as sent, and the port never sent. Among classes they are divided by what each sent."""
+    dropped = [0] * len(sent)
+    for at, direction in enumerate(spec.directions):
+        own = [index for index, one in enumerate(sent) if one.direction == at]
+        written = [_written(by_sent[index]) for index in own]
+        lost = sum(written) - answer["ports"][str(ports[direction.tx].number)]["opackets"]
+        if lost > 0:
+            for index, share in zip(own, shares(lost, [max(0, each) for each in written]), strict=True):
+                dropped[index] = share
+    return dropped
+
+
+def _counts(
+    spec: TrialSpec,
+    sent: ClassStream,
+    streams: _Streams,
+    dropped: int,
+    answer: Mapping[str, Any],
+    ports: Mapping[str, TrexPort],
+    elapsed_s: float,
+) -> DirectionCounts:
+    """The counts of one class in one direction."""
+    direction = spec.directions[sent.direction]
+    rx_port = ports[direction.rx].number
     # Frames that no stream claims are foreign: the DUT's own, such as LLDP, or another trial's.
     claimed = sum(seen["received"] for seen in answer["streams"] if seen["rx_port"] == rx_port)
     claimed += sum(seen["elsewhere"].get(str(rx_port), 0) for seen in answer["streams"])
-    written = sum(seen["sent"] for _, seen in streams)
-    received = sum(seen["received"] for _, seen in streams)
-    intended = intended_frames(spec.load_fps, spec.duration_s)
-    dropped = max(0, written - tx["opackets"])  # the streams count them as sent, and the port never sent them
     errors = [seen["latency"]["errors"] for _, seen in streams if seen["latency"]]
     sampled = [complete_latency(seen["latency"], seen["received"]) for _, seen in streams if seen["latency"]]
     latency = merge_latencies(sampled) if spec.latency else None
     sent_bytes = sum(seen["sent_bytes"] for _, seen in streams)
-    counts = DirectionCounts(
+    return DirectionCounts(
         direction=direction,
-        intended=intended,
-        sent=written - dropped,
+        intended=sent.frames,
+        sent=_written(streams) - dropped,
         refused=0,
-        skipped=max(0, intended - written + dropped),
-        received=received,
+        skipped=max(0, sent.frames - _written(streams) + dropped),
+        received=sum(seen["received"] for _, seen in streams),
         duplicated=sum(error.get("dup", 0) for error in errors),
         out_of_order=sum(error.get("out_of_order", 0) for error in errors),
-        foreign=max(0, rx["ipackets"] - claimed),
+        foreign=max(0, answer["ports"][str(rx_port)]["ipackets"] - claimed),
         corrupted=0,
-        sent_bytes=sent_bytes - round(dropped * spec.traffic.mean_frame_size),
+        sent_bytes=sent_bytes - round(dropped * sent.sent.traffic.mean_frame_size),
         # Some NICs count a flow's frames and not its bytes; all frames of a stream have one size.
         received_bytes=sum(
             seen["received_bytes"] or (len(wanted["frame"]) // 2 + FCS_BYTES) * int(seen["received"])
@@ -184,11 +224,16 @@ def _direction(
         latency=latency,
         latency_raw=latency,
     )
-    counted_by = [(f"port {tx_port}", tx), (f"port {rx_port}", rx)]
+
+
+def _fallen(
+    direction: Direction, streams: _Streams, answer: Mapping[str, Any], ports: Mapping[str, TrexPort]
+) -> tuple[str, ...]:
+    """Counters of a direction that are below 0, for a person."""
+    numbers = [ports[end].number for end in (direction.tx, direction.rx)]
+    counted_by = [(f"port {number}", answer["ports"][str(number)]) for number in numbers]
     counted_by += [(f"stream {seen['id']}", {key: seen[key] for key in _STREAM}) for _, seen in streams]
-    fell = tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
-    max_unsent_ratio = _MAX_UNSENT_RATIO_SATURATING if spec.saturating else _MAX_UNSENT_RATIO
-    return counts, _reasons(counts, max_unsent_ratio, dropped, rx, fell)
+    return tuple(f"{key} {count} of {who}" for who, found in counted_by for key, count in found.items() if count < 0)
 
 
 def _how_long(duration_s: float, elapsed_s: float, answer: Mapping[str, Any]) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.embedded import build
 from pytest_nfvperf.adapters.generators.embedded.generator import EmbeddedGenerator, EngineOptions
 from pytest_nfvperf.adapters.generators.frames import intended_frames
-from pytest_nfvperf.adapters.generators.packet_socket import ENGINE, PacketSocketGenerator, check_countable
+from pytest_nfvperf.adapters.generators.packet_socket import (
+    ENGINE,
+    PacketSocketGenerator,
+    check_countable,
+    frames_until_repeat,
+)
 from pytest_nfvperf.adapters.host.virtual_clock import instruction_ns
 from pytest_nfvperf.adapters.process.journal import TAG_VARIABLE, Kind, note_process
 from pytest_nfvperf.backends.generator_side import FeatureEngine, ReservedMachine
@@ -114,8 +120,7 @@ class CountedBursts:
         """
         if forwarding_ns is None:
             raise ConfigError("frames over rings cost the DUT's threads something, and this DUT has none that forwards")
-        if spec.traffic.flows > MOST_FLOWS:
-            raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {spec.traffic.flows}")
+        check_countable(spec.traffic)
         if len({direction.tx for direction in spec.directions}) < len(spec.directions):
             raise ConfigError("in virtual time frames are sent to one receiver: give each direction a port of its own")
         different = [frames_until_repeat(each.traffic) for each in classes_of(spec.traffic)]
@@ -302,4 +307,9 @@ class PacketSocketSide:
     def close(self) -> None: ...
 
 
-PACKET_SOCKETS = FeatureEngine(lambda _: PacketSocketSide(), check=lambda spec, _: check_countable(spec.traffic))
+def _check(spec: TrialSpec, ports: Mapping[str, GeneratorPort]) -> None:
+    check_spec(ports, spec)
+    check_countable(spec.traffic)
+
+
+PACKET_SOCKETS = FeatureEngine(lambda _: PacketSocketSide(), check=_check)

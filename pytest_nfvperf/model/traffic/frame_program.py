@@ -174,7 +174,16 @@ def frame_of(program: FrameProgram, template: int, combination: int, signature: 
             _store_crc32c(frame, checksum)
         else:
             _update_internet(frame, begin, checksum, program, at, len(signature))
+    if program.balances and (where := program.balances[template])[0]:
+        _balance(frame, *where, signature)
     return bytes(frame)
+
+
+def _balance(frame: bytearray, offset: int, never_zero: bool, signature: bytes) -> None:
+    """RFC 1624, of a signature at an even offset in place of zeros."""
+    total = 0xFFFF - int.from_bytes(frame[offset : offset + 2], "big") + int.from_bytes(signature, "big")
+    stored = 0xFFFF - (total % 0xFFFF or 0xFFFF)
+    frame[offset : offset + 2] = (stored or (0xFFFF if never_zero else 0)).to_bytes(2, "big")
 
 
 def _update_internet(

@@ -120,9 +120,9 @@ class TrafficMix:
         return any(each.sends != "forward" for each in self.classes)
 
     @property
-    def flows(self) -> int:
-        """Of all classes together, per direction."""
-        return sum(each.traffic.flows for each in self.classes)
+    def combinations(self) -> int:
+        """Flows, or what packets' fields make, of all classes together, per direction."""
+        return sum(each.traffic.combinations for each in self.classes)
 
     @property
     def largest_frame_size(self) -> int:

@@ -63,6 +63,8 @@ _FIRST = Allowed(
     lambda value: isinstance(value, (int, str)) and not isinstance(value, bool),
 )
 
+_STEP = Allowed("a whole number other than 0", lambda value: INTEGER.accepts(value) and 0 < abs(value) <= 1 << 63)
+
 
 @checked(
     field=_FIELD,

@@ -394,9 +394,7 @@ class Traffic:
     @property
     def is_tagged(self) -> bool:
         """Frames begin with a VLAN tag behind their addresses."""
-        return self.vlan is not None or (
-            self.packet is not None and self.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)}
-        )
+        return self.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)} if self.packet else self.vlan is not None
 
     @property
     def vlans(self) -> tuple[int, ...]:
@@ -445,8 +443,7 @@ class Traffic:
     @property
     def beside_mtu(self) -> int:
         """Bytes of a frame that a port's MTU does not count: Ethernet, its outermost tag and FCS."""
-        tagged = self.packet.layers[1:2] in {("Dot1Q",), ("Dot1AD",)} if self.packet else self.vlan is not None
-        return HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if tagged else 0)
+        return HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if self.is_tagged else 0)
 
     @property
     def smallest_frame_size(self) -> int:
@@ -500,8 +497,7 @@ class Traffic:
 
 def check_mtu(traffic: Traffic, mtu: int) -> None:
     """Raise ValueError when the largest frame does not fit a port's MTU (bytes without header, tag and FCS)."""
-    overhead = HEADER_BYTES + FCS_BYTES + (VLAN_TAG_BYTES if traffic.is_tagged else 0)
-    needed = traffic.largest_frame_size - overhead
+    needed = traffic.largest_frame_size - traffic.beside_mtu
     if needed > mtu:
         raise ArgumentError(
             f"frame size {traffic.largest_frame_size} needs an MTU of {needed}, but the port has {mtu}: "
