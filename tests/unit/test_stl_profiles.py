@@ -131,13 +131,13 @@ def one_stream(profile: Callable[[str], Path]) -> Callable[..., Path]:
     return write
 
 
-def frames(traffic: Traffic, count: int) -> list[Any]:
+def frames(traffic: Traffic, count: int, step: int = 1) -> list[Any]:
     source = traffic.frame_source
     assert source is not None
     assert isinstance(traffic.frame_size, int)
     macs = {"source_mac": "02:00:00:00:00:11", "destination_mac": "02:00:00:00:00:22"}
     program = source.program((traffic.frame_size,), (0,), **macs, reverse=False)
-    sent = [frame_at(program, number, bytes(14)) for number in range(count)]
+    sent = [frame_at(program, number, bytes(14)) for number in range(0, count, step)]
     for frame in sent:
         again = Ether(frame)
         for layer in (IP, UDP, TCP):
@@ -173,7 +173,7 @@ def test_a_range_of_clients_counts_in_two_fields_at_once(profile: Any):
 
     assert traffic.frame_size == 64
     assert traffic.combinations == 30_000
-    assert [(each.src, each[IP].src) for each in frames(traffic, 30_001)[::10_000]] == [
+    assert [(each.src, each[IP].src) for each in frames(traffic, 30_001, 10_000)] == [
         ("00:00:dd:dd:00:01", "55.55.0.1"),
         ("00:00:dd:dd:27:11", "55.55.39.17"),
         ("00:00:dd:dd:4e:21", "55.55.78.33"),
