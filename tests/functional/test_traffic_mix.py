@@ -125,7 +125,7 @@ def test_a_drop_flow_on_one_class_of_four(
     assert f"class {name}: {lost:,} lost of {dropped.offered:,}" in " ".join(text.split())
     (row,) = {line.partition("drop_action")[2] for line in text.splitlines() if "lost: drop_action" in line}
     assert row.startswith("_of_pipeline (flow priority=999")
-    assert f"{named} of br0)" in row  # the flow, and with it the value
+    assert f"{named} of br0" in row  # the flow, and with it the value
 
 
 def test_a_soak_counts_each_class(bench: Soaking, tmp_path: Path) -> None:

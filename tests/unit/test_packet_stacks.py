@@ -257,10 +257,11 @@ FIELDS = {
     "GRE": ("key",),
 }
 INNER = Ether(src="02:00:00:00:01:01", dst="02:00:00:00:01:02")
+# A source port of 50000: scapy takes what comes from its default, 53, for DNS.
 TUNNELS: dict[str, Callable[[int], Packet]] = {
     "vxlan": lambda number: UDP(sport=50000) / VXLAN(vni=number) / INNER,
-    "geneve": lambda number: UDP() / GENEVE(vni=number) / INNER,
-    "gtpu": lambda number: UDP() / GTP_U_Header(teid=number),
+    "geneve": lambda number: UDP(sport=50000) / GENEVE(vni=number) / INNER,
+    "gtpu": lambda number: UDP(sport=50000) / GTP_U_Header(teid=number),
     "gre": lambda number: GRE(key_present=1, key=number),
     "gre with a checksum": lambda number: GRE(chksum_present=1, key_present=1, key=number),
 }

@@ -20,13 +20,8 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.generators.checks import AttachedPorts, check_directions, check_spec
 from pytest_nfvperf.adapters.generators.frames import (
-    build_frame,
-    directed_addresses,
-    flow_ranges,
     frames_of,
-    mix_order,
     program_of,
-    recipe_of,
 )
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, GeneratorError, UnavailableError
@@ -113,14 +108,12 @@ def _send_at_once(frames: Sequence[bytes], link: socket.socket) -> tuple[int, in
 
 
 def check_countable(sent: AnyTraffic) -> None:
-    """Raise UnavailableError for a packet, ConfigError for a short form that is not sent in virtual time."""
+    """Raise UnavailableError for a packet, ConfigError for flows, of more frames than are sent in virtual time."""
     for traffic in (each.traffic for each in classes_of(sent)):
         if frames_until_repeat(traffic) > MOST_FLOWS:
             raise UnavailableError(
                 f"in virtual time at most {MOST_FLOWS} different frames are sent, not {frames_until_repeat(traffic):,}"
             )
-        if traffic.flows > 1 and traffic.ip_version != 4:
-            raise ConfigError("in virtual time several flows are of IPv4 only: write packet= and vary= for IPv6")
     if sent.combinations > MOST_FLOWS:
         raise ConfigError(f"in virtual time at most {MOST_FLOWS} flows are sent, not {sent.combinations}")
 
@@ -297,21 +290,7 @@ def _frames(
     traffic: Traffic, direction: Direction, ports: Mapping[str, GeneratorPort], *, reverse: bool
 ) -> tuple[bytes, ...]:
     """A direction's frames until sizes and flows both start over; where other engines sign them, they have zeros."""
-    if traffic.frame_source is not None:
-        return tuple(frames_of_program(program_of(traffic, direction, ports, reverse=reverse)))
-    addresses = directed_addresses(traffic, direction, ports, reverse=reverse)
-    recipe = recipe_of(traffic)
-    order = mix_order(recipe)
-    first = flow_ranges(traffic, addresses.src_ip)["first_address"]
-    sources = [
-        addresses.src_ip,
-        *(socket.inet_ntoa(((first + flow) & 0xFFFFFFFF).to_bytes(4, "big")) for flow in range(1, traffic.flows)),
-    ]
-    period = max(len(order), traffic.flows) if 1 in {len(order), traffic.flows} else len(order) * traffic.flows
-    return tuple(
-        build_frame(recipe[order[at % len(order)]][0], replace(addresses, src_ip=sources[at % traffic.flows]))
-        for at in range(period)
-    )
+    return tuple(frames_of_program(program_of(traffic, direction, ports, reverse=reverse)))
 
 
 def burst_of(frame_size: int) -> int:
