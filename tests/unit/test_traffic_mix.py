@@ -22,8 +22,6 @@ from pytest_nfvperf.adapters.evidence.schema import parse_line
 from pytest_nfvperf.adapters.generators.checks import check_spec
 from pytest_nfvperf.adapters.generators.embedded.trial_results import (
     EngineTrial,
-    ValidityPolicy,
-    trial_result,
     with_unfollowed,
 )
 from pytest_nfvperf.adapters.generators.fake import FakeGenerator
@@ -689,53 +687,3 @@ def test_frames_of_a_class_that_is_dropped_altogether_were_lost_when_they_were_s
 
 
 # One to many.
-
-TO_MANY = (Direction("p0", "p1"), Direction("p0", "p2"))
-THREE = {name: GeneratorPort(name, "", f"02:00:00:00:00:0{end}") for end, name in enumerate(("p0", "p1", "p2"))}
-GROUP = Traffic(dst_mac="01:00:5e:00:00:01", dst_ip="224.0.0.1", bidirectional=False)
-
-
-def test_one_stream_goes_to_all_receivers_of_a_sender():
-    (made,) = streams(GROUP, TO_MANY, THREE, 1000, 100)
-    assert (made["tx"], made["rx"], made["fps"], made["frames"]) == ("p0", ["p1", "p2"], 1000, 100)
-    assert [each["rx"] for each in streams(Traffic(), BOTH, PORTS, 1000, 100)] == ["p1", "p0"]
-
-
-def test_two_directions_of_a_sender_to_one_address_are_refused():
-    with pytest.raises(
-        ConfigError, match="two directions send on port 'p0' to one address; give each direction a port"
-    ):
-        streams(Traffic(bidirectional=False), TO_MANY, THREE, 1000, 100)
-
-
-def test_each_receiver_is_counted():
-    made = FakeGenerator(1e9, loss_ratio=0.01)
-    made.attach(list(THREE.values()))
-    result = made.run_trial(TrialSpec(GROUP, 10_000, 1.0, TO_MANY))
-    assert [(str(each.direction), each.offered, each.lost) for each in result.counts] == [
-        ("p0->p1", 10_000, 100),
-        ("p0->p2", 10_000, 100),
-    ]
-
-
-def test_the_engine_s_counts_of_each_receiver_are_those_of_its_direction():
-    row = dict.fromkeys(("refused", "skipped", "fell_behind", "duplicated", "out_of_order", "beyond_window"), 0)
-    row |= {"intended": 100, "sent": 100, "sent_bytes": 6400, "elapsed_ns": 10**9, "longest_lateness_ns": 0}
-    row |= {"largest_burst": 1, "corrupted": 0, "received": 100, "received_bytes": 6400, "highest_seq": 100}
-    row["receivers"] = {"p1": {}, "p2": {"received": 90, "received_bytes": 5760, "highest_seq": 99}}
-    foreign = {"foreign": {"other": 0}}
-    worker = {"longest_poll_gap_ns": 1, "preemptions": 0, "elapsed_ns": 1, "busy_ns": 1}
-    answer = {"streams": [row], "ports": {"p1": foreign, "p2": foreign}, "workers": [worker]}
-    spec = TrialSpec(GROUP, 100, 1.0, TO_MANY, latency=False)
-    result = trial_result(spec, answer, THREE, dict.fromkeys(THREE, False), ValidityPolicy())
-    assert [(str(each.direction), each.received) for each in result.counts] == [("p0->p1", 100), ("p0->p2", 90)]
-    assert (result.offered, result.lost, result.valid) == (200, 10, True)
-
-
-def test_classes_to_many_are_counted_at_each_receiver():
-    made = FakeGenerator(1e9, class_loss={"b": 0.1})
-    made.attach(list(THREE.values()))
-    mix = TrafficMix(a=(GROUP, 0.5), b=(GROUP, 0.5))
-    result = made.run_trial(TrialSpec(mix, 1000, 1.0, TO_MANY))
-    assert {each.name: [count.lost for count in each.counts] for each in result.classes} == {"a": [0, 0], "b": [50, 50]}
-    assert [each.offered for each in result.counts] == [1000, 1000]
