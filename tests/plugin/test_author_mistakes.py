@@ -24,7 +24,7 @@ CALLS = {
         "phy2phy, search",
         "search.ndr_pdr(phy2phy, Traffic(frame_size=9000))",
         (
-            "search(): port 'p0' of topology 'phy2phy': frame size 9000 needs an MTU of 8982, but the port has "
+            "search.ndr_pdr(): port 'p0' of topology 'phy2phy': frame size 9000 needs an MTU of 8982, but the port has "
             "1500: send "
             "at most 1518 bytes (with FCS) or raise the port's mtu"
         ),
@@ -36,8 +36,8 @@ CALLS = {
             "Traffic(vlan=5))"
         ),
         (
-            "search(): port 'p0' of topology 'vlan' is an access port, where OVS drops frames that come in with a tag, "
-            "as those of tagged IPv4 do: leave its vlan out, give it trunks, or add a path(...)"
+            "search.ndr_pdr(): port 'p0' of topology 'vlan' is an access port, where OVS drops frames that come in with "
+            "a tag, as those of tagged IPv4 do: leave its vlan out, give it trunks, or add a path(...)"
         ),
     ),
     "frame_above_the_mtu_of_a_study": (
@@ -129,7 +129,7 @@ CALLS = {
         "endpoint, deploy, search",
         "endpoint('p0', 'brA'); search.ndr_pdr(deploy(name='lonely'), Traffic())",
         (
-            "search(): topology 'lonely' has no two endpoints that send to each other, only p0: add an "
+            "search.ndr_pdr(): topology 'lonely' has no two endpoints that send to each other, only p0: add an "
             "endpoint(...), or "
             "say who sends to whom, such as Direction('p0', 'p0')"
         ),

@@ -81,7 +81,7 @@ SENTENCES = {
     "UDP.sport varies: vary something else, or write checksums='as given'",
     "a_checksum": "IP.chksum cannot vary: scapy computes it; write checksums='as given' to send it anyway",
     "overlapping": "vary: UDP.sport and UDP[1].sport are the same bits: leave one out",
-    "mtu": "search(): port 'p0' of topology 'phy2phy': frame size 1600 needs an MTU of 1582, but the port has "
+    "mtu": "search.ndr_pdr(): port 'p0' of topology 'phy2phy': frame size 1600 needs an MTU of 1582, but the port has "
     "1500: send at most 1518 bytes (with FCS) or raise the port's mtu",
     "nine_classes": "TrafficMix(): 9 classes, and 1 to 8 can be sent: write each as name=(traffic, share), such as "
     "voice=(Traffic(), '10 %')",
@@ -94,8 +94,8 @@ SENTENCES = {
     "link_types": "link_types.pcapng: has mixed link types (1 frame of Ethernet (link type 1), 1 frame of Linux "
     "cooked, as tcpdump -i any writes (link type 113)): record one interface, an Ethernet one",
     "snaplen": "snaplen.pcap: 1 of 2 frames are cut, such as to 96 of 642 bytes: record whole frames (tcpdump -s 0)",
-    "jumbo": "search(): port 'p0' of topology 'phy2phy': frame size 9046 needs an MTU of 9028, but the port has "
-    "1500: send at most 1518 bytes (with FCS) or raise the port's mtu",
+    "jumbo": "search.ndr_pdr(): port 'p0' of topology 'phy2phy': frame size 9046 needs an MTU of 9028, "
+    "but the port has 1500: send at most 1518 bytes (with FCS) or raise the port's mtu",
     "imports": "imports.py:1: imports nowhere_to_be_found, which is not there: install it, or put it beside the "
     "profile",
 }
