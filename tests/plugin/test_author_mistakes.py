@@ -36,8 +36,8 @@ CALLS = {
             "Traffic(vlan=5))"
         ),
         (
-            "search.ndr_pdr(): port 'p0' of topology 'vlan' is an access port, where OVS drops frames that come in with "
-            "a tag, as those of tagged IPv4 do: leave its vlan out, give it trunks, or add a path(...)"
+            "search.ndr_pdr(): port 'p0' of topology 'vlan' is an access port, where OVS drops frames that come in "
+            "with a tag, as those of tagged IPv4 do: leave its vlan out, give it trunks, or add a path(...)"
         ),
     ),
     "frame_above_the_mtu_of_a_study": (
