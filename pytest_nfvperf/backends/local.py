@@ -286,9 +286,11 @@ class LocalBackend:
             self._lock.close()
             self._lock = None
         if self._journal is not None:
-            if self._abandoned:
-                kill_rest(self._journal)
-            self._journal.close()
+            try:
+                if self._abandoned:
+                    kill_rest(self._journal)
+            finally:
+                self._journal.close()
             if self._keep:
                 self._left.append(f"kept {self._journal.directory}; remove it with `nfvperf clean`")
             path = self._recording_path(self._journal)

@@ -181,15 +181,10 @@ class Deployment:
     services: list[Service] = field(default_factory=list)
 
     def close(self) -> None:
-        try:
-            self.stop_services()
-            self.vnfs.close()
-        finally:
-            self.built.close()
+        run_all((self.stop_services, self.vnfs.close, self.built.close))
 
     def stop_services(self) -> None:
-        while self.services:
-            self.services.pop().close()
+        run_all(self.services.pop().close for _ in self.services[:])
 
 
 @dataclass(slots=True, eq=False)
@@ -487,9 +482,7 @@ class Rig:
     def _close_deployments(self) -> None:
         half_removed = self._leaving  # its removal was interrupted
         _, deployment = self._forget_live()
-        for each in (half_removed, deployment):
-            if each is not None:
-                each.close()
+        run_all(each.close for each in (half_removed, deployment) if each is not None)
         self._leaving = None
 
     def _refuse_if_broken(self) -> None:
@@ -519,8 +512,7 @@ class Rig:
         except BaseException as error:
             if isinstance(error, TestbedError):
                 add_evidence(error, datapath.logs())  # now: taking the topology down fills the logs with its own lines
-            vnfs.close()
-            built.close()
+            run_all((vnfs.close, built.close))
             raise
 
         def check_alive() -> None:

@@ -92,12 +92,15 @@ class UnavailableError(NfvperfError):
 
 
 def run_all(steps: Iterable[Callable[[], None]]) -> None:
-    """Run every step, although some fail; then raise the first TestbedError."""
-    errors: list[TestbedError] = []
+    """Run every step, although some fail in whatever way; then raise the first error, a TestbedError if there is one.
+
+    Steps take down what a run has made: one that fails unexpectedly must not keep the others from it.
+    """
+    errors: list[Exception] = []
     for step in steps:
         try:
             step()
-        except TestbedError as error:
+        except Exception as error:  # noqa: BLE001 - raised below
             errors.append(error)
     if errors:
-        raise errors[0]
+        raise next((error for error in errors if isinstance(error, TestbedError)), errors[0])

@@ -17,7 +17,7 @@ from pytest_nfvperf.measure.rig import LiveTopology
 from pytest_nfvperf.measure.side_by_side import SideBySide
 from pytest_nfvperf.measure.streams import StreamRunner
 from pytest_nfvperf.model.arguments import NAME, checked, optional
-from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError, run_all
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, Dut, with_nodes
 from pytest_nfvperf.model.topology.compose import Composition
 from pytest_nfvperf.model.topology.topology import Topology
@@ -153,8 +153,7 @@ class Captures:
         return own
 
     def close(self) -> None:
-        while self._made:
-            self._made.pop().close()
+        run_all(self._made.pop().close for _ in self._made[:])
 
     def _from_plugin(self, output: str) -> Capture | None:
         hook = self._config.hook.pytest_nfvperf_make_capture

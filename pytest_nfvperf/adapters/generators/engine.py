@@ -198,13 +198,16 @@ class Engine:
             raise
 
     def close(self) -> None:
-        """End the process by ``quit``, or else by force. Can be called twice."""
-        if self._process.poll() is None and self._failure is None:
-            with contextlib.suppress(GeneratorError):
-                self.command("quit", _QUIT_DEADLINE_S)
-                self._process.wait(_QUIT_DEADLINE_S)
-        self._kill()
-        self._failure = self._failure or "it was closed"
+        """End the process by ``quit``, or by force if that takes too long. Can be called twice."""
+        try:
+            if self._process.poll() is None and self._failure is None:
+                # A busy machine may need longer for the driver's end: what a killed engine held the kernel gives back.
+                with contextlib.suppress(GeneratorError, subprocess.TimeoutExpired):
+                    self.command("quit", _QUIT_DEADLINE_S)
+                    self._process.wait(_QUIT_DEADLINE_S)
+        finally:
+            self._kill()
+            self._failure = self._failure or "it was closed"
 
     def _answer(self, until: float, name: str, deadline_s: float) -> dict[str, Any]:
         while b"\n" not in self._received:

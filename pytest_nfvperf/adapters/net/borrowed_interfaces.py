@@ -24,7 +24,7 @@ from pytest_nfvperf.adapters.net.ends import (
 from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.process.journal import Entry, Journal, Kind
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, run_all
 
 _UP, _PROMISCUOUS, _ALL_MULTICAST = 0x1, 0x100, 0x200  # IFF_*, linux/if.h
 _BORROWED_FLAGS, _CHANGED_FLAGS = _UP | _PROMISCUOUS, _PROMISCUOUS | _ALL_MULTICAST
@@ -94,14 +94,17 @@ class BorrowedInterfaces:
             raise TestbedError(f"{who}: cannot take interface {interface!r}: {error}") from error
 
     def close(self) -> None:
-        """TestbedError names an interface that could not be restored."""
-        for name, entry in reversed(tuple(self._entries.items())):
-            try:
-                restore_borrowed(entry)
-            except (OSError, TestbedError) as error:
-                raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
-            self._journal.forget(entry)
-            del self._entries[name]
+        """Restore every one. TestbedError names the first interface that could not be restored."""
+        run_all(partial(self._restore, name) for name in reversed(tuple(self._entries)))
+
+    def _restore(self, name: str) -> None:
+        entry = self._entries[name]
+        try:
+            restore_borrowed(entry)
+        except (OSError, TestbedError) as error:
+            raise TestbedError(f"interface {entry.name!r} could not be restored: {error}") from error
+        self._journal.forget(entry)
+        del self._entries[name]
 
     @property
     def held(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
@@ -19,7 +20,7 @@ from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.adapters.process.wakeups import ShortTurns
 from pytest_nfvperf.features import Point
 from pytest_nfvperf.model.display import listed
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, run_all
 from pytest_nfvperf.model.measure.cpu_account import CpuRole
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot, off_node, on_node
 from pytest_nfvperf.model.testbed.lab_cables import has_cabled_nodes, node_testbed, underlay_end
@@ -137,14 +138,7 @@ class BuiltNodes:
 
 
 def _close_all(parts: Collection[BuiltNode | NodeOvs]) -> None:
-    errors: list[TestbedError] = []
-    for part in reversed(list(parts)):
-        try:
-            part.close()
-        except TestbedError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+    run_all(part.close for part in reversed(list(parts)))
 
 
 @contextmanager
@@ -419,8 +413,7 @@ class NodesDatapath:
         self._turns.thaw()
 
     def close(self) -> None:
-        self._turns.close()
-        _close_all(self._nodes.values())
+        run_all((self._turns.close, partial(_close_all, self._nodes.values())))
 
 
 def check_node_programs(testbed: Testbed) -> None:

@@ -21,7 +21,8 @@ WAITING, PLACE, REFUSED = "waiting", "place", "refused"
 
 _MODULE = "pytest_nfvperf.features.labgrid.place"
 _TOKEN = re.compile(r"LG_TOKEN=(\w+)")
-_CALL_S, _RELEASE_S = 30.0, 60.0
+_CALL_S, _RELEASE_S = 30.0, 70.0
+"""A call of labgrid's client, and the two calls that release a place."""
 
 
 def main(client: str, filters: Sequence[str]) -> None:
@@ -145,9 +146,18 @@ class PlaceLease:
         """Release it, or leave the queue. Can be called twice."""
         if self._holder.stdin is not None and not self._holder.stdin.closed:
             self._holder.stdin.close()
-            self._holder.wait(_RELEASE_S)
-        if self._holder.stdout is not None:
-            self._holder.stdout.close()
+            try:
+                self._holder.wait(_RELEASE_S)
+            except subprocess.TimeoutExpired as error:
+                self._holder.kill()
+                self._holder.wait()
+                raise TestbedError(
+                    f"labgrid did not take place {self._place or self.tags} back within {_RELEASE_S:g} s: release it "
+                    f"by `{CLIENT} -p {self._place or 'PLACE'} release`"
+                ) from error
+            finally:
+                if self._holder.stdout is not None:
+                    self._holder.stdout.close()
 
 
 if __name__ == "__main__":

@@ -305,11 +305,11 @@ class EmbeddedGenerator:
         return ports
 
     def close(self) -> None:
-        if not self._closed:
-            self._speed.keep()
-        self._closed = True
+        closed, self._closed = self._closed, True
         self._engine.close()
         self._ports.clear()
+        if not closed:
+            self._speed.keep()
 
     def _command(self, command: str, deadline_s: float, /, **arguments: Any) -> dict[str, Any]:
         if self._closed:
