@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_nfvperf.adapters.host.nic import nic_labels
+from pytest_nfvperf.adapters.host.pci import check_device
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.process.journal import Journal
@@ -16,14 +17,17 @@ def check_dut(testbed: Testbed) -> None:
     """Check that the DUT's parts in the testbed file exist, before anything is touched.
 
     Raises:
-        ConfigError: an interface does not exist, or is in use.
+        ConfigError: an interface or a PCI device does not exist, is in use, or is not as DPDK needs it.
         TestbedError: the system's OVS does not run.
     """
     if testbed.ovs.instance == "system":
         find_system(testbed.ovs.run_dir)
-    for port in ports_here(testbed):
-        if port.interface is not None:
-            check_free(port.interface, f"port {port.name!r}", "dut.ports")
+    here = ports_here(testbed)
+    for number, port in enumerate(testbed.ports):
+        if port in here and port.interface is not None:
+            check_free(port.interface, f"port {port.name!r}", f"dut.ports[{number}].interface")
+        if port in here and port.pci is not None:
+            check_device(port.pci, f"port {port.name!r}", f"dut.ports[{number}].pci")
 
 
 def cables_text(testbed: Testbed) -> list[str]:
@@ -67,6 +71,9 @@ class GeneratorInterfaces:
             )
         for device, who in self._in_the_kernel():
             check_free(device, who, "generator.devices")
+        for number, device in enumerate(self._testbed.generator.devices):
+            if is_pci(device):
+                check_device(device, f"generator device {number}", f"generator.devices[{number}]")
 
     def borrow(self, journal: Journal) -> None:
         """Take the kernel interfaces: up, and without other traffic. Those taken before stay taken."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 from pyroute2 import IPRoute
 
-from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, read_interface_use
+from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free, read_interface_use
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
@@ -125,6 +126,26 @@ def test_an_interface_that_somebody_needs_is_refused() -> None:
             caught.value
         )
         assert "a measurement would cut it off" in str(caught.value)
+
+
+def test_an_interface_of_the_default_route_or_below_an_address_is_refused() -> None:
+    with veth_cables(2) as cables, IPRoute() as host, clean_run():
+        (routed, _), (lower, _) = cables
+        index = host.link_lookup(ifname=routed)[0]
+        host.link("set", index=index, state="up")
+        host.route(
+            "add", family=socket.AF_INET, dst_len=0, oif=index, scope="link", table=4711
+        )  # a table that no packet of the machine's asks
+        with pytest.raises(ConfigError) as caught:
+            check_free(routed, "port 'dpdk0'", "dut.ports")
+        assert f"interface {routed!r} is in use: the default route leads by it; a measurement" in str(caught.value)
+        parent = host.link_lookup(ifname=lower)[0]
+        host.link("add", ifname="nfvtest7", kind="macvlan", link=parent)
+        check_free(lower, "port 'dpdk1'", "dut.ports")
+        host.addr("add", index=host.link_lookup(ifname="nfvtest7")[0], address="198.51.100.7", prefixlen=24)
+        with pytest.raises(ConfigError) as caught:
+            check_free(lower, "port 'dpdk1'", "dut.ports")
+        assert f"{lower!r} is in use: nfvtest7 on it has the address 198.51.100.7; a" in str(caught.value)
 
 
 def bonded(testbed: Testbed) -> Testbed:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
+from pytest_nfvperf.adapters.host.pci import check_device
 from pytest_nfvperf.adapters.machine.check import Check, CheckState, Finding
 from pytest_nfvperf.adapters.machine.fingerprint import running_facts
 from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
@@ -18,10 +18,6 @@ from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import is_pci, ports_here
 from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DutPort, NodeSpec, Testbed, dut_of_node, ovs_for_dut
-
-_PCI_DEVICES = Path("/sys/bus/pci/devices")
-_FOR_DPDK = frozenset({"vfio-pci", "igb_uio", "uio_pci_generic", "mlx4_core", "mlx5_core", "mana"})
-"""Drivers with which DPDK can take a NIC; NVIDIA's and Microsoft's stay with the kernel (DPDK: "Linux Drivers")."""
 
 
 def lab_checks(testbed: Testbed) -> list[Check]:
@@ -46,9 +42,6 @@ def _port(port: DutPort, name: str, testbed: Testbed | None) -> Check:
     problem = _absent(port, name)
     if problem:
         return Check(name, CheckState.MISSING, seen, problem, needed=True)
-    if port.pci is not None and nic.driver not in _FOR_DPDK:
-        advice = f"DPDK cannot take it from the driver {nic.driver or 'none'}: dpdk-devbind.py -b vfio-pci {port.pci}"
-        return Check(name, CheckState.WARN, seen, advice)
     nodes = {cpu.node for cpu in read_cpus(testbed.cpus.pmd)} if testbed is not None else set()
     if nic.numa_node is not None and nodes and nic.numa_node not in nodes:
         pmds = ", ".join(map(str, nodes))
@@ -69,11 +62,11 @@ def _seen(port: DutPort, nic: NicFacts) -> str:
 
 def _absent(port: DutPort, name: str) -> str:
     """Why a port cannot be used at all; "" if it can."""
-    if port.pci is not None:
-        there = (_PCI_DEVICES / port.pci.lower()).exists()
-        return "" if there else f"this machine has no PCI device {port.pci}: see lspci -D"
     try:
-        check_free(port.interface or "", name, "")
+        if port.pci is not None:
+            check_device(port.pci, name, "")
+        else:
+            check_free(port.interface or "", name, "")
     except ConfigError as error:
         return error.message
     return ""

@@ -156,20 +156,39 @@ def read_interface_use(interface: str) -> InterfaceUse:
     index = socket.if_nametoindex(interface)
     with IPRoute() as host:
         (link,) = host.get_links(index)
-        addresses = [
-            str(address.get_attr("IFA_ADDRESS"))
-            for address in host.get_addr(index=index)
-            if address["scope"] != _LINK_LOCAL
-        ]
         master = link.get_attr("IFLA_MASTER")
-        users = [f"it has the address {address}" for address in addresses]
+        users = [f"it has the address {address}" for address in _addresses(host, index)]
         users += [f"it is a port of {socket.if_indextoname(master)}"] if master else []
+        users += ["the default route leads by it"] if _has_default_route(host, index) else []
+        for upper in _uppers(host, index):
+            name = upper.get_attr("IFLA_IFNAME")
+            users += [f"{name} on it has the address {address}" for address in _addresses(host, upper["index"])]
         return InterfaceUse(
             int(link["flags"]) & _BORROWED_FLAGS,
             int(link.get_attr("IFLA_MTU")),
             read_disable_ipv6(interface),
             tuple(users),
         )
+
+
+def _addresses(host: IPRoute, index: int) -> list[str]:
+    addresses = host.get_addr(index=index)
+    return [str(address.get_attr("IFA_ADDRESS")) for address in addresses if address["scope"] != _LINK_LOCAL]
+
+
+def _has_default_route(host: IPRoute, index: int) -> bool:
+    """Whether a default route of any table and family leaves by an interface, alone or as one of several hops."""
+    for route in host.get_routes():
+        hops = [route.get_attr("RTA_OIF"), *(hop["oif"] for hop in route.get_attr("RTA_MULTIPATH") or ())]
+        if route["dst_len"] == 0 and index in hops:
+            return True
+    return False
+
+
+def _uppers(host: IPRoute, index: int) -> list[Any]:
+    """Interfaces on top of one, such as VLANs. The link of a veth pair is its peer, which needs nobody."""
+    above = (link for link in host.get_links() if link.get_attr("IFLA_LINK") == index)
+    return [link for link in above if (link.get_attr("IFLA_LINKINFO") or {}).get("IFLA_INFO_KIND") != "veth"]
 
 
 def _prepare(interface: str, mtu: int | None) -> None:

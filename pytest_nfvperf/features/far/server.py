@@ -17,6 +17,7 @@ from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, complete_testbed
+from pytest_nfvperf.adapters.host.pci import check_device
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.machine.reaper import open_journal, reap
 from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
@@ -80,6 +81,8 @@ class FarNode:
         for port in testbed.ports:
             if port.interface is not None:
                 check_free(port.interface, f"port {port.name!r}", "dut.ports")
+            if port.pci is not None:
+                check_device(port.pci, f"port {port.name!r}", "dut.ports")
         return {**fingerprint(testbed), "ovs": binaries.version, "dpdk": binaries.dpdk_version, "datapath": kind}
 
     def start(self, testbed: Testbed, dut: Dut, name: str) -> tuple[dict[str, Any], list[tuple[bool, bool]]]:

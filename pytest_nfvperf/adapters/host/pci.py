@@ -1,0 +1,219 @@
+"""Facts of a PCI device from sysfs, and whether DPDK can take it as it is.
+
+Sources: Documentation/ABI/testing/sysfs-bus-pci, sysfs-kernel-iommu_groups, and Documentation/driver-api/vfio.rst of
+the Linux kernel; DPDK's guide "Linux Drivers".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_nfvperf.adapters.host.nic import read_fact
+from pytest_nfvperf.adapters.net.borrowed_interfaces import read_interface_use
+from pytest_nfvperf.adapters.net.ends import interface_exists
+from pytest_nfvperf.model.errors import ConfigError
+
+SYSFS, PROC = Path("/sys"), Path("/proc")
+
+BIFURCATED = frozenset({"mlx4_core", "mlx5_core", "mana"})
+"""DPDK uses these NICs while the kernel's driver keeps them: a kernel interface with an address goes on working."""
+
+VFIO = "vfio-pci"
+UIO = frozenset({"igb_uio", "uio_pci_generic"})
+"""Drivers that need no IOMMU, and protect the machine's memory from nothing."""
+
+_SHARES_A_GROUP = frozenset({"pcieport", "pci-stub"})
+"""Drivers beside vfio's own that a group may have when a program takes it (vfio.rst: they do no DMA for users)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PciDevice:
+    """A PCI device.
+
+    Attributes:
+        address: with domain, in lower case: "0000:3b:00.0".
+        vendor_device: "8086:10c9", as lspci -n shows it.
+        driver: of the kernel, such as "igb" or "vfio-pci"; None while no driver has it.
+        driver_override: the only driver that may take it; None where any may.
+        iommu_group: its number; None without an IOMMU, or if the IOMMU does not serve the device.
+        group_members: addresses of all devices of that group, itself included.
+        interfaces: kernel interfaces of this network namespace.
+        numa_node: None on a machine of one node.
+        physfn: of a VF, the address of its PF.
+        virtfns: of a PF, the addresses of its VFs by their number.
+        sriov_totalvfs: how many VFs it can have; None if it cannot have any.
+        sriov_numvfs: how many it has.
+        vfio_noiommu: vfio offers devices without an IOMMU (enable_unsafe_noiommu_mode of the module vfio).
+    """
+
+    address: str
+    vendor_device: str
+    driver: str | None = None
+    driver_override: str | None = None
+    iommu_group: int | None = None
+    group_members: tuple[str, ...] = ()
+    interfaces: tuple[str, ...] = ()
+    numa_node: int | None = None
+    physfn: str | None = None
+    virtfns: tuple[str, ...] = ()
+    sriov_totalvfs: int | None = None
+    sriov_numvfs: int | None = None
+    vfio_noiommu: bool = False
+
+    @property
+    def bifurcated(self) -> bool:
+        return self.driver in BIFURCATED
+
+
+def read_device(address: str, sysfs: Path = SYSFS) -> PciDevice | None:
+    """The device at an address, as the kernel has it now; None if the machine has none there."""
+    device = sysfs / "bus/pci/devices" / address.lower()
+    if not device.exists():
+        return None
+    group = _target(device / "iommu_group")
+    vendor, number = ((read_fact(device / name) or "").removeprefix("0x") for name in ("vendor", "device"))
+    override, node = read_fact(device / "driver_override"), _number(device / "numa_node")
+    members = sorted(path.name for path in (device / "iommu_group/devices").glob("*"))
+    # A virtio NIC has its interface below the virtio device.
+    interfaces = {path.name for pattern in ("net/*", "virtio*/net/*") for path in device.glob(pattern)}
+    virtfns = sorted(device.glob("virtfn*"), key=lambda path: int(path.name.removeprefix("virtfn")))
+    return PciDevice(
+        address.lower(),
+        f"{vendor}:{number}",
+        driver=_target(device / "driver"),
+        driver_override=None if override in {None, "", "(null)"} else override,
+        iommu_group=int(group) if group is not None else None,
+        group_members=tuple(members),
+        interfaces=tuple(sorted(interfaces)),
+        numa_node=node if node is not None and node >= 0 else None,
+        physfn=_target(device / "physfn"),
+        virtfns=tuple(path.resolve().name for path in virtfns),
+        sriov_totalvfs=_number(device / "sriov_totalvfs"),
+        sriov_numvfs=_number(device / "sriov_numvfs"),
+        vfio_noiommu=_switched_on(sysfs / "module/vfio/parameters/enable_unsafe_noiommu_mode"),
+    )
+
+
+def _target(link: Path) -> str | None:
+    return link.resolve().name if link.exists() else None
+
+
+def _number(path: Path) -> int | None:
+    text = read_fact(path)
+    return int(text) if text else None
+
+
+def _switched_on(parameter: Path) -> bool:
+    return read_fact(parameter) in {"Y", "1"}
+
+
+def group_holders(group: int, proc: Path = PROC) -> list[tuple[int, str]]:
+    """Process id and name of each process that has a vfio group open. Those of other users are seen by root only."""
+    holders = []
+    for process in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            opened = {str(link.readlink()) for link in (process / "fd").iterdir()}
+        except OSError:
+            continue  # ended meanwhile, or somebody else's
+        if opened & {f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}"}:
+            holders.append((int(process.name), read_fact(process / "comm") or "?"))
+    return holders
+
+
+def remaps_interrupts(proc: Path = PROC) -> bool | None:
+    """Whether the IOMMU checks devices' interrupts; None where the kernel does not say (other machines than x86).
+
+    The kernel calls its controllers "IR-IO-APIC" and "IR-PCI-MSI" while they are remapped.
+    """
+    listed = read_fact(proc / "interrupts") or ""
+    return "IR-" in listed if re.search(r"IO-APIC|PCI-MSI", listed) else None
+
+
+def uses_of(device: PciDevice) -> list[str]:
+    """Why the machine needs a device's kernel interfaces: "interface 'ens1' has the address 192.0.2.1"."""
+    return [
+        f"its interface {name!r} is in use: {use}"
+        for name in device.interfaces
+        if interface_exists(name)
+        for use in read_interface_use(name).users
+    ]
+
+
+def why_not_for_dpdk(
+    device: PciDevice,
+    *,
+    sysfs: Path = SYSFS,
+    proc: Path = PROC,
+    uses: Callable[[PciDevice], Sequence[str]] = uses_of,
+) -> str | None:
+    """Why DPDK cannot take this device as it is, and what to do; None if it can.
+
+    Nothing is opened or changed. ``uses``: who needs its kernel interfaces.
+    """
+    users = uses(device)
+    if users:
+        return f"{', '.join(users)}; a measurement would cut it off. Name another NIC, or free this one first"
+    if device.bifurcated or device.driver in UIO:
+        return None
+    if not _is_vfio(device.driver):
+        holder = f"the kernel's driver {device.driver!r} has it" if device.driver else "no driver has it"
+        return f"{holder}; bind it to vfio-pci: dpdk-devbind.py -b vfio-pci {device.address}"
+    return None if device.vfio_noiommu else _lacks_for_vfio(device, sysfs, proc)
+
+
+def _lacks_for_vfio(device: PciDevice, sysfs: Path, proc: Path) -> str | None:
+    """Why a program cannot open a device that vfio-pci has."""
+    if device.iommu_group is None:
+        return (
+            "vfio-pci has it, but it is in no IOMMU group: switch the IOMMU on (in the firmware, and intel_iommu=on or "
+            "amd_iommu=on on the kernel's command line), or bind it to uio_pci_generic, which protects no memory"
+        )
+    others = _others_of_group(device, sysfs)
+    if others:
+        return (
+            f"IOMMU group {device.iommu_group} has other devices in it that the kernel's drivers hold: "
+            f"{', '.join(others)}. Bind them to vfio-pci, too, unbind them, or take a slot with a group of its own"
+        )
+    unsafe = _switched_on(sysfs / "module/vfio_iommu_type1/parameters/allow_unsafe_interrupts")
+    if remaps_interrupts(proc) is False and not unsafe:
+        return (
+            "vfio-pci has it, but this machine does not remap interrupts, so vfio refuses: switch interrupt remapping "
+            "on (in the firmware, without intremap=off), or trust the device: modprobe vfio_iommu_type1 "
+            "allow_unsafe_interrupts=1"
+        )
+    return None
+
+
+def check_device(address: str, who: str, key: str, sysfs: Path = SYSFS, proc: Path = PROC) -> PciDevice:
+    """The device of a testbed's port, before a run takes it.
+
+    ``who``: for messages: "port 'dpdk0'". ``key``: of the testbed file: "dut.ports[0].pci".
+
+    Raises:
+        ConfigError: the machine has none, the machine needs it, or DPDK cannot take it as it is.
+    """
+    device = read_device(address, sysfs)
+    if device is None:
+        raise ConfigError(f"{who}: this machine has no PCI device {address}: see lspci -D", key=key)
+    problem = why_not_for_dpdk(device, sysfs=sysfs, proc=proc)
+    if problem is not None:
+        raise ConfigError(f"{who}: DPDK cannot take PCI device {address}: {problem}", key=key)
+    return device
+
+
+def _is_vfio(driver: str | None) -> bool:
+    """vfio-pci, or one of its variants for a vendor's devices, such as mlx5_vfio_pci."""
+    return driver is not None and driver.replace("_", "-").endswith(VFIO)
+
+
+def _others_of_group(device: PciDevice, sysfs: Path) -> list[str]:
+    """The group's other devices that keep vfio from it, with their drivers: "0000:00:03.1 (e1000e)"."""
+    others = [read_device(member, sysfs) for member in device.group_members if member != device.address]
+    return [
+        f"{other.address} ({other.driver})"
+        for other in others
+        if other is not None and other.driver and other.driver not in _SHARES_A_GROUP and not _is_vfio(other.driver)
+    ]
