@@ -31,9 +31,6 @@ from pytest_nfvperf.model.topology.topology import Topology, all_ports
 FIRST, LAST = "2.15", "4.0"
 """The range of versions of this table."""
 
-RX_OUTSIDE_DROPPED = ("rx_missed_errors", "rx_mbuf_allocation_errors")
-"""NIC counters outside rx_dropped: the frame never reached OVS."""
-
 DROP_PREFIXES = ("coverage.datapath_drop_", "coverage.drop_action_")
 """Prefixes of drop counters in a snapshot, for every version."""
 
@@ -132,8 +129,15 @@ PORT_REASONS = (
     DropReason("ovs_tx_qos_drops", "above the port's egress policer"),
     DropReason("ovs_tx_invalid_hwol_drops", "offloads that the port cannot do"),
     DropReason("ovs_rx_qos_drops", "above the port's ingress policer"),
+    DropReason("rx_missed_errors", "the NIC's receive ring was full: OVS did not drain it in time"),
+    DropReason("rx_mbuf_allocation_errors", "OVS had no buffer for the frame; some drivers count each attempt"),
 )
-"""Reasons that DPDK's ports count, in OpenFlow's port statistics."""
+"""Reasons that DPDK's ports count, in OpenFlow's port statistics.
+
+``rx_dropped`` holds all three that begin with rx or ovs_rx, in every version: netdev_dpdk_get_stats() adds
+``rx_nombuf + imissed`` to what the policer dropped, and its custom counters name each (``lib/netdev-dpdk.c``, branches
+2.15 to 4.0, read line by line). vhost-user ports have no NIC, and neither counter.
+"""
 
 DATAPATH_REASONS = (
     DropReason(
@@ -179,7 +183,8 @@ DATAPATH_REASONS = (
 TX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_tx"))
 """OVS's reasons for frames that it could not put on a port; their sum is the port's tx_dropped."""
 
-RX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name.startswith("ovs_rx"))
+RX_REASONS = tuple(reason.name for reason in PORT_REASONS if reason.name not in TX_REASONS)
+"""Reasons for frames that OVS did not get from a port; their sum is the port's rx_dropped."""
 
 DROP_COUNTERS = tuple(reason.name for reason in DATAPATH_REASONS)
 """Coverage counters of drops. A version's snapshot lacks those that the version does not have."""

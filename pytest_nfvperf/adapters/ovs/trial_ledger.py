@@ -9,7 +9,6 @@ from dataclasses import replace
 from pytest_nfvperf.adapters.ovs.counters import (
     DROP_COUNTERS,
     DROP_PREFIXES,
-    RX_OUTSIDE_DROPPED,
     RX_REASONS,
     TX_REASONS,
     UPCALL_DROPS,
@@ -87,7 +86,7 @@ def flat_ledger(
         losses_by_side = (
             ("rx", _losses_by_reason(port.name, "rx_dropped", RX_REASONS, moved)),
             ("tx", _losses_by_reason(port.name, "tx_dropped", TX_REASONS, moved)),
-            ("rx", _named(port.name, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved)),
+            ("rx", _named(port.name, ("rx_errors",), moved)),
             ("tx", _named(port.name, ("tx_errors",), moved)),
         )
         for side, losses in losses_by_side:
@@ -173,7 +172,7 @@ def _received(port: str, moved: Deltas) -> Iterator[PathStage]:
     left, unread = moved.get(f"{port}.rx_packets"), moved.get(f"{port}.socket_drops")
     if unread is None:
         losses = _losses_by_reason(port, "rx_dropped", RX_REASONS, moved)
-        losses += _named(port, (*RX_OUTSIDE_DROPPED, "rx_errors"), moved)
+        losses += _named(port, ("rx_errors",), moved)
         yield PathStage(f"{port} rx", HopKind.PORT, left, tuple(losses))
         return
     yield PathStage(f"{port} rx", HopKind.PORT, left)  # a veth's rx_dropped are its peer's tx_dropped
