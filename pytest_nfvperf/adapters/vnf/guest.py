@@ -183,18 +183,25 @@ def connection(path: Path, table: Path = Path("/proc/net/unix")) -> str:
 def ask_status(monitor: Path) -> str:
     """Return QEMU's answer to ``query-status``; without an answer its main loop does not run."""
     try:
-        with socket.socket(socket.AF_UNIX) as connected:
-            connected.settimeout(_MONITOR_S)
-            connected.connect(str(monitor))
-            with connected.makefile("rw", encoding="utf-8") as lines:
-                lines.readline()
-                for command in ("qmp_capabilities", "query-status"):
-                    lines.write(json.dumps({"execute": command}) + "\n")
-                    lines.flush()
-                    answer = lines.readline()
-                return answer.strip()
+        return ask_monitor(monitor, "query-status")
     except OSError as error:
         return f"does not answer: {error}"
+
+
+def ask_monitor(monitor: Path, command: str, **arguments: str) -> str:
+    """Return QEMU's answer to a command of its QMP, a line of JSON; OSError without an answer in time."""
+    with socket.socket(socket.AF_UNIX) as connected:
+        connected.settimeout(_MONITOR_S)
+        connected.connect(str(monitor))
+        with connected.makefile("rw", encoding="utf-8") as lines:
+            lines.readline()
+            for name, given in (("qmp_capabilities", {}), (command, arguments)):
+                lines.write(json.dumps({"execute": name, "arguments": given}) + "\n")
+                lines.flush()
+                answer = lines.readline()
+                while '"event"' in answer and '"return"' not in answer:  # events come between answers
+                    answer = lines.readline()
+            return answer.strip()
 
 
 def _size(path: Path) -> int:

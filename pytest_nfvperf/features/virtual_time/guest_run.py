@@ -50,7 +50,7 @@ _DEADLINE_S = 7200.0
 """Host time. The guest is emulated: some ten times slower than this machine."""
 SHARED = Path("/guest")
 """Path of the shared folder in the guest."""
-_SHARED_FILES = ("command", "modules", "writable", "started", "status", "stdout", "stderr", "dmesg")
+_SHARED_FILES = ("command", "modules", "writable", "vfio", "started", "status", "stdout", "stderr", "dmesg")
 _SECOND_STAGE = Path(__file__).parent / "second_stage.sh"
 _POLL_S = 0.05
 _CONSOLE_LINES = 80  # a panic with its registers and backtrace
@@ -87,6 +87,11 @@ class GuestMachine:
         autoload: the kernel loads modules on request. Each request runs a program, which takes tenths of a second under
             emulation. Frequent requests, as vswitchd's for interfaces that are elsewhere, block the guest.
         writable: folders of the host that the guest writes to in place, at the same paths.
+        hardware: QEMU's arguments for further devices.
+        parameters: of the kernel, besides ours.
+        vfio: PCI addresses of devices that vfio-pci gets before the command runs ("0000:00:10.0").
+        qemu: the command that starts QEMU; its file is the distribution's by default.
+        environment: variables that this command needs.
         skips_idle: in virtual time idle time is skipped. That includes waits for the host's files, which then take
             longer than they seem. False: idle time takes as long as on the host.
 
@@ -101,6 +106,11 @@ class GuestMachine:
     hugepages_mib: int = 0
     autoload: bool = True
     writable: tuple[Path, ...] = ()
+    hardware: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    vfio: tuple[str, ...] = ()
+    qemu: tuple[str, ...] = (QEMU,)
+    environment: tuple[tuple[str, str], ...] = ()
     skips_idle: bool = True
 
     def __post_init__(self) -> None:
@@ -115,8 +125,19 @@ DPDK and the generator; QEMU uses only as much of the host's memory as the guest
 
 
 def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared: Path, console: Path) -> list[str]:
-    arguments = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-nic", "none"]
-    arguments += ["-machine", "q35", "-cpu", _CPU, "-m", str(machine.memory_mib), "-smp", str(machine.cpus)]
+    arguments = [*machine.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"]
+    arguments += [
+        "-nic",
+        "none",
+        "-machine",
+        "q35",
+        "-cpu",
+        _CPU,
+        "-m",
+        str(machine.memory_mib),
+        "-smp",
+        str(machine.cpus),
+    ]
     if machine.time is GuestTime.VIRTUAL:
         # Not aligned to the host's clock: while the guest works, only instructions make time pass.
         sleep = "off" if machine.skips_idle else "on"
@@ -130,12 +151,13 @@ def qemu_command(machine: GuestMachine, kernel: Kernel, initramfs: Path, shared:
     arguments += shared_folder("shared", shared.resolve(), readonly=False)
     for number, path in enumerate(machine.writable):
         arguments += shared_folder(f"writable{number}", path.resolve(), readonly=False)
-    return arguments
+    return [*arguments, *machine.hardware]
 
 
 def _kernel_command_line(machine: GuestMachine) -> str:
     # A panic ends the guest at once; addresses and mitigations are the same in every boot.
     parts = ["console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off nokaslr net.ifnames=0 tsc=reliable"]
+    parts += machine.parameters
     if machine.hugepages_mib:
         parts.append(f"hugepages={machine.hugepages_mib // _HUGEPAGE_MIB}")
     if not machine.autoload:
@@ -175,7 +197,7 @@ class GuestRun:
         return "\n".join(shown)
 
 
-def run_in_guest(
+def run_in_guest(  # noqa: PLR0913 - all but four are named, and have a default
     journal: Journal,
     kernel: Kernel,
     command: Sequence[str],
@@ -185,6 +207,7 @@ def run_in_guest(
     deadline_s: float = 120.0,
     boot_deadline_s: float = _BOOT_DEADLINE_S,
     stream: TextIO | None = None,
+    attend: Callable[[Path], None] | None = None,
 ) -> GuestRun:
     """Boot a guest, and run a command in it. QEMU is journaled, tagged, and killed with its parent.
 
@@ -197,6 +220,7 @@ def run_in_guest(
         deadline_s: host seconds that the command may take.
         boot_deadline_s: host seconds until it must have begun.
         stream: its output is also written here, as it comes.
+        attend: called with the socket of QEMU's monitor, some 20 times a second while the command runs.
 
     Raises:
         ConfigError: QEMU is not installed; names the package.
@@ -204,14 +228,14 @@ def run_in_guest(
         DeadlineError: what was awaited, with the ends of console and output; QEMU has ended by then.
         TestbedError: the guest ended without the command's status (a panic, QEMU died), with the console's end.
     """
-    need(QEMU)
     machine = machine or GuestMachine()
+    need(machine.qemu[0])
     directory = journal.directory / f"guest-{secrets.token_hex(3)}"
     entry = journal.note(Kind.DIRECTORY, str(directory))
     directory.mkdir()
     try:
         guest = _Guest(journal, kernel, command, shared, machine, directory, stream)
-        return guest.run(boot_deadline_s, deadline_s)
+        return guest.run(boot_deadline_s, deadline_s, attend)
     finally:
         journal.discard(directory, entry)
 
@@ -235,6 +259,7 @@ class _Guest:
             (shared / name).unlink(missing_ok=True)
         (shared / "command").write_bytes(b"".join(part.encode() + b"\0" for part in self._command))
         (shared / "modules").write_text("".join(f"{name}\n" for name in machine.modules), encoding="ascii")
+        (shared / "vfio").write_text("".join(f"{address}\n" for address in machine.vfio), encoding="ascii")
         writable = b"".join(os.fsencode(path.resolve()) + b"\0" for path in machine.writable)
         (shared / "writable").write_bytes(writable)
         for name in ("stdout", "stderr"):
@@ -243,17 +268,23 @@ class _Guest:
         initramfs = build_initramfs(kernel, directory, _SECOND_STAGE)
         argv = qemu_command(machine, kernel, initramfs, shared, self._console)
         self._began = time.monotonic()
-        monitor = directory / "monitor"
+        self._monitor = monitor = directory / "monitor"
         argv += ["-qmp", f"unix:{monitor},server=on,wait=off"]
-        self._qemu: ManagedProcess = spawn(journal, "qemu", argv, log=directory / "qemu.log")
+        environment = dict(machine.environment)
+        self._qemu: ManagedProcess = spawn(journal, "qemu", argv, log=directory / "qemu.log", env=environment)
         outputs = [self._console, *(output.path for output in self._outputs)]
         self._watch = GuestWatch(self._qemu, outputs, (), monitor)
 
-    def run(self, boot_deadline_s: float, deadline_s: float) -> GuestRun:
+    def run(self, boot_deadline_s: float, deadline_s: float, attend: Callable[[Path], None] | None) -> GuestRun:
+        def attended() -> bool:
+            if attend is not None:
+                attend(self._monitor)
+            return False
+
         try:
             self._follow((self._shared / "started").exists, boot_deadline_s, "the guest to boot", boots=True)
             boot_s = time.monotonic() - self._began
-            self._follow(lambda: False, deadline_s, f"`{shlex.join(self._command)}` to end in the guest")
+            self._follow(attended, deadline_s, f"`{shlex.join(self._command)}` to end in the guest")
         finally:
             self._qemu.stop()
         return self._result(boot_s)

@@ -19,6 +19,13 @@ mapfile -t modules </guest/modules
 if [ -n "${unwritable-}" ]; then
     echo "guest: a folder that the command writes to cannot be mounted" >>/guest/stderr
 elif ((${#modules[@]} == 0)) || modprobe --all "${modules[@]}" 2>>/guest/stderr; then
+    mapfile -t vfio </guest/vfio
+    for address in "${vfio[@]}"; do
+        device=/sys/bus/pci/devices/$address
+        if [ -e "$device/driver" ]; then echo "$address" >"$device/driver/unbind"; fi
+        echo vfio-pci >"$device/driver_override"
+        echo "$address" >/sys/bus/pci/drivers_probe
+    done 2>>/guest/stderr
     cut -d ' ' -f 1 /proc/uptime >/guest/started
     "${command[@]}" >>/guest/stdout 2>>/guest/stderr </dev/null
     echo $? >/guest/status

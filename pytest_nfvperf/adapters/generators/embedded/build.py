@@ -25,6 +25,8 @@ TOOLS = ("cc", "pkg-config", "meson", "ninja")
 NEEDED = (*TOOLS, "libdpdk-dev", "libjansson-dev", "libc6-dev")
 """Programs and libraries that the build needs. Running needs the matching DPDK drivers (librte-net-virtio etc.)."""
 _TIMEOUT_S = 300
+_EMULATED = "QEMU TCG CPU"
+"""In the model name of every CPU that QEMU emulates."""
 _WITHOUT_A_HOME = Path("/var/cache")
 
 
@@ -56,6 +58,7 @@ def build(cache_dir: Path | None = None, *, sanitize: bool = False, portable: bo
         TestbedError: what is missing and its package, or the compiler's output.
     """
     _check_tools()
+    portable = portable or is_emulated()
     place = _place(cache_dir, sanitize=sanitize, portable=portable)
     program = place / PROGRAM
     if program.exists():
@@ -96,9 +99,14 @@ def find(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
 def program_path(cache_dir: Path | None = None, *, portable: bool = False) -> Path:
     """Where the program is once it is built; GeneratorError if this cannot be determined."""
     try:
-        return _place(cache_dir, sanitize=False, portable=portable) / PROGRAM
+        return _place(cache_dir, sanitize=False, portable=portable or is_emulated()) / PROGRAM
     except TestbedError as error:
         raise GeneratorError(f"the embedded generator cannot be found: {error.message}") from error
+
+
+def is_emulated(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """True in a guest whose CPU QEMU emulates (TCG). The portable build, which its host has made, serves there."""
+    return _EMULATED in cpuinfo.read_text(encoding="ascii", errors="replace")
 
 
 def compile_in(directory: Path, *, sanitize: bool = False, portable: bool = False) -> Path:
