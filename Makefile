@@ -2,6 +2,7 @@
 # make smoke  the same set-up, then one short case of each suite (about 3 minutes): does it work here?
 # make test   set up this machine, run the project's own tests
 # make test-kernel   also set up QEMU; the tests of the kernel datapath, in a guest with Debian's kernel
+# make test-lab      the same set-up; the tests of the virtual lab, a guest with PCI NICs (some 15 minutes)
 # make docs   the documents as a site in site/, which needs no network once its packages are there
 # make bench  set up this machine, measure the project's own figures (noisy machines: best of several)
 # Every target says what it is about to change; run twice, it changes nothing the second time.
@@ -14,7 +15,7 @@ STAMP  := $(VENV)/.installed
 BESIDE != cat tests/beside.txt
 ALL    := $(BIN)/python -m pytest tests/ -m "not kernel"
 
-.PHONY: run smoke test test-kernel bench docs lint setup doctor clean help
+.PHONY: run smoke test test-kernel test-lab bench docs lint setup doctor clean help
 
 help:
 	@sed -n '/^$$/q; s/^# //p' Makefile
@@ -34,7 +35,11 @@ test: setup
 
 test-kernel: setup
 	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests
-	$(BIN)/python -m pytest tests/kernel $(ARGS)
+	$(BIN)/python -m pytest tests/kernel -m "not lab" $(ARGS)
+
+test-lab: setup
+	@$(PYTHON) -m pytest_nfvperf.adapters.host.setup --kernel-tests
+	$(BIN)/python -m pytest tests/kernel -m lab $(ARGS)
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -111,3 +111,13 @@ def test_a_home_that_cannot_be_written_says_where_else(monkeypatch: pytest.Monke
         TestbedError, match=r"builds cannot be kept in /proc/\.cache/nfvperf: .*; set XDG_CACHE_HOME to"
     ):
         building.build()
+
+
+def test_an_emulated_cpu_has_the_portable_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("model name\t: QEMU TCG CPU without ERMS\n")
+    assert building.is_emulated(cpuinfo)
+    cpuinfo.write_text("model name\t: Intel(R) Xeon(R) Processor\n")
+    assert not building.is_emulated(cpuinfo)
+    monkeypatch.setattr(building, "is_emulated", lambda: True)
+    assert building.program_path(tmp_path) == building.program_path(tmp_path, portable=True)

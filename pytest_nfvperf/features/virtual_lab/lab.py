@@ -61,12 +61,11 @@ _TEXT = (
 class LabNics:
     """Which NICs the guest has. ``dut``, ``generator``: "vmxnet3" or "virtio"; ConfigError for another.
 
-    ``cables``: pairs of places in NICS. ``kernel_drivers``: the guest's kernel drives them, otherwise vfio-pci.
+    ``kernel_drivers``: the guest's kernel drives them, otherwise vfio-pci.
     """
 
     dut: str = "vmxnet3"
     generator: str = "virtio"
-    cables: tuple[tuple[int, int], ...] = ((0, 2), (1, 3))
     kernel_drivers: bool = False
 
     def __post_init__(self) -> None:
@@ -80,11 +79,10 @@ class LabNics:
 
     def hardware(self, sockets: Path) -> tuple[str, ...]:
         """QEMU's arguments. ``sockets``: an existing folder with a short path, for the cables."""
-        ends = {near: (near, far) for cable in self.cables for near, far in (cable, cable[::-1])}
         arguments = list(_IOMMU)
         for number, (name, model) in enumerate(zip(NICS, self.models, strict=True)):
-            local, far = ends.get(number, (number, "nowhere"))
-            paths = f"local.type=unix,local.path={sockets}/end{local},remote.type=unix,remote.path={sockets}/end{far}"
+            peer = NICS[(number + len(NICS) // 2) % len(NICS)]
+            paths = f"local.type=unix,local.path={sockets}/{name},remote.type=unix,remote.path={sockets}/{peer}"
             slot = ADDRESSES[number].removeprefix("0000:00:")
             mac = f"52:54:00:00:00:{0x10 + number:02x}"
             arguments += ["-netdev", f"dgram,id=cable-{name},{paths}"]
@@ -104,13 +102,13 @@ class LabNics:
             vfio=() if self.kernel_drivers else ADDRESSES,
         )
 
-    def testbed(self) -> str:
-        """The text of a testbed file for these NICs."""
-        dut0, dut1, gen0, gen1 = ADDRESSES
+    def testbed(self, *, reversed_roles: bool = False) -> str:
+        """The text of a testbed file for these NICs; with ``reversed_roles`` the generator's are the DUT's."""
+        dut0, dut1, gen0, gen1 = ADDRESSES[2:] + ADDRESSES[:2] if reversed_roles else ADDRESSES
         return f"""\
 # testbed
 schema: 1
-name: virtual lab, {self.dut}
+name: virtual lab, {self.generator if reversed_roles else self.dut}
 hugepages: 1024 MiB
 dut:
   ovs: {{instance: private, datapath: dpdk}}
