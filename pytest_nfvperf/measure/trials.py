@@ -11,9 +11,11 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pytest_nfvperf.measure.clocks import suspend_reasons, suspended_ns
 from pytest_nfvperf.measure.cpu_placement import DeployedOn, Placement, RunLocations
 from pytest_nfvperf.measure.validity import (
+    LINK_LOSSES,
     Patience,
     counter_deltas,
     generator_reasons,
+    outage_reasons,
     repeat_until_valid,
     testbed_reasons,
     unreceived,
@@ -36,7 +38,7 @@ from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import InvalidReason, Reason, TrialResult, TrialSpec, VnfCounts
-from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsPollers, Settling
+from pytest_nfvperf.ports.datapath import Collector, Freezing, KnowsOutages, KnowsPollers, Settling
 from pytest_nfvperf.ports.evidence import Progress, Sink
 from pytest_nfvperf.ports.generator import Generator, WatchesPollers
 from pytest_nfvperf.ports.machine import Clock
@@ -310,9 +312,11 @@ class TrialRunner:
             # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.
             known = (collector for collector in self.collectors if isinstance(collector, KnowsPollers))
             self.generator.watch([poller for collector in known for poller in collector.pollers()])
+        watched = [collector for collector in self.collectors if isinstance(collector, KnowsOutages)]
         before, vnfs_before = [collector.snapshot() for collector in self.collectors], self.vnf_counts()
         if begins is not None:
             begins()
+        began_ns = time.monotonic_ns()
         result = (execute or self.generator.run_trial)(spec)
         if execute is None:
             result = replace(result, invalid=(*result.invalid, *generator_reasons(result)))
@@ -322,7 +326,11 @@ class TrialRunner:
         result = replace(result, vnfs=(*result.vnfs, *vnfs))
         result = self._with_distance(result, distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
-        against = (*testbed_reasons(result, changes), *unreceived(ledger), *suspend_reasons(asleep_ns))
+        outages = [outage for collector in watched for outage in collector.outages(began_ns)]
+        known_losses = {f"{outage.port}{LINK_LOSSES}" for outage in outages}
+        unexplained = [change for change in changes if change.name not in known_losses]
+        against = (*outage_reasons(outages, began_ns), *testbed_reasons(result, unexplained))
+        against = (*against, *unreceived(ledger), *suspend_reasons(asleep_ns))
         against = (*against, *(also(result, changes) if also else ()))
         result = replace(result, invalid=(*result.invalid, *against))
         trial_id = self.recorder.next_id(RecordKind.TRIAL)

@@ -13,6 +13,7 @@ from pytest_nfvperf.model.measure.cpu_account import LEAST_WAIT_NS, WAIT_SLACK
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, HopKind, Ledger, deltas, nodes_of, sums
 from pytest_nfvperf.model.traffic.policy import POLICY
 from pytest_nfvperf.model.traffic.trial import DirectionCounts, InvalidReason, Reason, TrialResult
+from pytest_nfvperf.ports.datapath import LinkOutage
 
 LINK_LOSSES = ".link_losses"
 """Counter of a port: how often it lost its link. It rises during a trial if somebody pulls the cable."""
@@ -156,6 +157,23 @@ def unreceived(ledger: Ledger | None) -> tuple[InvalidReason, ...]:
         for path, hop in last
         if len(path.hops) > 1 and hop.left == 0 and hop.entered * 2 >= path.offered > 0
     )
+
+
+def outage_reasons(outages: Sequence[LinkOutage], began_ns: int) -> tuple[InvalidReason, ...]:
+    """Reasons against a trial during which a port of the DUT had no link. A cable or the other end may be the cause.
+
+    ``began_ns``: when it began, by ``time.monotonic_ns()``.
+    """
+    return tuple(InvalidReason(Reason.LINK_DOWN, _outage_text(outage, began_ns)) for outage in outages)
+
+
+def _outage_text(outage: LinkOutage, began_ns: int) -> str:
+    name = outage.port if outage.device == outage.port else f"{outage.port} ({outage.device})"
+    after_s = (outage.lost_ns - began_ns) / 1e9
+    when = f"lost its link {after_s:.1f} s after the trial began" if after_s >= 0 else "had no link as the trial began"
+    if outage.restored_ns is None:
+        return f"the DUT's port {name} {when}, and has none yet"
+    return f"the DUT's port {name} {when}, for {(outage.restored_ns - outage.lost_ns) / 1e9:.1f} s"
 
 
 def testbed_reasons(result: TrialResult, changes: Sequence[CounterDelta]) -> tuple[InvalidReason, ...]:

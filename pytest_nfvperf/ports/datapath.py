@@ -43,6 +43,30 @@ class KnowsPollers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkOutage:
+    """A time without link on a port.
+
+    Attributes:
+        port: of the topology.
+        device: what the port is on: a port of the testbed file, or an interface.
+        lost_ns, restored_ns: by ``time.monotonic_ns()``; ``restored_ns`` is None while there is no link.
+    """
+
+    port: str
+    device: str
+    lost_ns: int
+    restored_ns: int | None = None
+
+
+@runtime_checkable
+class KnowsOutages(Protocol):
+    """A source that watches links all the time, so it knows when one was lost, and for how long."""
+
+    def outages(self, since_ns: int) -> tuple[LinkOutage, ...]:
+        """Those that lasted at or after this moment, by ``time.monotonic_ns()``."""
+
+
+@dataclass(frozen=True, slots=True)
 class SamplerReading:
     """What one source returned.
 

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import socket
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free, read_interface_use
+from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
+from pytest_nfvperf.adapters.ovs.openflow import connected, links_up
 from pytest_nfvperf.adapters.ovs.ovs_datapath import OvsDatapath
 from pytest_nfvperf.adapters.process.journal import Journal
+from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.backends.lab_interfaces import GeneratorInterfaces, check_dut
 from pytest_nfvperf.measure.cable_check import check_cabling, refuse_wrong_cables
+from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import generator_ports
+from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.errors import ConfigError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy, pvp
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import TrialSpec
+from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables
+from tests.functional.loss_rig import Silent
 from tests.functional.ovs_support import clean_run, needs_root
 
 pytestmark = needs_root
@@ -114,6 +124,59 @@ def test_interfaces_come_back_as_they_were() -> None:
             assert all(counts.received == counts.sent > 0 for counts in result.counts)
             generator.detach(["p0", "p1"])
         assert {name: read_interface_use(name) for name in names} == before
+
+
+def test_a_link_that_comes_back_within_a_trial_makes_it_invalid() -> None:
+    with veth_cables(2) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        testbed = lab_testbed(near, far)
+        with lab_of(testbed, journal) as (ovs, generator):
+            built = ovs.build(phy2phy())
+            generator.attach(generator_ports(built.topology, built))
+            generator.wait_links_up(5)
+            built.wait_ready(5)
+            flap = threading.Thread(target=lambda: flapped(built, far[1]))
+            clock = SystemClock()
+            runner = TrialRunner(
+                generator,
+                ovs.collectors(),
+                make_ledger=None,
+                check_alive=ovs.check_alive,
+                context=Context(Recorder("flap", [], clock), Silent(), clock),
+            )
+            spec = TrialSpec(Traffic(), load_fps=1000, duration_s=2.0, directions=built.topology.directions)
+            trial = runner.run_once(spec, begins=flap.start)
+            flap.join()
+            calm = runner.run_once(replace(spec, duration_s=0.3))
+            generator.detach(["p0", "p1"])
+    told = [reason.detail for reason in trial.result.invalid if reason.code is Reason.LINK_DOWN]
+    (ours,) = [text for text in told if text.startswith("the DUT's")]
+    after_s, lasted_s = map(float, re.findall(r"(\d+\.\d) s", ours))
+    assert re.fullmatch(r"the DUT's port p1 \(\w+\) lost its link [\d.]+ s after the trial began, for [\d.]+ s", ours)
+    assert 0.1 <= after_s < 2.0
+    assert 0.3 <= lasted_s < 2.0, "0.5 s, as often as the watch looks"
+    assert f"the generator's port p1 ({far[1]}) lost its link 1x meanwhile" in told
+    assert trial.result.lost > 0
+    assert [reason for reason in calm.result.invalid if reason.code is Reason.LINK_DOWN] == []
+
+
+def flapped(built: BuiltOvsTopology, far: str) -> None:
+    """Take an end of a cable down 0.3 s from now, and up 0.5 s after OVS has said so."""
+    time.sleep(0.3)
+    number = built.ofports()["p1"]
+
+    def has_link() -> bool:
+        with connected(built.management_socket("br0")) as bridge:
+            return links_up(bridge, [number])[number]
+
+    assert has_link()
+    with IPRoute() as host:
+        index = host.link_lookup(ifname=far)[0]
+        host.link("set", index=index, state="down")
+        wait_until(lambda: not has_link(), "OVS to see the lost link", 2)
+        time.sleep(0.5)
+        host.link("set", index=index, state="up")
+    wait_until(has_link, "OVS to see the link again", 2)
 
 
 def test_an_interface_that_somebody_needs_is_refused() -> None:

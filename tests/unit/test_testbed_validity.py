@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from pytest_nfvperf.adapters.net.interface_counters import LinkCollector, LinkReading, LinkWatch
 from pytest_nfvperf.measure import validity as trial_validity
-from pytest_nfvperf.model.errors import GeneratorError
+from pytest_nfvperf.model.errors import GeneratorError, TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterDelta, HopKind, PathStage, frame_path, ledger_of
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import ThreadWindows, Windows, WitnessWindows
+from pytest_nfvperf.ports.datapath import LinkOutage
 
 WAY = Direction("p0", "p1")
 SPEC = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,))
@@ -85,6 +87,64 @@ def test_a_counter_that_fell_and_a_link_that_was_lost() -> None:
     fell, down = trial_validity.testbed_reasons(trial(0), changes)
     assert (fell.code, fell.detail) == (Reason.COUNTER_WENT_BACK, "p0.rx_packets fell by 7")
     assert (down.code, down.detail) == (Reason.LINK_DOWN, "p1 lost its link 2x meanwhile")
+
+
+@pytest.mark.parametrize(
+    ("lost_s", "restored_s", "expected"),
+    [
+        (10.8, 12.8, "the DUT's port p0 (dpdk0) lost its link 0.8 s after the trial began, for 2.0 s"),
+        (10.8, None, "the DUT's port p0 (dpdk0) lost its link 0.8 s after the trial began, and has none yet"),
+        (4.0, 10.5, "the DUT's port p0 (dpdk0) had no link as the trial began, for 6.5 s"),
+        (4.0, None, "the DUT's port p0 (dpdk0) had no link as the trial began, and has none yet"),
+    ],
+)
+def test_a_port_without_link_says_when_and_how_long(lost_s: float, restored_s: float | None, expected: str) -> None:
+    restored_ns = None if restored_s is None else round(restored_s * 1e9)
+    outage = LinkOutage("p0", "dpdk0", round(lost_s * 1e9), restored_ns)
+    (reason,) = trial_validity.outage_reasons([outage], 10_000_000_000)
+    assert (reason.code, reason.detail) == (Reason.LINK_DOWN, expected)
+
+
+class Links:
+    """Links that a test sets; each look takes those of the moment."""
+
+    def __init__(self) -> None:
+        self.now = {("p0", "dpdk0"): LinkReading(up=True), ("p1", "ens1"): LinkReading(up=True, losses=3)}
+
+    def set(self, port: str, device: str, up: bool, losses: int | None = None) -> None:
+        self.now = {**self.now, (port, device): LinkReading(up, losses)}
+
+
+def test_a_watch_sees_links_that_come_back_between_two_looks() -> None:
+    links = Links()
+    watch = LinkWatch(lambda: links.now)
+    collector = LinkCollector(list, lambda: [watch])
+    watch.start()
+    assert watch.outages() == []
+    links.set("p0", "dpdk0", up=False)
+    links.set("p1", "ens1", up=True, losses=5)
+    first, second = watch.outages()
+    assert (first.port, first.device, first.restored_ns) == ("p0", "dpdk0", None)
+    assert (second.port, second.device) == ("p1", "ens1"), "the kernel counted what nobody saw"
+    assert second.restored_ns is not None
+    links.set("p0", "dpdk0", up=True)
+    ended, _ = watch.outages()
+    assert ended.restored_ns is not None
+    assert ended.restored_ns > ended.lost_ns == first.lost_ns
+    assert collector.snapshot().as_dict() == {"p0.link_losses": 1, "p1.link_losses": 1}
+    assert collector.outages(ended.restored_ns) == (ended,), "the other one was over before"
+    watch.close()
+    assert len(watch.outages()) == 2, "what was seen stays known"
+
+
+def test_a_watch_of_an_ovs_that_died_ends() -> None:
+    def read() -> dict[tuple[str, str], LinkReading]:
+        raise TestbedError("no links from br0.mgmt")
+
+    watch = LinkWatch(read)
+    watch.start()
+    assert watch.outages() == []
+    watch.close()
 
 
 @pytest.mark.parametrize(("goal", "inconclusive"), [(0.0, True), (0.002, True), (0.003, False), (None, True)])

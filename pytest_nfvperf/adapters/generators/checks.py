@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from pytest_nfvperf.adapters.net.cabling import interface_of
 from pytest_nfvperf.adapters.process.process import wait_until
 from pytest_nfvperf.model.errors import ConfigError, DeadlineError, GeneratorError
 from pytest_nfvperf.model.topology.ports import PortRole, VnfMode
@@ -20,6 +22,7 @@ MAX_MTU = MAX_FRAME_SIZE - HEADER_BYTES - FCS_BYTES
 MOST_STREAMS = 64
 """That the embedded engine sends in one trial (native/sizes.h)."""
 _SHOWN = 4000
+_INTERFACES = Path("/sys/class/net")
 
 
 class AttachedPorts(dict[str, GeneratorPort]):
@@ -162,6 +165,26 @@ def wait_for_links(
 def link_reasons(down: Sequence[str]) -> list[InvalidReason]:
     """The reason against a trial after which these ports had no link."""
     return [InvalidReason(Reason.LINK_DOWN, f"no link after the trial on: {', '.join(down)}")] if down else []
+
+
+def carrier_losses(ports: Mapping[str, GeneratorPort]) -> dict[str, int]:
+    """How often each port's kernel interface lost its link so far; ports without one are absent."""
+    losses = {}
+    for name, port in ports.items():
+        interface = interface_of(port.device)
+        if interface:
+            with suppress(OSError, ValueError):
+                losses[f"{name} ({interface})"] = int((_INTERFACES / interface / "carrier_down_count").read_text())
+    return losses
+
+
+def carrier_reasons(before: Mapping[str, int], after: Mapping[str, int]) -> list[InvalidReason]:
+    """Reasons against a trial in which a kernel interface of the generator's lost its link."""
+    return [
+        InvalidReason(Reason.LINK_DOWN, f"the generator's port {name} lost its link {after[name] - count}x meanwhile")
+        for name, count in before.items()
+        if after.get(name, count) > count
+    ]
 
 
 def _known(ports: Mapping[str, GeneratorPort]) -> str:

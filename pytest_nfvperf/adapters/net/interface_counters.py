@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import errno
 import struct
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +17,16 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.netlink import KernelRefusedError, Netlink, RawMessage, Request, attributes
+from pytest_nfvperf.adapters.net.threads import enter
+from pytest_nfvperf.model.errors import TestbedError
 from pytest_nfvperf.model.measure.ledger import CounterSnapshot
+from pytest_nfvperf.ports.datapath import LinkOutage
 
 SOURCE = "links"
 LOSSES = "link_losses"
 """``<port>.link_losses``: how often the port lost its link since it was made (IFLA_CARRIER_DOWN_COUNT)."""
 
+_LOOK_DEADLINE_S = 1.0
 _NETLINK_SOCK_DIAG = 4
 _RTM_GETQDISC = 38
 _STATISTICS = 23  # IFLA_STATS64
@@ -108,13 +116,108 @@ def _packet_sockets() -> Iterator[tuple[int, int]]:
             yield index, _MEMORY.unpack_from(fields[_PACKET_MEMORY])[8]
 
 
-class LinkCollector:
-    """Losses of link of every veth port: a lost link makes a trial invalid. Source "links"."""
+@dataclass(frozen=True, slots=True)
+class LinkReading:
+    """A link now. ``losses``: how often it was lost, where the kernel counts that; None where nobody does."""
 
-    def __init__(self, losses: Callable[[], Sequence[Mapping[str, int]]]) -> None:
-        """``losses``: returns those of each deployed topology, by port."""
+    up: bool
+    losses: int | None = None
+
+
+LinkName = tuple[str, str]
+"""A port of the topology, and what it is on: a bond has several."""
+
+
+class LinkWatch:
+    """Watches the links of a lab's ports in a thread, from ``start`` to ``close``.
+
+    Who looks at a link before and after a trial only does not see one that came back meanwhile. A shorter loss than
+    the interval is seen where the kernel counts it.
+    """
+
+    INTERVAL_S = 0.2
+    THREAD_NAME = "link-watch"
+
+    def __init__(self, read: Callable[[], Mapping[LinkName, LinkReading]], namespace: Path | None = None) -> None:
+        """``read`` returns the links now. It is called in a thread inside ``namespace``; None: where we are."""
+        self._read = read
+        self._namespace = namespace
+        self._outages: list[LinkOutage] = []
+        self._last: dict[LinkName, LinkReading] = {}
+        self._last_ns = 0
+        self._asked, self._answered, self._stop = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=self.THREAD_NAME, daemon=True)
+
+    def start(self) -> None:
+        """Begin, with links that are up. Can be called twice."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def outages(self) -> list[LinkOutage]:
+        """All since the start, after one more look. A look that fails is another's to report: OVS has died."""
+        if self._thread.is_alive():
+            self._answered.clear()
+            self._asked.set()
+            self._answered.wait(_LOOK_DEADLINE_S)
+        return list(self._outages)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._asked.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        with suppress(OSError, TestbedError):
+            if self._namespace is not None:
+                enter(self._namespace)
+            while not self._stop.is_set():
+                self._asked.clear()
+                self._look()
+                self._answered.set()
+                self._asked.wait(self.INTERVAL_S)
+        self._answered.set()
+
+    def _look(self) -> None:
+        readings, now_ns = self._read(), time.monotonic_ns()
+        for name, reading in readings.items():
+            last = self._last.get(name)
+            if last is None:
+                continue
+            if last.up and not reading.up:
+                self._outages.append(LinkOutage(*name, now_ns))
+            elif reading.up and not last.up:
+                self._outages = [self._ended(outage, name, now_ns) for outage in self._outages]
+            elif reading.up and (reading.losses or 0) > (last.losses or 0):
+                self._outages.append(LinkOutage(*name, self._last_ns, now_ns))
+        self._last, self._last_ns = dict(readings), now_ns
+
+    @staticmethod
+    def _ended(outage: LinkOutage, name: LinkName, now_ns: int) -> LinkOutage:
+        ends = (outage.port, outage.device) == name and outage.restored_ns is None
+        return replace(outage, restored_ns=now_ns) if ends else outage
+
+
+class LinkCollector:
+    """Losses of link of every veth port, and of a lab's: a lost link makes a trial invalid. Source "links"."""
+
+    def __init__(
+        self, losses: Callable[[], Sequence[Mapping[str, int]]], watches: Callable[[], Sequence[LinkWatch]] = tuple
+    ) -> None:
+        """``losses``: returns those of each deployed topology, by port. ``watches``: of a lab's ports."""
         self._losses = losses
+        self._watches = watches
 
     def snapshot(self) -> CounterSnapshot:
-        counters = {f"{port}.{LOSSES}": count for losses in self._losses() for port, count in losses.items()}
+        losses = Counter[str]()
+        for counted in self._losses():
+            losses.update(counted)
+        losses.update(outage.port for outage in self._all_outages())
+        counters = {f"{port}.{LOSSES}": count for port, count in losses.items()}
         return CounterSnapshot(SOURCE, time.monotonic_ns(), tuple(sorted(counters.items())))
+
+    def outages(self, since_ns: int) -> tuple[LinkOutage, ...]:
+        return tuple(each for each in self._all_outages() if each.restored_ns is None or each.restored_ns >= since_ns)
+
+    def _all_outages(self) -> list[LinkOutage]:
+        return [outage for watch in self._watches() for outage in watch.outages()]

@@ -9,7 +9,7 @@ import resource
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +17,18 @@ from typing import Protocol
 
 import ovs.db.idl
 
+from pytest_nfvperf.adapters.net.ends import read_links
+from pytest_nfvperf.adapters.net.interface_counters import LinkName, LinkReading, LinkWatch
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
-from pytest_nfvperf.adapters.ovs.openflow import OpenFlow, add_crossings, pipeline, without_access_list
+from pytest_nfvperf.adapters.ovs.openflow import (
+    OpenFlow,
+    add_crossings,
+    connected,
+    links_up,
+    pipeline,
+    without_access_list,
+)
 from pytest_nfvperf.adapters.ovs.ovsdb import JsonRpc, RefusedError, value_of
 from pytest_nfvperf.adapters.ovs.ports import PortMaker
 from pytest_nfvperf.adapters.ovs.rows import (
@@ -223,6 +232,7 @@ class BuiltOvsTopology:
         self._openflow = OpenFlow(instance.ofctl, instance.sockets)
         self._wired: dict[str, OvsPort] = {}
         self._connector: VhostConnector | None = None
+        self.link_watch: LinkWatch | None = None
         self.closed = False
         refuse_too_deep(topology)
         self._refuse_names_in_use()
@@ -413,6 +423,36 @@ class BuiltOvsTopology:
         )
         self._port_maker.cabling.wait_running(self.topology.name, deadline_s)
         self.instance.check_alive()
+        if self.link_watch is None and self._port_maker.cabled_ports:
+            self.link_watch = LinkWatch(self._read_links(), self.instance.home.path)
+            self.link_watch.start()
+
+    def _read_links(self) -> Callable[[], dict[LinkName, LinkReading]]:
+        """Return a reader of the links of the lab's ports, which may run in another thread.
+
+        The kernel knows those of its interfaces, also where DPDK reads them (its af_packet calls every link up). OVS
+        knows those of NICs that DPDK drives.
+        """
+        physical = [self._wired[name] for name in self._port_maker.cabled_ports if name in self._wired]
+        members = [((wired.port, one.interface), one) for wired in physical for one in wired.interfaces]
+        by_kernel = {one.kernel or one.interface: name for name, one in members if one.kernel or one.type == "system"}
+        rows = self.instance.db.rows("Interface")
+        by_ovs: defaultdict[str, dict[int, LinkName]] = defaultdict(dict)
+        for name, one in members:
+            if name not in by_kernel.values():
+                by_ovs[one.bridge][int(value_of(rows[one.interface].ofport) or -1)] = name
+        sockets = {bridge: self.management_socket(bridge) for bridge in by_ovs}
+
+        def read() -> dict[LinkName, LinkReading]:
+            links = read_links() if by_kernel else {}
+            known = ((by_kernel[name], link) for name, link in links.items() if name in by_kernel)
+            found = {name: LinkReading(link.carrier, link.losses) for name, link in known}
+            for bridge, names in by_ovs.items():
+                with connected(sockets[bridge], "links") as connection:
+                    found |= {names[number]: LinkReading(up) for number, up in links_up(connection, names).items()}
+            return found
+
+        return read
 
     def _without_link(self) -> list[str]:
         if self._connector is not None:
@@ -460,6 +500,8 @@ class BuiltOvsTopology:
         self.closed = True
         if self._connector is not None:
             self._connector.close()
+        if self.link_watch is not None:
+            self.link_watch.close()
         try:
             if self.instance.running():
                 self.instance.thaw()  # a stopped vswitchd would remove nothing until the deadline

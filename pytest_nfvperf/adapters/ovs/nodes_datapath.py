@@ -41,7 +41,16 @@ from pytest_nfvperf.model.testbed.testbed import (
 from pytest_nfvperf.model.topology.links import overlays
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge, node_topology
 from pytest_nfvperf.model.traffic.cpu_placement import Poller
-from pytest_nfvperf.ports.datapath import Attachment, Collector, Datapath, Freezing, KnowsPollers, Settling
+from pytest_nfvperf.ports.datapath import (
+    Attachment,
+    Collector,
+    Datapath,
+    Freezing,
+    KnowsOutages,
+    KnowsPollers,
+    LinkOutage,
+    Settling,
+)
 from pytest_nfvperf.ports.generator import KnowsForwardingThread
 from pytest_nfvperf.ports.machine import HasProcesses
 
@@ -164,6 +173,9 @@ class NodeCollector:
 
     def rename(self, snapshot: CounterSnapshot) -> CounterSnapshot:
         return on_node(snapshot, self.node, self._ports())
+
+    def outages(self, since_ns: int) -> tuple[LinkOutage, ...]:
+        return self._source.outages(since_ns) if isinstance(self._source, KnowsOutages) else ()
 
     def forwarding_ns(self) -> int | None:
         with of_node(self.node):

@@ -77,6 +77,11 @@ _OXM_DST = {4: 0x80001908, 6: 0x80003720}  # ipv4_dst and ipv6_dst, with mask
 _ETHERTYPE = {4: 0x0800, 6: 0x86DD}
 
 
+_PORT_STATS, _PORT_DESCRIPTIONS = 4, 13  # OFPMP_*
+_PORT = struct.Struct("!IH30xI")  # struct ofp_port: number, length, addresses, name and config left out, state
+_LINK_DOWN = 1  # OFPPS_LINK_DOWN
+
+
 class OpenFlowRefusedError(TestbedError):
     """vswitchd refused a request: it, or this bridge's datapath, does not support it."""
 
@@ -154,6 +159,24 @@ def connected(
         raise DeadlineError(f"waited {deadline_s:g} s for {what} from {management_socket}") from error
     except OSError as error:
         raise TestbedError(f"no {what} from {management_socket}: {error}") from error
+
+
+def links_up(bridge: OpenFlowConnection, ports: Iterable[int]) -> dict[int, bool]:
+    """Whether these ports of a bridge have link, by OpenFlow port number.
+
+    OVS looks at the link of a DPDK port every 5 s (DPDK_PORT_WATCHDOG_INTERVAL), and when its statistics are read. So
+    they are read first; a change shows in the next answer.
+    """
+    wanted = set(ports)
+    for port in wanted:
+        bridge.ask(MultipartRequest(_PORT_STATS, struct.pack("!I4x", port)))
+    body, found = bridge.ask(MultipartRequest(_PORT_DESCRIPTIONS)), {}
+    while body:
+        number, length, state = _PORT.unpack_from(body)
+        if number in wanted:
+            found[number] = not state & _LINK_DOWN
+        body = body[length:]
+    return found
 
 
 def _flow_mod_head(command: int, priority: int, cookie: int = 0) -> bytes:

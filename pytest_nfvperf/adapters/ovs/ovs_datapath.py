@@ -150,7 +150,10 @@ class OvsDatapath:
 
     def collectors(self) -> tuple[Collector, ...]:
         """The sources "ovs" (ports, PMDs, coverage), "pmd-sched", "links" (losses of link) and "kernel"."""
-        losses = LinkCollector(lambda: [built.losses() for built in self._live_topologies()])
+        losses = LinkCollector(
+            lambda: [built.losses() for built in self._live_topologies()],
+            lambda: [built.link_watch for built in self._live_topologies() if built.link_watch is not None],
+        )
         kernel = KernelCollector(self.instance.home.path, self._live_topologies)
         return (self.collector, PmdSchedCollector(self.instance.pid), losses, kernel)
 

@@ -239,6 +239,11 @@ class PortMaker:
         self.hosts: list[Attachment] = []
         self._underlays: dict[Tunnel, OuterPath] = {}
 
+    @property
+    def cabled_ports(self) -> tuple[str, ...]:
+        """The topology's ports that are a lab's."""
+        return tuple(self._cabled)
+
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need; returns the ports for OVS by name. ``close`` removes it."""
         wired = [self._wire(port) for port in topology.ports]

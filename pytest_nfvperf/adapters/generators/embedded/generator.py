@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_nfvperf.adapters.generators.checks import (
+    carrier_losses,
+    carrier_reasons,
     check_directions,
     check_new_ports,
     check_spec,
@@ -149,6 +151,7 @@ class EmbeddedGenerator:
         self._speed = CoreSpeed(self._options.kept_speed)
         self._near_costs = NearCosts()
         self._pollers: tuple[Poller, ...] = ()
+        self._carrier_losses: Mapping[str, int] = {}
         self._closed = False
         eal = eal_arguments(cpus, control_cpus, file_prefix, hugepages_mib, self._options.pci)
         argv = [str(binary), "--parent", str(os.getpid()), "--nice", str(self._options.nice), *eal]
@@ -234,6 +237,7 @@ class EmbeddedGenerator:
     def _result(self, spec: TrialSpec, answer: Mapping[str, Any]) -> TrialResult:
         with parsing_answer("nfvperf-gen", answer):
             links = link_reasons(self._links_down())
+            links += carrier_reasons(self._carrier_losses, carrier_losses(self._ports))
             # by the speed and the cost of a frame that this engine has observed so far
             windows = trial_windows(answer, self._speed)
             if windows is not None:
@@ -242,6 +246,7 @@ class EmbeddedGenerator:
             return trial_result(spec, answer, self._ports, self._back_pressure, self._policy, links, windows)
 
     def _request(self, spec: TrialSpec) -> dict[str, Any]:
+        self._carrier_losses = carrier_losses(self._ports)
         request = trial_request(spec, self._ports)
         if spec.window_s is not None:
             request["witnesses"] = self._witnesses()
