@@ -234,6 +234,17 @@ class Trial:
     wall_s: float
 
 
+def _reasons_of_dut(
+    result: TrialResult, changes: Sequence[CounterDelta], collectors: Sequence[Collector], began_ns: int
+) -> tuple[InvalidReason, ...]:
+    """Reasons by the DUT's counters, and by its links, of which each outage is named once."""
+    watches = [collector for collector in collectors if isinstance(collector, KnowsOutages)]
+    outages = [outage for watch in watches for outage in watch.outages(began_ns)]
+    known = {f"{outage.port}{LINK_LOSSES}" for outage in outages}
+    unexplained = [change for change in changes if change.name not in known]
+    return (*outage_reasons(outages, began_ns), *testbed_reasons(result, unexplained))
+
+
 @dataclass(eq=False)
 class TrialRunner:
     """Runs trials on one live topology: counters around each, validity first, evidence of all.
@@ -312,7 +323,6 @@ class TrialRunner:
             # The DUT's polling threads come and go, so the generator's witnesses need them before each trial.
             known = (collector for collector in self.collectors if isinstance(collector, KnowsPollers))
             self.generator.watch([poller for collector in known for poller in collector.pollers()])
-        watched = [collector for collector in self.collectors if isinstance(collector, KnowsOutages)]
         before, vnfs_before = [collector.snapshot() for collector in self.collectors], self.vnf_counts()
         if begins is not None:
             begins()
@@ -326,10 +336,7 @@ class TrialRunner:
         result = replace(result, vnfs=(*result.vnfs, *vnfs))
         result = self._with_distance(result, distance_ns, by_interval=execute is not None)
         ledger = self._ledger(result, before, after)
-        outages = [outage for collector in watched for outage in collector.outages(began_ns)]
-        known_losses = {f"{outage.port}{LINK_LOSSES}" for outage in outages}
-        unexplained = [change for change in changes if change.name not in known_losses]
-        against = (*outage_reasons(outages, began_ns), *testbed_reasons(result, unexplained))
+        against = _reasons_of_dut(result, changes, self.collectors, began_ns)
         against = (*against, *unreceived(ledger), *suspend_reasons(asleep_ns))
         against = (*against, *(also(result, changes) if also else ()))
         result = replace(result, invalid=(*result.invalid, *against))
