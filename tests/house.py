@@ -18,7 +18,7 @@ LINKED = {"fixtures", "suites", "docs"}
 
 NAMESPACES = ("parts", "results", "extend", "testing")
 
-MOST_LINES, MOST_FILES, MOST_FOLDERS = 72_670, 333, 41
+MOST_LINES, MOST_FILES, MOST_FOLDERS = 72_950, 334, 41
 """What a stranger can take over. A change that needs more says why in its commit, and takes something else away."""
 
 
@@ -88,7 +88,7 @@ def figures() -> list[Figure]:
         Figure("lines of product Python", sum(lengths.values()), MOST_LINES),
         Figure("files of product Python", len(lengths), MOST_FILES),
         Figure("folders of them", len({path.parent for path in product_files()}), MOST_FOLDERS),
-        Figure("names that users may import", len(public_names()), 122),
+        Figure("names that users may import", len(public_names()), 123),
         Figure("names of public classes with two meanings", len(shared), 0, shared),
         Figure("files above 700 lines", len(large), 0, large),
         Figure("functions above 60 lines", len(functions), 0, functions),

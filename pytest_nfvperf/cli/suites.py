@@ -20,7 +20,7 @@ INI = """[pytest]
 addopts = -ra
 # What most people wait for comes first, what takes a minute by itself comes last.
 nfv_suite_order =
-    throughput/test_frame_sizes.py throughput chaining pods mirror tuning cost routing endurance
+    throughput/test_frame_sizes.py throughput chaining pods mirror tuning cost routing nic endurance
 """
 
 

@@ -59,6 +59,7 @@ CORES = _count("a number of cores", "cores", "1.5 cores")
 CPU_PER_GIGABIT = _count("a CPU time per gigabit", "cpu-s/Gbit", "2 cpu-s/Gbit")
 SEGMENTS = _count("a number of segments", "segments", "100 segments")
 TIMES = _count("how often", "times", "0 times")
+VFS = _count("a number of virtual functions", "VFs", "64 VFs")
 EACH_SECOND = _count("a number of times a second", "times/s", "1000 times/s")
 DIMENSIONS = (
     FRAME_RATE,
@@ -73,6 +74,7 @@ DIMENSIONS = (
     CPU_PER_GIGABIT,
     SEGMENTS,
     TIMES,
+    VFS,
     EACH_SECOND,
 )
 

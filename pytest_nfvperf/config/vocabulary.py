@@ -19,6 +19,7 @@ from pytest_nfvperf.config.units import (
     TIME,
     TIME_NS,
     TIMES,
+    VFS,
     Dimension,
 )
 from pytest_nfvperf.model.measure.profile import PROFILES
@@ -54,6 +55,7 @@ SELECTORS = {
     "nic": Selector("the lab's NICs: dut.ports[].model, or what the PCI database calls them"),
     "driver": Selector("their kernel driver, e.g. mlx5_core"),
     "firmware": Selector("their firmware; 22.36.* selects all that begin so"),
+    "function": Selector("PCI functions of the lab's NICs: physical (pf) or virtual (vf)", values=("pf", "vf")),
     "offload": Selector("flows shall be in the NIC", values=("on", "off")),
     "node_cpus": Selector(
         "of a topology with nodes: whether each has CPUs of its own", values=("own", "short-turns", "shared")
@@ -66,7 +68,9 @@ SELECTORS = {
 }
 """Labels that every run understands. Parameters and markers of tests are selectable beside them."""
 
-TESTBED_LABELS = frozenset({"nic", "driver", "firmware", "offload", "datapath", "engine", "node_cpus", "time"})
+TESTBED_LABELS = frozenset(
+    {"nic", "driver", "firmware", "function", "offload", "datapath", "engine", "node_cpus", "time"}
+)
 """Labels of the testbed. A rule about another testbed does not apply to this one, and is no mistake."""
 
 
@@ -154,6 +158,12 @@ METRICS = {
         "<= 10000 instructions",
     ),
     "mpps_per_core": Metric("frames forwarded per PMD core", (FRAME_RATE,), ">= 5 Mpps"),
+    "rss_imbalance": Metric(
+        "frames of the busiest receive queue over the mean of its port's queues, of the worst port; 100 %: all alike",
+        (RATIO,),
+        "<= 150 %",
+    ),
+    "virtual_functions": Metric("VFs that a NIC can have, of the port whose NIC can have fewest", (VFS,), ">= 64 VFs"),
     "offloaded_flows": Metric("share of the datapath's flows that are in the NIC", (RATIO,), ">= 100 %"),
     "pmd_busy": Metric("share of PMD cycles spent on packets", (RATIO,), "<= 90 %"),
     "dut_cpu_seconds": _seconds("CPU time of the DUT over the cost trial"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.measure.rig import LiveTopology, directions_of
 from pytest_nfvperf.model.arguments import NAME, Allowed, number, one, optional, several, whole
 from pytest_nfvperf.model.display import format_seconds
 from pytest_nfvperf.model.errors import ArgumentError
@@ -103,7 +103,7 @@ def check_sendable(call: str, topology: Topology, traffic: AnyTraffic) -> None:
         except ArgumentError as error:
             raise ArgumentError(f"{call}(): port {port.name!r} of topology {topology.name!r}: {error}") from None
     crossed = {crossing.bridge for crossing in topology.crossings}
-    for port in (topology.port(direction.tx) for direction in topology.directions):
+    for port in (topology.port(direction.tx) for direction in directions_of(topology, traffic)):
         is_access = port.vlan is not None and port.vlan.tag is not None and not port.vlan.trunks
         tagged = next((each.traffic.headers_name for each in classes_of(traffic) if each.traffic.is_tagged), None)
         if is_access and tagged and port.bridge not in crossed:

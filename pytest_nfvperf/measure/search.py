@@ -367,7 +367,14 @@ class Search:
         loads.measurer.attempt(self.profile.warmup_s, load_fps, WARM_UP)
         trial = loads.measurer.measure(duration_s, load_fps, "fixed load")
         latency = (latency_point(format_fps(load_fps), trial),)
-        found = self._outcome(loads, "fixed-load", loss_curve=(loss_point(trial),), latency=latency, cost=trial.cost)
+        found = self._outcome(
+            loads,
+            "fixed-load",
+            loss_curve=(loss_point(trial),),
+            latency=latency,
+            cost=trial.cost,
+            queue_frames=trial.queue_frames,
+        )
         return self._finish(live, found)
 
     def _search(

@@ -33,7 +33,7 @@ from pytest_nfvperf.model.evidence.records import (
 )
 from pytest_nfvperf.model.measure.cpu_profile import CpuProfile
 from pytest_nfvperf.model.measure.ledger import CounterDelta, CounterSnapshot, Ledger, with_classes
-from pytest_nfvperf.model.measure.outcome import Cost, Outcome
+from pytest_nfvperf.model.measure.outcome import Cost, Outcome, QueueFrames, frames_by_queue
 from pytest_nfvperf.model.measure.streams import StreamResult
 from pytest_nfvperf.model.sla.verdict import Verdict
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
@@ -225,13 +225,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A finished trial. ``wall_s``: seconds from call to counts."""
+    """A finished trial. ``wall_s``: seconds from call to counts. ``queue_frames``: where drivers count them."""
 
     id: str
     result: TrialResult
     ledger: Ledger | None
     cost: Cost
     wall_s: float
+    queue_frames: tuple[QueueFrames, ...] = ()
 
 
 def _reasons_of_dut(
@@ -344,7 +345,7 @@ class TrialRunner:
         moves = {change.name: change.delta for change in changes}
         cost = trial_cost(result, moves, self.pmd_cpus, time.process_time() - own_cpu)
         wall_s = self.clock.monotonic() - started
-        trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s)
+        trial = Trial(trial_id, result, ledger, replace(cost, trial_id=trial_id), wall_s, frames_by_queue(moves))
         self.context.trials[trial.id] = trial
         if self.context.place is not None:
             self.context.places.ran(trial.id, self.context.place)

@@ -144,6 +144,14 @@ class Offloading(Protocol):
 
 
 @runtime_checkable
+class SetsLinks(Protocol):
+    """A live topology that can take the links of its ports down."""
+
+    def set_link(self, port: str, *, up: bool) -> None:
+        """Take a port's link down, or up again. UnavailableError where this cannot be done."""
+
+
+@runtime_checkable
 class Freezing(Protocol):
     """A DUT that can be stopped where it is, so that another one has its CPUs."""
 

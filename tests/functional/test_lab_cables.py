@@ -25,7 +25,7 @@ from pytest_nfvperf.measure.cable_check import check_cabling, refuse_wrong_cable
 from pytest_nfvperf.measure.clocks import SystemClock
 from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
-from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
 from pytest_nfvperf.model.topology.compose import phy2phy, pvp
@@ -237,3 +237,38 @@ def test_a_bond_carries_frames_and_a_flow_would_pass_it_by() -> None:
             built.close()
             with pytest.raises(ConfigError, match="flows bypass bond 'bond0': use single ports for it"):
                 ovs.build(pvp())
+
+
+def test_a_cables_link_is_taken_down_and_up_again() -> None:
+    """No frame arrives while it is down; those sent after it is up again do."""
+    with veth_cables(2) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        with lab_of(lab_testbed(near, far), journal) as (ovs, generator):
+            built = ovs.build(phy2phy())
+            generator.attach(generator_ports(built.topology, built))
+            built.wait_ready(5)
+            there, _ = directions = built.topology.directions
+
+            def received() -> list[bool]:
+                generator.learn(Traffic(), directions)
+                result = generator.run_trial(TrialSpec(Traffic(), 1000, 0.2, (there,)))
+                return [counts.received > 0 for counts in result.counts]
+
+            assert received() == [True]
+            built.set_link(there.rx, up=False)
+            assert received() == [False]
+            built.set_link(there.rx, up=True)
+            built.wait_ready(5)
+            assert received() == [True]
+            generator.detach(["p0", "p1"])
+
+
+def test_only_a_cabled_ports_link_is_taken_down() -> None:
+    with clean_run() as journal:
+        ovs = OvsDatapath.start(lab_testbed([], []), journal, name="lab")
+        try:
+            built = ovs.build(phy2phy())
+            with pytest.raises(UnavailableError, match="link of port 'p1' cannot be taken down: it is no NIC of a"):
+                built.set_link("p1", up=False)
+        finally:
+            ovs.close()

@@ -17,7 +17,9 @@ from pytest_nfvperf.model.measure.outcome import (
     LatencyPoint,
     LossPoint,
     Outcome,
+    QueueFrames,
     SearchStatus,
+    frames_by_queue,
     loss_bound_text,
 )
 from pytest_nfvperf.model.sla.rules import normal_load_name, same_load, share_of_goal, show_load
@@ -257,3 +259,38 @@ def test_names_of_loads():
     assert not same_load("50 % of pdr", "50 % of ndr")
     assert not same_load(None, "4000000 pps")
     assert (show_load("4000000 pps"), show_load("50 % of pdr")) == ("4.00 Mpps", "50 % of pdr")
+
+
+QUEUES = {
+    "ovs.dpdk0.rx_packets": 1000,
+    "ovs.dpdk0.rx_q1_packets": 250,
+    "ovs.dpdk0.rx_q0_packets": 750,
+    "ovs.dpdk0.rx_q0_bytes": 48_000,
+    "ovs.dpdk1.rx_q0_packets": 10,
+    "ovs.holed.rx_q1_packets": 5,
+    "ovs.dpdk2.tx_q0_packets": 7,
+}
+
+
+def test_frames_by_queue_are_those_of_complete_sets_of_counters():
+    spread = frames_by_queue(QUEUES)
+    assert spread == (QueueFrames("dpdk0", (750, 250)), QueueFrames("dpdk1", (10,)))
+    assert str(spread[0]) == "dpdk0: 750, 250"
+    assert [each.imbalance for each in spread] == [1.5, 1.0]
+
+
+def test_the_port_that_spreads_worst_is_the_figure():
+    fixed = replace(outcome(), algorithm="fixed-load")
+    spread = (QueueFrames("p0", (500, 500)), QueueFrames("p1", (900, 100)), QueueFrames("p2", (1000,)))
+    figure = seen(replace(fixed, queue_frames=spread), "rss_imbalance", "ratio")
+    assert figure.value == pytest.approx(1.8)
+    assert figure.confidence == "frames by receive queue, p1: 900, 100"
+    assert figure.evidence == ("trial-2",)
+
+
+@pytest.mark.parametrize("spread", [(QueueFrames("p2", (1000,)),), (QueueFrames("p0", (0, 0)),)])
+def test_without_several_queues_that_count_there_is_no_imbalance(spread):
+    fixed = replace(outcome(), algorithm="fixed-load", queue_frames=spread)
+    assert "rss_imbalance" not in {o.metric for o in observations(fixed)}
+    assert unmeasured(fixed) == {"rss_imbalance": "no port took frames on several receive queues"}
+    assert unmeasured(replace(fixed, queue_frames=())) == {}

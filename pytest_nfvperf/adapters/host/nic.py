@@ -79,10 +79,7 @@ class NicFacts:
 
 def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> NicFacts:
     """The NIC of a testbed's port in the current namespace, before a run takes it."""
-    if port.pci is not None:
-        device = sysfs / "bus/pci/devices" / port.pci.lower()
-    else:
-        device = sysfs / "class/net" / (port.interface or "") / "device"
+    device = _device(port, sysfs)
     # A PCI device has an interface only while a driver of the kernel has it.
     interface = port.interface or next((path.name for path in sorted((device / "net").glob("*"))), None)
     by_ethtool = _ethtool_driver(interface) if interface is not None else {}
@@ -98,6 +95,26 @@ def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> Nic
         link=read_fact(sysfs / "class/net" / interface / "operstate") if interface is not None else None,
         numa_node=int(node) if node is not None and int(node) >= 0 else None,
     )
+
+
+def function_of(port: DutPort, sysfs: Path = _SYS) -> str | None:
+    """Return "vf" for a virtual function, "pf" for any other NIC; None for what is no device: a veth, or absent."""
+    device = _device(port, sysfs)
+    return None if not device.exists() else "vf" if (device / "physfn").exists() else "pf"
+
+
+def most_vfs(port: DutPort, sysfs: Path = _SYS) -> int | None:
+    """How many VFs the NIC of a port can have; that of its PF if the port is a VF. None for a NIC without SR-IOV."""
+    device = _device(port, sysfs)
+    text = read_fact((device / "physfn" if (device / "physfn").exists() else device) / "sriov_totalvfs")
+    return int(text) if text else None
+
+
+def _device(port: DutPort, sysfs: Path) -> Path:
+    """Its directory in sysfs; one that does not exist for a port that is no device."""
+    if port.pci is not None:
+        return sysfs / "bus/pci/devices" / port.pci.lower()
+    return sysfs / "class/net" / (port.interface or "none") / "device"
 
 
 def nic_labels(testbed: Testbed) -> dict[str, str]:

@@ -6,20 +6,25 @@ import errno
 import os
 import re
 import resource
+import socket
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import ovs.db.idl
 
+from pytest_nfvperf.adapters.net import netlink as rtnetlink
 from pytest_nfvperf.adapters.net.ends import read_links
 from pytest_nfvperf.adapters.net.interface_counters import LinkName, LinkReading, LinkWatch
+from pytest_nfvperf.adapters.net.netlink import Netlink
 from pytest_nfvperf.adapters.net.packet_sockets import held_sockets
+from pytest_nfvperf.adapters.net.threads import inside
 from pytest_nfvperf.adapters.ovs.nics import OvsPort, refuse_flows_on_bonds, set_neighbour
 from pytest_nfvperf.adapters.ovs.openflow import (
     OpenFlow,
@@ -44,7 +49,7 @@ from pytest_nfvperf.adapters.ovs.rows import (
     replace_mirrors,
 )
 from pytest_nfvperf.adapters.ovs.system_ovs import RunningOvs
-from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError
+from pytest_nfvperf.model.errors import ConfigError, DeadlineError, TestbedError, UnavailableError
 from pytest_nfvperf.model.measure.hw_offload import OffloadShare
 from pytest_nfvperf.model.topology.bridges import Mirror, MirrorCounts, MirrorMethod
 from pytest_nfvperf.model.topology.topology import Topology, all_ports
@@ -67,9 +72,19 @@ _NOISY = ("netdev_linux", "bridge", "netdev", "dpif_netdev")
 _KERNEL_TYPES = ("system", "tap", "afxdp")
 """Types of OVS's interfaces for which the kernel has an interface of the same name."""
 
+_LINK_CHANGE_DEADLINE_S = 10.0
+"""OVS looks at the links of DPDK's ports each 5 s (lib/netdev-dpdk.c, DPDK_PORT_WATCHDOG_INTERVAL)."""
+
 _APPLY_DEADLINE_S = 20.0
 _APPLY_DEADLINE_EACH_S = 0.2
 """For each bridge and port: closing one takes the kernel 20 ms, one after the other."""
+
+
+def _set_admin_state(interface: str, *, up: bool) -> None:
+    """Set an interface of the calling thread's namespace up or down, as ip-link(8) does."""
+    change = rtnetlink.set_up if up else rtnetlink.set_down
+    with Netlink() as netlink:
+        netlink.send([change(index=socket.if_nametoindex(interface), name=interface)])
 
 
 class BuiltNode(BuiltTopology, Protocol):
@@ -466,6 +481,39 @@ class BuiltOvsTopology:
             # a bond carries frames as long as one of its members does
             if wired.has_link and not any(each.interface in up for each in wired.interfaces)
         ]
+
+    def set_link(self, port: str, *, up: bool) -> None:
+        """Take the link of a cabled port down, or up again, and wait until it is.
+
+        Raises:
+            UnavailableError: the port is none of the testbed's NICs, its driver cannot, or OVS is the system's.
+            DeadlineError: the link does not come up again.
+        """
+        if not self.instance.owned or port not in self._port_maker.cabled:
+            raise UnavailableError(f"the link of port {port!r} cannot be taken down: it is no NIC of a private OVS")
+        for each in self._wired[port].interfaces:
+            kernel = each.kernel or (each.interface if each.type in _KERNEL_TYPES else None)
+            if kernel is not None:
+                inside(self.instance.home.path, partial(_set_admin_state, kernel, up=up))
+            else:
+                self.instance.ctl.call("netdev-dpdk/set-admin-state", each.interface, "up" if up else "down")
+                self._await_link(port, each.interface, "up" if up else "down")
+
+    def _await_link(self, port: str, interface: str, state: str) -> None:
+        db = self.instance.db
+
+        def reached() -> bool:
+            return bool(value_of(db.rows("Interface")[interface].link_state) == state)
+
+        try:
+            db.wait(reached, f"link {state} on port {port!r} ({interface})", _LINK_CHANGE_DEADLINE_S)
+        except DeadlineError as error:
+            if state == "up":
+                raise
+            # OVS drops what it would send on such a port, although its driver left the link up.
+            self.instance.ctl.call("netdev-dpdk/set-admin-state", interface, "up")
+            driver = db.rows("Interface")[interface].status.get("driver_name", "its driver")
+            raise UnavailableError(f"the driver {driver} cannot take the link of port {port!r} down") from error
 
     def configuration(self) -> str:
         db = self.instance.db

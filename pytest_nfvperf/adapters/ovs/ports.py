@@ -227,7 +227,7 @@ class PortMaker:
     ) -> None:
         self._instance = instance
         self._uplinks = uplinks
-        self._cabled = cabled
+        self.cabled = cabled
         self._borrowed = borrowed
         self._nic_makers = nic_makers
         self._home = instance.home
@@ -242,7 +242,7 @@ class PortMaker:
     @property
     def cabled_ports(self) -> tuple[str, ...]:
         """The topology's ports that are a lab's."""
-        return tuple(self._cabled)
+        return tuple(self.cabled)
 
     def wire(self, topology: Topology) -> dict[str, OvsPort]:
         """Make what the ports need; returns the ports for OVS by name. ``close`` removes it."""
@@ -309,7 +309,7 @@ class PortMaker:
             self.cabling.close()
 
     def _wire(self, port: Port) -> OvsPort:
-        end = self._cabled.get(port.name)
+        end = self.cabled.get(port.name)
         if end is not None:
             for member in end.members:
                 if member.interface is not None:

@@ -35,6 +35,8 @@ FEWEST_REPEATS = 2
 """With this many searches a figure has an interval."""
 
 CYCLES = "cycles_per_packet"
+RSS_IMBALANCE = "rss_imbalance"
+_NO_QUEUES = "no port took frames on several receive queues"
 _NOT_SATURATED = (
     "no trial was at saturation: below it a poll-mode thread counts each poll that finds a frame as busy, and "
     "the figure would be the cycles that it had"
@@ -140,6 +142,7 @@ def observations(outcome: Outcome) -> tuple[Observation, ...]:
         *_of_offload(outcome),
         *_of_sessions(outcome),
         *_of_plateaus(outcome),
+        *_of_queues(outcome),
     )
     found = (*found, *(seen for each in outcome.classes for seen in _of_class(each, outcome, found)))
     found = tuple(replace(seen, cores=outcome.cores) if seen.unit in _RATE_UNITS else seen for seen in found)
@@ -153,7 +156,7 @@ def observation(outcome: Outcome, metric: str, unit: str) -> Observation | None:
 
 
 def unmeasured(outcome: Outcome) -> dict[str, str]:
-    missing = dict(outcome.missing)
+    missing = _queues_unmeasured(outcome) | dict(outcome.missing)
     for goal in outcome.goals:
         if not any(True for _ in _of_goal(goal, outcome)):
             missing[goal.goal.name] = f"search {goal.status.replace('_', ' ')}: {goal.detail or 'no detail'}"
@@ -249,6 +252,21 @@ def _of_plateaus(outcome: Outcome) -> Iterator[Observation]:
             high=None if at_least else high * factor,
             repeats=len(points),
         )
+
+
+def _queues_unmeasured(outcome: Outcome) -> dict[str, str]:
+    known = {each.imbalance for each in outcome.queue_frames if len(each.frames) > 1}
+    return {RSS_IMBALANCE: _NO_QUEUES} if outcome.queue_frames and known <= {None} else {}
+
+
+def _of_queues(outcome: Outcome) -> Iterator[Observation]:
+    """The port whose NIC spreads worst, among those with several receive queues."""
+    spread = [(each.imbalance, each) for each in outcome.queue_frames if len(each.frames) > 1]
+    known = [(imbalance, each) for imbalance, each in spread if imbalance is not None]
+    if known:
+        imbalance, worst = max(known, key=lambda pair: pair[0])
+        frames = f"frames by receive queue, {worst}"
+        yield Observation(RSS_IMBALANCE, imbalance, "ratio", confidence=frames, evidence=outcome.trials[-1:])
 
 
 def _over_repeats(goal: GoalOutcome) -> tuple[float | None, float | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -13,6 +14,9 @@ from pytest_nfvperf.model.statistics import Relative, Samples, Slope, rule_of_th
 from pytest_nfvperf.model.traffic.windows import Paced
 
 NOT_CONFIRMED = "not confirmed"
+
+_QUEUE_COUNTER = re.compile(r"[^.]+\.(?P<port>.+)\.rx_q(?P<queue>\d+)_packets")
+"""DPDK's name of the frames that a receive queue took, behind the counters' source and the port."""
 
 
 def loss_bound_text(loss_ratio: float | None, offered: int | None) -> str:
@@ -222,6 +226,40 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueFrames:
+    """How a NIC spread a trial's frames over the receive queues of a port. ``frames``: of each queue, from number 0."""
+
+    port: str
+    frames: tuple[int, ...]
+
+    @property
+    def imbalance(self) -> float | None:
+        """Frames of the busiest queue over the mean of all queues: 1 where all have the same; None without a frame."""
+        total = sum(self.frames)
+        return max(self.frames) * len(self.frames) / total if total else None
+
+    def __str__(self) -> str:
+        """``p0: 512, 488``."""
+        return f"{self.port}: {', '.join(f'{count:,}' for count in self.frames)}"
+
+
+def frames_by_queue(changes: Mapping[str, int]) -> tuple[QueueFrames, ...]:
+    """The receive queues of each port, from how much its counters rose over a trial: ``ovs.p0.rx_q1_packets``.
+
+    A port is absent if its driver does not count frames by queue, or if a queue's counter is missing.
+    """
+    found: dict[str, dict[int, int]] = {}
+    for name, count in changes.items():
+        if match := _QUEUE_COUNTER.fullmatch(name):
+            found.setdefault(match["port"], {})[int(match["queue"])] = count
+    return tuple(
+        QueueFrames(port, tuple(queues[number] for number in range(len(queues))))
+        for port, queues in found.items()
+        if set(queues) == set(range(len(queues)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class PlateauPoint:
     """The rate that the DUT forwards at overload while the machine disturbs nothing.
 
@@ -313,6 +351,7 @@ class Outcome:
         plateaus: forwarding rates at overload, one a repeat.
         cores: CPUs of the DUT's poll-mode threads, of each node; 0 if unknown.
         classes: of a mix, each with its own figures; all others are those of the whole.
+        queue_frames: of a trial at a fixed load, for each port whose driver counts frames by queue.
     """
 
     labels: tuple[tuple[str, str], ...]
@@ -339,6 +378,7 @@ class Outcome:
     plateaus: tuple[PlateauPoint, ...] = ()
     cores: int = 0
     classes: tuple[ClassOutcome, ...] = ()
+    queue_frames: tuple[QueueFrames, ...] = ()
 
     def class_load_fps(self, of: ClassOutcome, load_fps: float) -> float:
         """A class's part of a load of all, frames/s per direction."""

@@ -1,0 +1,116 @@
+"""The fixture ``nics``: what tests of NICs need of the testbed, and why they are skipped where it lacks that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pytest_nfvperf.adapters.host.nic import function_of, most_vfs, read_nic
+from pytest_nfvperf.measure.call_arguments import LIVE
+from pytest_nfvperf.measure.rig import LiveTopology
+from pytest_nfvperf.model.arguments import FLAG, NAME, checked
+from pytest_nfvperf.model.errors import UnavailableError
+from pytest_nfvperf.model.measure.outcome import Outcome
+from pytest_nfvperf.model.statistics import Samples
+from pytest_nfvperf.model.testbed.lab_cables import cabled_ends, ports_here
+from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
+from pytest_nfvperf.ports.datapath import SetsLinks
+from pytest_nfvperf.session.run import NfvSession
+
+_SYS = Path("/sys")
+_WORDS = {"pf": "physical functions", "vf": "virtual functions"}
+
+
+class Nics:
+    """The fixture ``nics``: the NICs that the testbed's cables lead to. A test is skipped where a port is none.
+
+    Every call that needs what the testbed or a driver lacks raises UnavailableError: the test is skipped, with the
+    reason.
+    """
+
+    def __init__(self, session: NfvSession, labels: Mapping[str, str], sysfs: Path = _SYS) -> None:
+        """UnavailableError if the testbed has no NICs, or a port of another kind."""
+        self._session = session
+        self._labels = labels
+        self._sysfs = sysfs
+        self._down: dict[str, Callable[[], None]] = {}
+        testbed = session.backend.testbed
+        self._ports = tuple(port for end in cabled_ends(testbed) for port in end.members)
+        lacking = why_no_nics(testbed, self._ports, sysfs)
+        if lacking is not None:
+            raise UnavailableError(lacking)
+
+    def queues(self) -> int:
+        """How many receive queues each NIC uses (``rxq``); the fewest. UnavailableError for a NIC with one only."""
+        fewest = min(self._ports, key=lambda port: port.rxq)
+        if fewest.rxq < 2:
+            raise UnavailableError(
+                f"port {fewest.name!r} has one receive queue: write 'rxq: 2' or more in dut.ports of the testbed file"
+            )
+        return fewest.rxq
+
+    def ports_on(self, function: str) -> tuple[str, str]:
+        """The names of the first two cabled ports on physical ("pf") or virtual ("vf") functions."""
+        names = [port.name for port in self._ports if function_of(port, self._sysfs) == function]
+        if len(names) < 2:
+            raise UnavailableError(
+                f"{len(names)} of the testbed's ports are {_WORDS[function]}, and two are needed: name them in "
+                "dut.ports, each with a cable of its own"
+            )
+        return names[0], names[1]
+
+    def virtual_functions(self) -> Outcome:
+        """How many VFs a NIC can have (``sriov_totalvfs``), as an outcome for the SLA: of the one with fewest."""
+        known = {port.name: most_vfs(port, self._sysfs) for port in self._ports}
+        without = next((name for name, count in known.items() if count is None), None)
+        if without is not None:
+            raise UnavailableError(f"the NIC of port {without!r} has no SR-IOV (sriov_totalvfs in sysfs)")
+        counts = [count for count in known.values() if count is not None]
+        outcome = Outcome(
+            labels=tuple(sorted(self._labels.items())),
+            algorithm="capability",
+            mean_frame_size=0.0,
+            directions=0,
+            samples=(Samples("virtual_functions", "VFs", (float(min(counts)),)),),
+            notes=(", ".join(f"{name}: {count} VFs" for name, count in known.items()),),
+        )
+        self._session.recorder.emit(outcome)
+        return outcome
+
+    @checked("nics.set_link", live=LIVE, port=NAME, up=FLAG)
+    def set_link(self, live: LiveTopology, port: str, *, up: bool) -> None:
+        """Take a port's link down at the DUT, or up again. Links that are down after the test come up again."""
+        if self._session.options.plan:
+            return
+        built = live.deployment.built
+        if not isinstance(built, SetsLinks):
+            raise UnavailableError(f"the datapath {live.datapath_kind!r} cannot take the links of its ports down")
+        if not up:
+            self._down[port] = lambda: built.set_link(port, up=True) if live.is_deployed else None
+        built.set_link(port, up=up)
+        if up:
+            self._down.pop(port, None)
+
+    def close(self) -> None:
+        """Bring the links up that the test left down."""
+        while self._down:
+            _, bring_up = self._down.popitem()
+            bring_up()
+
+
+def why_no_nics(testbed: Testbed, ports: tuple[DutPort, ...], sysfs: Path = _SYS) -> str | None:
+    """Why tests of NICs cannot run on a testbed; None where every cabled port is a NIC, as far as this machine knows.
+
+    A device that this machine does not have is taken for a NIC: a plan may be made elsewhere, and a run refuses it.
+    """
+    if not ports:
+        return (
+            "the testbed has no NIC: its ports are made for each topology (vhost-user, or veth pairs). Name NICs in a "
+            "testbed file, by dut.ports[].pci or .interface"
+        )
+    for port in (port for port in ports if port in ports_here(testbed)):
+        exists = port.interface is not None and (sysfs / "class/net" / port.interface).exists()
+        if exists and function_of(port, sysfs) is None:
+            driver = read_nic(port, sysfs).driver or "no device"
+            return f"port {port.name!r} is no NIC: its interface {port.interface!r} is virtual ({driver})"
+    return None
