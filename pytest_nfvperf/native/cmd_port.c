@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attach, detach, links, stats */
+#include <stdio.h>
 #include <string.h>
 
 #include <rte_ethdev.h>
 
 #include "answer.h"
 #include "commands.h"
+#include "report.h"
 
 struct choice {
 	const char *name;
@@ -118,6 +120,25 @@ static bool parse_config(const struct attach_request *want, struct port_config *
 	       (want->eth_peer[0] == '\0' || parse_mac(answer, "eth_peer", want->eth_peer, &config->eth_peer));
 }
 
+/* What a port's device is, and what it granted. */
+static void report_device(const struct port *port, json_t *answer)
+{
+	const struct nic *nic = &port->nic;
+	char mac[RTE_ETHER_ADDR_FMT_SIZE];
+
+	if (port->kind != PORT_DPDK)
+		return;
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", RTE_ETHER_ADDR_BYTES(&nic->mac));
+	json_object_set_new(answer, "driver", json_string(nic->driver));
+	if (nic->pci[0] != '\0')
+		json_object_set_new(answer, "pci", json_string(nic->pci));
+	json_object_set_new(answer, "mac", json_string(mac));
+	json_object_set_new(answer, "promiscuous", json_boolean(nic->promiscuous));
+	answer_int(answer, "queues", port->config.queues);
+	answer_int(answer, "rx_descriptors", nic->rx_descriptors);
+	answer_int(answer, "tx_descriptors", nic->tx_descriptors);
+}
+
 bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 {
 	struct attach_request want = {.role = "endpoint", .peer = "", .mode = "io", .eth_peer = "", .queues = 1,
@@ -146,6 +167,7 @@ bool command_attach(struct engine *engine, json_t *request, json_t *answer)
 	json_object_set_new(answer, "own_ring", json_boolean(port->kind == PORT_RING));
 	if (port->why_dpdk != NULL)
 		json_object_set_new(answer, "why_dpdk", json_string(port->why_dpdk));
+	report_device(port, answer);
 	return true;
 }
 
@@ -186,19 +208,17 @@ bool command_links(struct engine *engine, json_t *request, json_t *answer)
 static json_t *stats_of(const struct port *port)
 {
 	struct rte_eth_stats stats;
+	struct nic_counts lost;
 	json_t *counts = json_object();
 
 	if (port->kind != PORT_DPDK)
 		return counts;
-	if (rte_eth_stats_get(port->id, &stats) == 0) {
+	if (nic_read(&port->nic, &lost, &stats)) {
 		answer_int(counts, "rx_packets", stats.ipackets);
 		answer_int(counts, "tx_packets", stats.opackets);
 		answer_int(counts, "rx_bytes", stats.ibytes);
 		answer_int(counts, "tx_bytes", stats.obytes);
-		answer_int(counts, "rx_missed", stats.imissed);
-		answer_int(counts, "rx_errors", stats.ierrors);
-		answer_int(counts, "tx_errors", stats.oerrors);
-		answer_int(counts, "rx_nombuf", stats.rx_nombuf);
+		report_lost(counts, &lost);
 	}
 	return counts;
 }

@@ -94,7 +94,7 @@ uint32_t host_turn(struct port *host, uint64_t due, uint64_t refused)
 {
 	struct rte_mbuf *mbufs[BURST_FRAMES];
 	uint16_t room = (uint16_t)(RTE_DIM(host->held) - host->held_count);
-	uint16_t count = rte_eth_rx_burst(host->id, 0, mbufs, RTE_MIN(room, (uint16_t)BURST_FRAMES));
+	uint16_t count = rte_eth_rx_burst(host->nic.id, 0, mbufs, RTE_MIN(room, (uint16_t)BURST_FRAMES));
 
 	if (count > 0)
 		look_at_ring(host, due, refused);

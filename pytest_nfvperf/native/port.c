@@ -3,20 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <rte_bus_vdev.h>
 #include <rte_cycles.h>
-#include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_prefetch.h>
 
-#include "compat.h"
 #include "devargs.h"
 #include "port.h"
-#include "sockwait.h"
 #include "template.h"
 
 enum {
-	IN_HAND = 4 * BURST_FRAMES, /* in no ring: a burst, the frames that a host holds, and a burst more */
 	SMALLEST_ROOM = 2048,
 	ROOM_BESIDE_MTU = 64, /* Ethernet header, tags, FCS, and virtio's header of 12 bytes */
 	MESSAGES_MS = 1, /* between two looks at the socket of a switch's end */
@@ -79,27 +74,6 @@ static struct rte_mempool *pool_new(const struct port *port, const char *kind, u
 					      (int)SOCKET_ID_ANY, queue);
 }
 
-/*
- * No more buffers than can be in use: they are taken in turn, and all of them must stay in the
- * core's cache. What a forwarder received may wait in its peer's transmit ring.
- */
-static bool pools_new(struct port *port, unsigned int serial, unsigned int workers)
-{
-	const struct port_config *config = &port->config;
-	bool forwards = config->role == ROLE_FORWARDER || config->role == ROLE_HOST;
-	unsigned int elsewhere = forwards ? 2 * config->rx_descriptors : 0;
-	unsigned int kept = devargs_kept_frames(config->device);
-	unsigned int rx = config->queues * (config->rx_descriptors + kept + elsewhere) + IN_HAND;
-	unsigned int tx = config->queues * config->tx_descriptors + MAX_PORT_STREAMS * BURST_FRAMES + IN_HAND;
-
-	port->rx_pool = pool_new(port, "rx", serial, rx, workers);
-	port->tx_pool = pool_new(port, "tx", serial, tx, workers);
-	if (port->rx_pool == NULL || port->tx_pool == NULL)
-		return false;
-	fill_buffers(port);
-	return true;
-}
-
 void port_prepare_buffers(struct port *port, uint16_t bytes)
 {
 	if (port->written > bytes)
@@ -124,93 +98,6 @@ static void retire(struct ports *ports, struct rte_mempool *pool)
 			ports->retired[at] = NULL;
 		}
 	}
-}
-
-static int configure(struct port *port)
-{
-	const struct port_config *config = &port->config;
-	struct rte_eth_dev_info info;
-	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE}};
-	int ret = rte_eth_dev_info_get(port->id, &info);
-
-	if (ret == 0 && config->queues > 1 && info.flow_type_rss_offloads != 0) {
-		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-		conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
-	}
-	if (ret == 0)
-		ret = rte_eth_dev_configure(port->id, config->queues, config->queues, &conf);
-	/* A driver that has no MTU of its own (ring) carries what its buffers hold. */
-	if (ret == 0 && rte_eth_dev_set_mtu(port->id, config->mtu) == -EINVAL)
-		ret = -EINVAL;
-	return ret;
-}
-
-static int start(struct port *port)
-{
-	const struct port_config *config = &port->config;
-	int socket = rte_eth_dev_socket_id(port->id);
-	int ret = 0;
-
-	for (uint16_t queue = 0; ret == 0 && queue < config->queues; queue++) {
-		ret = rte_eth_rx_queue_setup(port->id, queue, config->rx_descriptors, (unsigned int)socket, NULL,
-					     port->rx_pool);
-		if (ret == 0)
-			ret = rte_eth_tx_queue_setup(port->id, queue, config->tx_descriptors, (unsigned int)socket, NULL);
-	}
-	if (ret == 0)
-		ret = rte_eth_dev_start(port->id);
-	/* Drivers without address filters refuse this and deliver everything anyway. */
-	if (ret == 0)
-		(void)rte_eth_promiscuous_enable(port->id);
-	return ret;
-}
-
-static void remove_device(const struct port *port)
-{
-	struct rte_eth_dev_info info;
-	char name[RTE_ETH_NAME_MAX_LEN];
-
-	if (port->kind != PORT_DPDK)
-		return;
-	if (rte_eth_dev_info_get(port->id, &info) != 0 || rte_eth_dev_get_name_by_port(port->id, name) != 0)
-		return;
-	(void)rte_eth_dev_stop(port->id);
-	(void)rte_eth_dev_close(port->id);
-	if (devargs_virtual(port->config.device))
-		(void)rte_vdev_uninit(name);
-	else
-		(void)rte_dev_remove(info.device);
-}
-
-/*
- * Not rte_dev_probe for a virtual device: it writes the devargs into a message for other processes, which are none
- * here, and since DPDK 24.11.8 it refuses more than 127 bytes. A socket's path alone may have 107.
- */
-static int probe_device(const char *devargs, const char *name)
-{
-	const char *rest = strchr(devargs, ',');
-
-	if (devargs_virtual(devargs))
-		return rte_vdev_init(name, rest != NULL ? rest + 1 : NULL);
-	return rte_dev_probe(devargs);
-}
-
-static int probe(struct port *port, unsigned int serial)
-{
-	char devargs[MAX_DEVARGS];
-	char name[MAX_DEVARGS];
-	struct sockwait wait;
-	int ret;
-
-	if (!devargs_expand(&port->config, serial, devargs, name, sizeof(devargs)))
-		return -ENAMETOOLONG;
-	sockwait_start(&wait, devargs, port->config.timeout_ms);
-	ret = probe_device(devargs, name);
-	if (sockwait_stop(&wait))
-		return -ETIMEDOUT;
-	if (ret != 0)
-		return ret;
-	return rte_eth_dev_get_port_by_name(name, &port->id);
 }
 
 /* ---- the end of a ring that a switch has: even rings go to the driver, odd ones come from it */
@@ -286,28 +173,43 @@ static struct port *free_slot(struct ports *ports)
 	return NULL;
 }
 
-static const char *bring_up_dpdk(struct port *port, unsigned int serial, unsigned int workers, char *error, size_t size)
+/*
+ * No more buffers than can be in use: they are taken in turn, and all of them must stay in the core's cache. How many
+ * rings a driver fills for a queue it shows when it starts, and nowhere else: vmxnet3 has two.
+ */
+static int start_with_buffers(struct ports *ports, struct port *port, unsigned int workers, char *error, size_t size)
 {
-	int ret;
+	const struct port_config *config = &port->config;
+	unsigned int rings = 0;
+	int ret = -ENOBUFS;
 
-	if (!pools_new(port, serial, workers)) {
-		snprintf(error, size, "no memory for the buffers of %s: %s; give the generator more hugepages",
-			 port->config.name, rte_strerror(rte_errno));
-		return error;
+	port->tx_pool = pool_new(port, "tx", ports->serial++, nic_tx_buffers(config, port->nic.tx_descriptors), workers);
+	if (port->tx_pool != NULL)
+		fill_buffers(port);
+	while (ret == -ENOBUFS && rings++ < MOST_RINGS) {
+		retire(ports, port->rx_pool);
+		port->rx_pool = pool_new(port, "rx", ports->serial++, nic_rx_buffers(config, port->nic.rx_descriptors, rings),
+					 workers);
+		if (port->rx_pool == NULL || port->tx_pool == NULL) {
+			snprintf(error, size, "no memory for the buffers of %s: %s; give the generator more hugepages", config->name,
+				 rte_strerror(rte_errno));
+			return -ENOMEM;
+		}
+		ret = nic_start(&port->nic, config, port->rx_pool, error, size);
 	}
-	ret = probe(port, serial);
-	if (ret != 0) {
-		snprintf(error, size, "cannot attach %s (%s): %s", port->config.name, port->config.device,
-			 ret == -ETIMEDOUT ? "nobody connected to its socket" : rte_strerror(-ret));
+	return ret;
+}
+
+static const char *bring_up_dpdk(struct ports *ports, struct port *port, unsigned int workers, char *error, size_t size)
+{
+	const struct port_config *config = &port->config;
+
+	if (nic_probe(&port->nic, config, ports->serial++, error, size) != 0)
 		return error;
-	}
-	ret = configure(port);
-	if (ret == 0)
-		ret = start(port);
-	if (ret == 0)
+	if (start_with_buffers(ports, port, workers, error, size) == 0 &&
+	    nic_open_filter(&port->nic, config, error, size) == 0)
 		return NULL;
-	snprintf(error, size, "cannot start %s (%s): %s", port->config.name, port->config.device, rte_strerror(-ret));
-	remove_device(port);
+	nic_remove(&port->nic, config);
 	return error;
 }
 
@@ -384,24 +286,24 @@ static const char *bring_up_switch(struct port *port, char *error, size_t size)
 	return error;
 }
 
-static const char *bring_up(struct port *port, unsigned int serial, unsigned int workers, char *error, size_t size)
+static const char *bring_up(struct ports *ports, struct port *port, unsigned int workers, char *error, size_t size)
 {
 	const char *wrong;
 
 	if (devargs_is(port->config.device, "nfvperf_switch"))
 		return bring_up_switch(port, error, size);
 	if (!devargs_is(port->config.device, "net_virtio_user"))
-		return bring_up_dpdk(port, serial, workers, error, size);
+		return bring_up_dpdk(ports, port, workers, error, size);
 	port->why_dpdk = left_to_dpdk(&port->config);
 	if (port->why_dpdk != NULL)
-		return bring_up_dpdk(port, serial, workers, error, size);
+		return bring_up_dpdk(ports, port, workers, error, size);
 	wrong = bring_up_ring(port, error, size);
 	if (wrong == NULL || port->vhost == NULL || !vhost_lacks_features(port->vhost))
 		return wrong;
 	/* DPDK's driver has split rings, too. */
 	ring_free(port);
 	port->why_dpdk = "the switch offers no packed virtqueues";
-	return bring_up_dpdk(port, serial, workers, error, size);
+	return bring_up_dpdk(ports, port, workers, error, size);
 }
 
 const char *port_attach(struct ports *ports, const struct port_config *config, unsigned int workers, char *error,
@@ -419,7 +321,7 @@ const char *port_attach(struct ports *ports, const struct port_config *config, u
 	port->config = *config;
 	port->back_pressure = devargs_back_pressure(config->device);
 	port->own_buffers = devargs_own_buffers(config->device);
-	wrong = bring_up(port, ports->serial++, workers, error, size);
+	wrong = bring_up(ports, port, workers, error, size);
 	if (wrong != NULL) {
 		ring_free(port);
 		retire(ports, port->rx_pool);
@@ -435,7 +337,8 @@ void port_detach(struct ports *ports, struct port *port)
 {
 	rte_pktmbuf_free_bulk(port->stage, port->staged);
 	port->staged = 0;
-	remove_device(port);
+	if (port->kind == PORT_DPDK)
+		nic_remove(&port->nic, &port->config);
 	ring_free(port);
 	port->used = false;
 	rte_pktmbuf_free_bulk(port->held, port->held_count);
@@ -461,7 +364,6 @@ static bool ring_is_up(struct vhost *vhost)
 
 bool port_link_up(struct port *port)
 {
-	struct rte_eth_link link;
 	bool up;
 
 	if (port->kind == PORT_RING)
@@ -469,7 +371,7 @@ bool port_link_up(struct port *port)
 	else if (port->kind == PORT_SWITCH)
 		up = vhost_switch_poll(port->device, port->config.queues);
 	else
-		up = rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+		up = nic_link_up(&port->nic);
 	/* A packed ring begins anew when its peer connects again, which virtio-user lets it when asked for the link. */
 	if (!up)
 		port->position = 0;
@@ -517,7 +419,7 @@ uint16_t port_take_slowly(struct port *port, uint16_t queue, struct burst *burst
 {
 	if (port->kind == PORT_SWITCH)
 		return switch_take(port, queue, burst);
-	burst->count = rte_eth_rx_burst(port->id, queue, burst->mbufs, BURST_FRAMES);
+	burst->count = rte_eth_rx_burst(port->nic.id, queue, burst->mbufs, BURST_FRAMES);
 	for (uint16_t at = 0; at < burst->count; at++)
 		rte_prefetch0(rte_pktmbuf_mtod(burst->mbufs[at], void *));
 	for (uint16_t at = 0; at < burst->count; at++) {

@@ -15,6 +15,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
+#include "nic.h"
 #include "places.h"
 #include "port_config.h"
 #include "sizes.h"
@@ -69,7 +70,7 @@ struct port {
 	enum port_kind kind;
 	bool used;
 	uint16_t written; /* bytes over the pattern of transmit buffers, by the last trial's frames */
-	uint16_t id; /* DPDK's, of a DPDK port */
+	struct nic nic; /* of a DPDK port */
 	bool back_pressure; /* the ring fills instead of losing frames */
 	bool own_buffers; /* frames received lie in rx_pool, not in the sender's buffers */
 	uint64_t position; /* descriptors of transmit queue 0 that were used since its ring began */
@@ -120,7 +121,7 @@ void port_prepare_buffers(struct port *port, uint16_t bytes);
 /* Hands mbufs to a transmit queue of a DPDK port; returns how many it took. */
 static inline uint16_t port_send_mbufs(struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
-	uint16_t sent = rte_eth_tx_burst(port->id, queue, mbufs, count);
+	uint16_t sent = rte_eth_tx_burst(port->nic.id, queue, mbufs, count);
 
 	if (queue == 0)
 		port->position += sent;

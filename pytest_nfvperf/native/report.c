@@ -190,6 +190,21 @@ static json_t *report_monitored(const struct run *run, const struct port *port)
 	return streams;
 }
 
+void report_lost(json_t *object, const struct nic_counts *counts)
+{
+	for (unsigned int at = 0; at < NIC_COUNTERS; at++)
+		if (counts->known & 1u << at)
+			answer_int(object, nic_counter_name((enum nic_counter)at), counts->of[at]);
+}
+
+static json_t *report_nic(const struct nic_counts *counts)
+{
+	json_t *object = json_object();
+
+	report_lost(object, counts);
+	return object;
+}
+
 static json_t *report_port(const struct run *run, const struct port *port)
 {
 	json_t *object = json_object();
@@ -203,6 +218,8 @@ static json_t *report_port(const struct run *run, const struct port *port)
 		json_object_set_new(object, "foreign", report_foreign(&port->foreign));
 	if (port->config.role == ROLE_MONITOR && !run->forward_only)
 		json_object_set_new(object, "monitored", report_monitored(run, port));
+	if (port->kind == PORT_DPDK && !run->forward_only)
+		json_object_set_new(object, "nic", report_nic(&port->nic.lost));
 	return object;
 }
 

@@ -134,6 +134,36 @@ class DrivesRings(Protocol):
         """How each attached vhost-user port sends, by name: ``OWN_RING``, or by which driver and why."""
 
 
+@dataclass(frozen=True, slots=True)
+class PortDevice:
+    """The device of an attached port, as its DPDK driver made it known.
+
+    Attributes:
+        driver: such as ``net_e1000_igb``.
+        pci: its address; None of a virtual device.
+        mac: that it has now.
+        promiscuous: whether its driver says that it lets in frames to any address.
+        queues: receive and transmit queues.
+        rx_descriptors, tx_descriptors: of a queue, as the driver granted them.
+    """
+
+    driver: str
+    pci: str | None
+    mac: str
+    promiscuous: bool
+    queues: int
+    rx_descriptors: int
+    tx_descriptors: int
+
+
+@runtime_checkable
+class KnowsDevices(Protocol):
+    """A generator that drives NICs itself."""
+
+    def devices(self) -> Mapping[str, PortDevice]:
+        """The devices of its attached ports, by the port's name. Ports without a DPDK driver are not among them."""
+
+
 @runtime_checkable
 class WatchesPollers(Protocol):
     """A generator on the DUT's machine, which timestamps what happens to the DUT's polling threads there."""

@@ -23,7 +23,19 @@ def test_unit_tests_pass(built: Path) -> None:
     log = (built / "meson-logs" / "testlog.txt").read_text()
     assert done.returncode == 0, f"{done.stdout}\n{log}"
     results = [json.loads(line) for line in (built / "meson-logs" / "testlog.json").read_text().splitlines()]
-    names = {"burst", "devargs", "fields", "hist", "pacer", "permute", "places", "seq", "signature", "template"}
+    names = {
+        "burst",
+        "devargs",
+        "fields",
+        "hist",
+        "nic_limits",
+        "pacer",
+        "permute",
+        "places",
+        "seq",
+        "signature",
+        "template",
+    }
     names |= {"fields_plain", "template_plain"}
     names |= {"vhost_user", "vhost_user_avx2", "vhost_user_plain", "fuzz_vhost_user"}
     assert {result["name"] for result in results} == names

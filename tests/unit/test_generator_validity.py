@@ -10,7 +10,15 @@ import pytest
 
 from pytest_nfvperf.adapters.generators.embedded.trial_results import PortFacts, ValidityPolicy, judge
 from pytest_nfvperf.model.traffic.traffic import Traffic
-from pytest_nfvperf.model.traffic.trial import Direction, DirectionCounts, Reason, RigHealth, TrialSpec
+from pytest_nfvperf.model.traffic.trial import (
+    Direction,
+    DirectionCounts,
+    NicCounts,
+    Reason,
+    RigHealth,
+    TrialResult,
+    TrialSpec,
+)
 from pytest_nfvperf.model.traffic.windows import SelectedWindows
 from pytest_nfvperf.ports.generator import GeneratorPort
 
@@ -43,6 +51,7 @@ def reasons(
     back_pressure: bool = True,
     tx_descriptors: int = 512,
     cpus: tuple[int, ...] = (),
+    nics: tuple[NicCounts, ...] = (),
 ) -> list[tuple[Reason, str]]:
     ports = {"b": PortFacts(foreign or {}, back_pressure)}
     attached = {name: GeneratorPort(name, "x", "x", tx_descriptors=tx_descriptors) for name in ("a", "b")}
@@ -53,6 +62,7 @@ def reasons(
         attached,
         health,
         ValidityPolicy(cpus=cpus),
+        nics=nics,
     )
     return [(reason.code, reason.detail) for reason in judged]
 
@@ -228,3 +238,47 @@ def test_a_load_of_which_the_dut_loses_more_than_was_left_out_is_too_high_for_it
 def test_a_trial_that_was_disturbed_most_of_the_time_is_judged_as_one_without_windows() -> None:
     spec = TrialSpec(Traffic(64), 1_000_000, 1.0, (WAY,), window_s=0.01)
     assert ValidityPolicy().of(spec) == ValidityPolicy(undated=spec.window_s is not None)
+
+
+LOST = {"received": 998_130}
+NO_RX_OF_SENDER = NicCounts("a", rx_missed=9, tx_errors=0)
+
+
+@pytest.mark.parametrize(
+    ("nic", "named"),
+    [
+        (NicCounts("b", rx_missed=1870, rx_errors=0, tx_errors=0, rx_nombuf=0), "b rx_missed 1870"),
+        (NicCounts("b", rx_missed=0, rx_errors=3, rx_nombuf=12), "b rx_errors 3, b rx_nombuf 12"),
+        (NicCounts("b", rx_nombuf=1), "b rx_nombuf 1"),  # a VF's driver counts nothing else
+        (NicCounts("a", tx_errors=1870), "a tx_errors 1870"),
+    ],
+)
+def test_what_the_generators_own_nic_lost_is_not_the_duts(nic: NicCounts, named: str) -> None:
+    ((code, detail),) = reasons(counts=LOST, nics=(nic,))
+    assert code is Reason.TESTER_DROPS
+    assert detail == (
+        f"a->b: the generator's own NIC lost frames ({named}), 1870 are missing: send less, or give the generator more "
+        "descriptors or CPUs of its own"
+    )
+
+
+def test_a_nic_that_lost_nothing_of_the_trial_leaves_it_valid() -> None:
+    """Frames of others are missed now and then; what the sender's port misses is not this direction's."""
+    assert reasons(nics=(NicCounts("b", rx_missed=5),)) == []
+    assert reasons(counts={"refused": 7}, nics=(NicCounts("b", rx_missed=5),)) == []
+    assert reasons(counts=LOST, nics=(NO_RX_OF_SENDER, NicCounts("b", rx_missed=0, tx_errors=7))) == []
+    assert reasons(counts=LOST, nics=(NicCounts("b"),)) == []
+
+
+def test_a_nics_counter_that_fell_is_a_reason_by_itself() -> None:
+    assert reasons(nics=(NicCounts("b", rx_missed=-4),)) == [
+        (Reason.COUNTER_WENT_BACK, "the generator's own counters fell: b rx_missed by 4")
+    ]
+
+
+def test_what_no_nic_counts_is_missing_and_not_0() -> None:
+    result = TrialResult(TrialSpec(Traffic(), 1, 1.0, (WAY,)), (GOOD,), HEALTH)
+    assert result.tester_drops is None
+    assert replace(result, nics=(NicCounts("b", rx_nombuf=3),)).tester_drops is None
+    both = (NicCounts("a", tx_errors=2, rx_nombuf=1), NicCounts("b", rx_missed=5, rx_errors=0))
+    assert replace(result, nics=both).tester_drops == 7

@@ -35,6 +35,7 @@ from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
     MonitorCounts,
+    NicCounts,
     RigHealth,
     TrialResult,
     TrialSpec,
@@ -87,6 +88,44 @@ def test_a_full_ring_at_either_end_is_named_at_its_hop() -> None:
         LedgerLine("p1 tx", "tx_dropped", 5),
     )
     assert told.unexplained == 0
+
+
+def with_nics(trial: TrialResult, *nics: NicCounts) -> TrialResult:
+    return replace(trial, nics=nics)
+
+
+def test_what_the_generators_nic_lost_is_at_the_generator_and_no_loss_of_the_dut() -> None:
+    """The DUT sent 100, of which 70 were received: seen on vmxnet3 as "1,871 lost, unexplained"."""
+    moved = ports(p0__rx_packets=100, p1__tx_packets=100)
+    told = told_by(phy2phy(), with_nics(result((100, 0, 70)), NicCounts("p1", rx_missed=28, rx_errors=2)), moved)
+    assert told.lines == (LedgerLine("p1 generator", "tester_drops", 30),)
+    assert (told.unexplained, told.tester_drops, told.lost - told.tester_drops) == (0, 30, 0)
+    assert told.paths[0].hops[-1].losses[0].detail == (
+        "rx_missed, rx_errors of the generator's own NIC: the rig's loss, not the DUT's"
+    )
+
+
+def test_a_driver_without_buffers_lost_at_most_what_is_missing_behind_the_dut() -> None:
+    moved = ports(p0__rx_packets=100, p1__tx_packets=90)
+    told = told_by(phy2phy(), with_nics(result((100, 0, 70)), NicCounts("p1", rx_nombuf=5000)), moved)
+    assert told.lines == (LedgerLine("p1 generator", "tester_drops", 20),)
+    assert told.unexplained == 10, "the DUT's own loss stays"
+    assert "rx_nombuf 5,000" in told.paths[0].hops[-1].losses[0].detail
+
+
+def test_frames_that_the_senders_nic_did_not_send_never_reached_the_dut() -> None:
+    moved = ports(p0__rx_packets=96, p1__tx_packets=96)
+    told = told_by(phy2phy(), with_nics(result((100, 0, 96)), NicCounts("p0", tx_errors=4)), moved)
+    assert told.lines == (LedgerLine("p0 generator", "tester_drops", 4),)
+    assert told.unexplained == 0
+
+
+def test_where_directions_share_ports_the_generators_losses_are_lines_too() -> None:
+    there, back = Direction("p0", "p0"), Direction("p0", "p0")
+    trial = with_nics(result((10, 0, 8), (10, 0, 9), directions=(there, back)), NicCounts("p0", rx_missed=3))
+    told = told_by(phy2phy(), trial, ports(p0__rx_packets=20, p0__tx_packets=20))
+    assert LedgerLine("p0 generator", "tester_drops", 3) in told.lines
+    assert (told.unexplained, told.tester_drops) == (0, 3)
 
 
 def test_the_datapaths_reasons_are_at_the_bridges_that_frames_did_not_leave() -> None:

@@ -14,6 +14,7 @@ from pytest_nfvperf.adapters.ovs.counters import (
     UPCALL_DROPS,
 )
 from pytest_nfvperf.model.measure.ledger import (
+    TESTER_DROPS,
     CounterSnapshot,
     FramePath,
     Hop,
@@ -33,7 +34,7 @@ from pytest_nfvperf.model.measure.ledger import (
 from pytest_nfvperf.model.topology.frame_route import RouteHop, route
 from pytest_nfvperf.model.topology.topology import Topology, node_of_bridge
 from pytest_nfvperf.model.traffic.mix import classes_of
-from pytest_nfvperf.model.traffic.trial import DirectionCounts, TrialResult, VnfCounts
+from pytest_nfvperf.model.traffic.trial import DirectionCounts, NicCounts, TrialResult, VnfCounts
 
 Deltas = Mapping[str, int]
 """By how much counters rose in a trial, by name: see ``OvsCollector`` and ``kernel_counters``."""
@@ -46,6 +47,7 @@ _SOURCES = (*_PORT_SOURCES, "kernel")
 _BATCH = 32
 """NETDEV_MAX_BURST: frames that OVS sends at once."""
 
+_OWN_NIC = "the generator's own NIC: the rig's loss, not the DUT's"
 _COUNTED_ELSEWHERE = {"datapath_drop_meter": "meter", "drop_action_of_pipeline": "flow"}
 _NOTED = {
     "coverage.upcall_flow_limit_hit": "as many megaflows as OVS keeps (upcall/show): further flows go by upcalls",
@@ -108,13 +110,16 @@ def flat_ledger(
 
 
 def _stages(
-    counts: DirectionCounts, passes: Sequence[RouteHop], moved: Deltas, topology: Topology, vnfs: Sequence[VnfCounts]
+    counts: DirectionCounts, passes: Sequence[RouteHop], moved: Deltas, topology: Topology, result: TrialResult
 ) -> Iterator[PathStage]:
     """Yield the stages of a direction, from generator to generator. ``passes``: its passes through the datapath."""
-    by_port = {vnf.port: vnf for vnf in vnfs}
+    by_port = {vnf.port: vnf for vnf in result.vnfs}
+    nics = {nic.port: nic for nic in result.nics}
     tx, rx = counts.direction.tx, counts.direction.rx
     refused = Loss("refused", counts.refused, "its transmit ring was full: the DUT did not drain it in time")
-    yield PathStage(f"{tx} generator", HopKind.GENERATOR, counts.sent, (refused,))
+    unsent = max(0, nics[tx].tx_errors or 0) if tx in nics else 0
+    unsent_loss = Loss(TESTER_DROPS, unsent, f"tx_errors of {_OWN_NIC}")
+    yield PathStage(f"{tx} generator", HopKind.GENERATOR, counts.sent - unsent, (refused, unsent_loss))
     far_sent = moved.get(f"{tx}.far.tx_packets")
     if far_sent is not None:  # the generator sends on the kernel's end of a veth pair
         losses = tuple(_named(f"{tx}.far", ("tx_dropped", "qdisc_drops"), moved))
@@ -131,8 +136,25 @@ def _stages(
         yield from (replace(stage, node=node) for stage in crossing)
         if number + 1 < len(passes):
             yield from _between(crossed.exit, topology, by_port)
-    yield from _far_socket(rx, moved)
-    yield PathStage(f"{rx} generator", HopKind.GENERATOR, counts.received)
+    far = tuple(_far_socket(rx, moved))
+    yield from far
+    arrived = far[-1].left if far else moved.get(f"{passes[-1].exit}.tx_packets")
+    own = _tester_drops(nics[rx], counts, arrived) if rx in nics and not far else ()
+    yield PathStage(f"{rx} generator", HopKind.GENERATOR, counts.received, tuple(own))
+
+
+def _tester_drops(nic: NicCounts, counts: DirectionCounts, arrived: int | None) -> Iterator[Loss]:
+    """Yield what the receiving NIC lost. ``arrived``: frames that the DUT's last port sent; None if nobody knows.
+
+    A driver without a buffer for a frame does not say how many it lost: at most what is missing there.
+    """
+    counted = max(0, nic.lost_on_receive)
+    if counted:
+        names = [name for name, count in nic.counted.items() if name in {"rx_missed", "rx_errors"} and count > 0]
+        yield Loss(TESTER_DROPS, counted, f"{', '.join(names)} of {_OWN_NIC}")
+    rest = 0 if arrived is None else arrived - counts.received - counted
+    if (nic.rx_nombuf or 0) > 0 and rest > 0:
+        yield Loss(TESTER_DROPS, rest, f"rx_nombuf {nic.rx_nombuf:,} of {_OWN_NIC}: its driver had no free buffer")
 
 
 def _between(port: str, topology: Topology, vnfs: Mapping[str, VnfCounts]) -> Iterator[PathStage]:
@@ -274,11 +296,16 @@ def trial_ledger(
             for count in result.counts
             if count.refused
         ]
+        refused += [
+            LedgerLine(f"{nic.port} generator", TESTER_DROPS, lost)
+            for nic in result.nics
+            if (lost := max(0, nic.lost_on_receive) + max(0, nic.tx_errors or 0))
+        ]
         early, late = (as_one(snapshots, _PORT_SOURCES) for snapshots in (before, after))
         flat = flat_ledger(result.offered, result.received, early, late, topology, refused)
         return replace(flat, deltas=shown)
     paths = [
-        frame_path(str(count.direction), count.offered, list(_stages(count, passes, moved, topology, result.vnfs)))
+        frame_path(str(count.direction), count.offered, list(_stages(count, passes, moved, topology, result)))
         for count, passes in zip(result.counts, known, strict=True)
     ]
     explained: Sequence[FramePath] = paths

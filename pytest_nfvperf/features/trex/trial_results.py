@@ -19,6 +19,7 @@ from pytest_nfvperf.model.traffic.trial import (
     Direction,
     DirectionCounts,
     InvalidReason,
+    NicCounts,
     Reason,
     RigHealth,
     TrialResult,
@@ -128,7 +129,13 @@ def trial_result(
         health=RigHealth(busy_ratio=answer["cpu_percent"] / 100),
         invalid=tuple(reasons),
         classes=classes,
+        nics=tuple(_nic(name, answer["ports"][str(port.number)]) for name, port in ports.items()),
     )
+
+
+def _nic(name: str, port: Mapping[str, int]) -> NicCounts:
+    """What a port of the server lost. Frames that it never sent are among its skipped ones already."""
+    return NicCounts(name, rx_errors=port["ierrors"])
 
 
 def longest_trial(duration_s: float) -> float:

@@ -19,6 +19,8 @@ from pytest_nfvperf.model.traffic.trial import TrialResult, TrialSpec
 
 BY_RULE = ("drop_action_", "datapath_drop_meter", "ovs_tx_mtu_", "ovs_tx_qos_", "ovs_rx_qos_")
 """Counters that begin so count drops by flows, meters, policers and MTUs, which do not depend on the machine's load."""
+TESTER_DROPS = "tester_drops"
+"""Reason of frames that the generator's own NICs lost, which no DUT did."""
 OF_OTHERS = "of others, which are not of this trial (or counted twice)"
 
 _SHARED = "counted for the whole datapath, shared out by what each hop lacks"
@@ -233,6 +235,11 @@ class Ledger:
     def unaccounted(self) -> int:
         """Frames of the trial that were lost without a counted reason."""
         return sum(path.unaccounted for path in self.paths) if self.paths else max(0, self.unexplained)
+
+    @property
+    def tester_drops(self) -> int:
+        """Frames that the generator's own NICs lost: they are no loss of the DUT."""
+        return sum(line.frames for line in self.lines if line.reason == TESTER_DROPS)
 
     @property
     def by_rule(self) -> int:

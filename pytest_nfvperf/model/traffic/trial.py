@@ -314,6 +314,36 @@ class RigHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class NicCounts:
+    """What the NIC of a generator's port lost in a trial, by its own counters. None for one that it does not have.
+
+    Attributes:
+        port: of the topology.
+        rx_missed: frames that arrived when no descriptor was free.
+        rx_errors: frames that arrived and could not be received.
+        tx_errors: frames that it took and did not send.
+        rx_nombuf: times that its driver found no free buffer. These are no frames: a frame is lost later, if at all.
+    """
+
+    port: str
+    rx_missed: int | None = None
+    rx_errors: int | None = None
+    tx_errors: int | None = None
+    rx_nombuf: int | None = None
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """The counters that it has, by name."""
+        found = {name: getattr(self, name) for name in ("rx_missed", "rx_errors", "tx_errors", "rx_nombuf")}
+        return {name: count for name, count in found.items() if count is not None}
+
+    @property
+    def lost_on_receive(self) -> int:
+        """Frames that arrived and were not received, as far as it counts them."""
+        return (self.rx_missed or 0) + (self.rx_errors or 0)
+
+
+@dataclass(frozen=True, slots=True)
 class VnfCounts:
     """Counts of a VNF, of the frames that came in by one of its ports.
 
@@ -382,6 +412,7 @@ class TrialResult:
         placement: how far apart the CPUs of generator and DUT were; None if unknown.
         windows: counts by short windows, if the spec requests them; None if the engine has none.
         classes: counts of each class of a mix, which add up to ``counts``.
+        nics: what the NICs of the generator's ports lost; none for ports that have no counters of their own.
     """
 
     spec: TrialSpec
@@ -395,6 +426,13 @@ class TrialResult:
     placement: CpuDistance | None = None
     windows: Windows | None = None
     classes: tuple[ClassCounts, ...] = ()
+    nics: tuple[NicCounts, ...] = ()
+
+    @property
+    def tester_drops(self) -> int | None:
+        """Frames that the generator's own NICs lost: the rig's loss, not the DUT's. None if none of them counts any."""
+        known = [count for nic in self.nics for name, count in nic.counted.items() if name != "rx_nombuf"]
+        return sum(known) if known else None
 
     def of_class(self, name: str) -> TrialResult:
         """The counts of one class, judged over the whole trial: windows do not tell classes apart.

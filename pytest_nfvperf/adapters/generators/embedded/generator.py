@@ -40,7 +40,7 @@ from pytest_nfvperf.model.traffic.cpu_placement import Distance, Poller
 from pytest_nfvperf.model.traffic.mix import AnyTraffic
 from pytest_nfvperf.model.traffic.trial import Direction, TrialResult, TrialSpec
 from pytest_nfvperf.model.traffic.windows import FULL_SPEED, NearCosts
-from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort
+from pytest_nfvperf.ports.generator import OWN_RING, GeneratorPort, PortDevice
 from pytest_nfvperf.ports.machine import StoredValue
 
 PROTOCOL = 1
@@ -148,6 +148,7 @@ class EmbeddedGenerator:
         self._ports: dict[str, GeneratorPort] = {}
         self._back_pressure: dict[str, bool] = {}
         self._sending: dict[str, str] = {}
+        self._devices: dict[str, PortDevice] = {}
         self._speed = CoreSpeed(self._options.kept_speed)
         self._near_costs = NearCosts()
         self._pollers: tuple[Poller, ...] = ()
@@ -182,6 +183,9 @@ class EmbeddedGenerator:
     def sending(self) -> Mapping[str, str]:
         return dict(self._sending)
 
+    def devices(self) -> Mapping[str, PortDevice]:
+        return dict(self._devices)
+
     def attach(self, ports: Sequence[GeneratorPort], *, drop_every: int = 0) -> None:
         """Take the ports, all or none.
 
@@ -206,6 +210,7 @@ class EmbeddedGenerator:
                 del self._ports[name]
                 del self._back_pressure[name]
                 self._sending.pop(name, None)
+                self._devices.pop(name, None)
 
     def wait_links_up(self, deadline_s: float) -> None:
         awaited, log = "link on the generator's ports", self._engine.log_tail
@@ -350,6 +355,27 @@ class EmbeddedGenerator:
             self._sending[port.name] = OWN_RING
         elif "why_dpdk" in answer:
             self._sending[port.name] = f"DPDK's virtio-user: {answer['why_dpdk']}"
+        elif "driver" in answer:
+            self._note_device(port, answer)
+
+    def _note_device(self, port: GeneratorPort, answer: Mapping[str, Any]) -> None:
+        """Remember what the driver granted. A port with other rings than asked for says so in the evidence."""
+        names = ("driver", "mac", "promiscuous", "queues", "rx_descriptors", "tx_descriptors")
+        device = PortDevice(pci=answer.get("pci"), **{name: answer[name] for name in names})
+        self._devices[port.name] = device
+        self._ports[port.name] = replace(
+            port, rx_descriptors=device.rx_descriptors, tx_descriptors=device.tx_descriptors
+        )
+        others = [
+            f"{granted} {side} descriptors, {asked} were asked for"
+            for side, granted, asked in (
+                ("receive", device.rx_descriptors, port.rx_descriptors),
+                ("transmit", device.tx_descriptors, port.tx_descriptors),
+            )
+            if granted != asked
+        ]
+        if others:
+            self._sending[port.name] = f"DPDK's {device.driver}: {'; '.join(others)}"
 
     def _let_go(self, names: Sequence[str]) -> None:
         """Undo half an attach. If that fails, too, close: the first error is the one to report."""

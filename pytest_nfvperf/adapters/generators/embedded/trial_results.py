@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from pytest_nfvperf.adapters.generators.checks import tester_drop_reasons
 from pytest_nfvperf.adapters.generators.engine import EngineLink, check_answer
 from pytest_nfvperf.adapters.generators.frames import frames_of
 from pytest_nfvperf.model.errors import GeneratorError
@@ -26,6 +27,7 @@ from pytest_nfvperf.model.traffic.trial import (
     DirectionCounts,
     InvalidReason,
     MonitorCounts,
+    NicCounts,
     Reason,
     RigHealth,
     TrialResult,
@@ -146,6 +148,7 @@ def judge(
     health: RigHealth,
     policy: ValidityPolicy,
     undisturbed: SelectedWindows | None = None,
+    nics: Sequence[NicCounts] = (),
 ) -> tuple[InvalidReason, ...]:
     """All reasons, in the order of the directions.
 
@@ -159,7 +162,9 @@ def judge(
         health: of the generator.
         policy: for this trial.
         undisturbed: undisturbed windows, if there are enough.
+        nics: what the ports' NICs lost, of those that count it.
     """
+    by_port = {nic.port: nic for nic in nics}
     reasons: list[InvalidReason] = []
     if policy.undated and any(count.lost > 0 for count in counts):
         policy = replace(policy, may_fall_behind=True)
@@ -169,6 +174,7 @@ def judge(
         count = sum_of_classes([count for count, _ in own])
         reasons += _skipped(count, sum(stream["fell_behind"] for _, stream in own), policy)
         reasons += [reason for pair in own for reason in _miscounted(*pair)]
+        reasons += tester_drop_reasons(count, by_port)
         if undisturbed is None:
             reasons += _late_poll(count, ports[direction.rx], attached, health)
     if undisturbed is not None:
@@ -303,10 +309,11 @@ def trial_result(
         given_up=answer.get("given_up", False),
         windows=windows,
         classes=classes,
+        nics=tuple(NicCounts(name, **port["nic"]) for name, port in answer["ports"].items() if port.get("nic")),
     )
     undisturbed = None if spec.saturating else result.judged_windows
     policy = policy.of(spec, by_windows=undisturbed is not None)
-    reasons = judge(each, streams, ports, attached, health, policy, undisturbed)
+    reasons = judge(each, streams, ports, attached, health, policy, undisturbed, result.nics)
     return replace(result, invalid=(*also_invalid, *reasons))
 
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device of a DPDK port: what its driver grants of queues, descriptors and buffers, the addresses whose frames it
+ * lets in, and the frames that it loses by itself.
+ */
+#ifndef NFVPERF_NIC_H
+#define NFVPERF_NIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+
+#include "port_config.h"
+
+/* The counters of a device that say what is lost in it, in DPDK's order. */
+enum nic_counter { NIC_RX_MISSED, NIC_RX_ERRORS, NIC_TX_ERRORS, NIC_RX_NOMBUF, NIC_COUNTERS };
+
+struct nic_counts {
+	uint64_t of[NIC_COUNTERS];
+	unsigned int known; /* bits: a driver that does not count something leaves a 0, which is none */
+};
+
+struct nic {
+	uint16_t id; /* DPDK's */
+	const char *driver;
+	char pci[RTE_ETH_NAME_MAX_LEN]; /* address of a device that is on a bus; "" of a virtual one */
+	struct rte_ether_addr mac; /* that it has now */
+	struct rte_ether_addr own_mac; /* that it had before, and gets back */
+	bool promiscuous;
+	uint16_t rx_descriptors, tx_descriptors; /* granted, of a queue */
+	struct nic_counts before, lost; /* at a trial's start, and since */
+};
+
+/* Receive buffers of a port whose driver has so many rings a queue (vmxnet3: 2), and transmit buffers. */
+uint32_t nic_rx_buffers(const struct port_config *config, uint16_t descriptors, unsigned int rings);
+uint32_t nic_tx_buffers(const struct port_config *config, uint16_t descriptors);
+
+/* Whether the rings of a started device left the port enough of so many buffers: else they took all they could get. */
+bool nic_rings_are_full(uint32_t left);
+
+enum {
+	MOST_RINGS = 4, /* that a driver may have for a receive queue */
+};
+
+/* Each is 0, or a negative errno with a sentence in `error`. */
+
+/* Makes the device known to DPDK, and asks what it grants. */
+int nic_probe(struct nic *nic, const struct port_config *config, unsigned int serial, char *error, size_t size);
+/* Starts it with these receive buffers. -ENOBUFS: its rings took all of them, and want more. */
+int nic_start(struct nic *nic, const struct port_config *config, struct rte_mempool *rx_pool, char *error, size_t size);
+/* Has it let in frames to any address, or at least to the port's. */
+int nic_open_filter(struct nic *nic, const struct port_config *config, char *error, size_t size);
+/* Gives it back as it was. */
+void nic_remove(struct nic *nic, const struct port_config *config);
+
+bool nic_link_up(const struct nic *nic);
+
+const char *nic_counter_name(enum nic_counter counter);
+/* The bits of the counters that a driver has. */
+unsigned int nic_known(const char *driver);
+/* What it counts now, false if it cannot be read; and around a trial. */
+bool nic_read(const struct nic *nic, struct nic_counts *counts, struct rte_eth_stats *stats);
+void nic_trial_begin(struct nic *nic);
+void nic_trial_end(struct nic *nic);
+
+#endif
