@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_nfvperf.adapters.host.nic import nic_labels
-from pytest_nfvperf.adapters.host.pci import check_device
+from pytest_nfvperf.adapters.host.nic import nic_labels, pci_address
+from pytest_nfvperf.adapters.host.nic_binding import check_dpdk_device, check_nics
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces, check_free
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.adapters.process.journal import Journal
@@ -22,12 +22,13 @@ def check_dut(testbed: Testbed) -> None:
     """
     if testbed.ovs.instance == "system":
         find_system(testbed.ovs.run_dir)
+    check_nics(testbed.nics)
     here = ports_here(testbed)
     for number, port in enumerate(testbed.ports):
         if port in here and port.interface is not None:
             check_free(port.interface, f"port {port.name!r}", f"dut.ports[{number}].interface")
         if port in here and port.pci is not None:
-            check_device(port.pci, f"port {port.name!r}", f"dut.ports[{number}].pci")
+            check_dpdk_device(port.pci, f"port {port.name!r}", f"dut.ports[{number}].pci", testbed.nics)
 
 
 def cables_text(testbed: Testbed) -> list[str]:
@@ -54,7 +55,8 @@ class GeneratorInterfaces:
 
     @property
     def pci(self) -> tuple[str, ...]:
-        return tuple(device for device in self._testbed.generator.devices if is_pci(device))
+        """Addresses of its NICs. TestbedError if one is a VF that is not made yet."""
+        return tuple(pci_address(device) for device in self._testbed.generator.devices if is_pci(device))
 
     def check(self) -> None:
         """Check that the interfaces of the testbed file exist, before anything is touched.
@@ -73,7 +75,9 @@ class GeneratorInterfaces:
             check_free(device, who, "generator.devices")
         for number, device in enumerate(self._testbed.generator.devices):
             if is_pci(device):
-                check_device(device, f"generator device {number}", f"generator.devices[{number}]")
+                check_dpdk_device(
+                    device, f"generator device {number}", f"generator.devices[{number}]", self._testbed.nics
+                )
 
     def borrow(self, journal: Journal) -> None:
         """Take the kernel interfaces: up, and without other traffic. Those taken before stay taken."""

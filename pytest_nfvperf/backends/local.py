@@ -21,6 +21,7 @@ from pytest_nfvperf.adapters.generators.streams.sockperf import SockperfEngine
 from pytest_nfvperf.adapters.host.cpu_account import cpu_accountant
 from pytest_nfvperf.adapters.host.cpus import check_cpu_rights, check_pages, check_resources, lacks_priority
 from pytest_nfvperf.adapters.host.hugepages import RIG_MIB, read_hugepages
+from pytest_nfvperf.adapters.host.nic_binding import set_up_nics
 from pytest_nfvperf.adapters.host.virtual_clock import is_virtual
 from pytest_nfvperf.adapters.machine.fingerprint import fingerprint
 from pytest_nfvperf.adapters.machine.reaper import kill_noted, kill_rest, open_journal, reap
@@ -158,7 +159,8 @@ class LocalBackend:
     def describe(self) -> list[str]:
         cables = [f"cable:     {text}" for text in cables_text(self.testbed)]
         nodes = describe_nodes(self.testbed)
-        return [f"DUT:       {self._describe_dut()}", *nodes, f"generator: {self._side.describe()}", *cables]
+        nics = [f"nic:       {nic}" for nic in self.testbed.nics]
+        return [f"DUT:       {self._describe_dut()}", *nodes, f"generator: {self._side.describe()}", *cables, *nics]
 
     def _describe_dut(self) -> str:
         ovs, pmd = self.testbed.ovs, self.testbed.cpus.pmd
@@ -275,6 +277,10 @@ class LocalBackend:
         reap()  # after the wait: the run that had the CPUs may have been killed, and its OVS still polls on them
         self._affinity = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus.housekeeping)
+        if self.testbed.nics:
+            set_up_nics(self.testbed.nics, journal)
+            check_dut(self.testbed)  # VFs that were not there before
+            self._side.check()
         return ReservedMachine(journal, self.clock, self._fingerprint, self._recording_path(journal), shared)
 
     def _give_machine_back(self) -> None:

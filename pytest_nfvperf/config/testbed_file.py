@@ -6,7 +6,7 @@ Checks are here that concern more than one key; their errors name both.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from pytest_nfvperf.config.testbed_model import (
 from pytest_nfvperf.config.validate import data_of, section_of, section_text, validated
 from pytest_nfvperf.config.yaml_file import Document, KeyPath, dump, parse_document, read_document, show_path
 from pytest_nfvperf.model.display import did_you_mean, listed
-from pytest_nfvperf.model.testbed.keys import normal_pci
+from pytest_nfvperf.model.testbed.keys import normal_pci, vf_of
 from pytest_nfvperf.model.testbed.ovs_settings import KEYS, why_setting_refused
 from pytest_nfvperf.model.testbed.testbed import LabSpeaker, NodeSpec, Testbed, TrexSpec
 
@@ -121,6 +121,7 @@ def check_testbed(testbed: TestbedFile, document: Document, *, cores: int, numa:
         _drivers(testbed),
         _bonds(testbed),
         _devices_of_generator(testbed, numa),
+        _nics(testbed, numa),
         _ovs_settings(testbed.dut.ovs),
         _generator(testbed.generator),
         _speakers(testbed.speakers),
@@ -233,6 +234,46 @@ def _devices_of_generator(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Pro
                 what = repr(device) if same == device else f"{device!r}, which is the NIC {same!r},"
                 yield path, f"{what} is used twice: also by {taken[same]}"
         taken[device] = show_path(path)
+
+
+def _nics(testbed: TestbedFile, numa: SysfsNuma) -> Iterator[Problem]:
+    """Set-up that contradicts itself, and VFs that will not be there. What the machine can do is asked later."""
+    made = {nic.pci: nic.vfs for nic in testbed.nics if nic.vfs}
+    for nic in testbed.nics:
+        path: KeyPath = ("nics", nic.pci)
+        settings = ", ".join(nic.vf_settings)
+        if vf_of(nic.pci) is None:
+            if settings:
+                yield path, f"{settings}: only a VF has this; write it at '{nic.pci} vf 0'"
+            if nic.bind and nic.vfs:
+                yield (*path, "bind"), "the kernel's driver of a PF makes its VFs: leave 'bind' out, or 'vfs'"
+        elif nic.vfs:
+            yield (*path, "vfs"), "a VF has no VFs: leave it out"
+        yield from ((path, problem) for problem in _missing_vf(nic.pci, made))
+    used: list[tuple[KeyPath, str]] = [
+        (("dut", "ports", index, "pci"), port.pci)
+        for index, port in enumerate(testbed.dut.ports)
+        if port.pci and not _host_of(testbed, port.node)
+    ]
+    used += [(("generator", "devices", index), device) for index, device in enumerate(testbed.generator.devices)]
+    for path, device in used:
+        yield from ((path, problem) for problem in _missing_vf(device, made))
+    bound = {nic.pci for nic in testbed.nics if nic.bind}
+    interfaces = [(("dut", "ports", index), port.interface) for index, port in enumerate(testbed.dut.ports)]
+    interfaces += [(("generator", "devices", index), name) for index, name in enumerate(testbed.generator.devices)]
+    for path, name in interfaces:
+        if name and normal_pci(name) is None and (address := numa.pci_of(name)) in bound:
+            yield (
+                path,
+                f"the kernel has no {name!r} while {show_path(('nics', str(address)))} binds it: write its address",
+            )
+
+
+def _missing_vf(device: str, made: Mapping[str, int]) -> Iterator[str]:
+    """Why there will be no such VF, where the run makes those of its PF."""
+    pf, number = vf_of(device) or (device, 0)
+    if pf != device and number >= made.get(pf, number + 1):
+        yield f"{pf} gets {made[pf]} VFs, 0 to {made[pf] - 1}, so there is no VF {number}: write 'vfs: {number + 1}'"
 
 
 def _ovs_settings(ovs: OvsSection) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from pytest_nfvperf.model.testbed.testbed import (
     DutPort,
     GeneratorSpec,
     LabSpeaker,
+    NicSpec,
     NodeSpec,
     OvsSpec,
     StreamsSpec,
@@ -116,6 +117,14 @@ class TestbedFile:
         Key("of topologies with several nodes: what each node is, by its name"),
     ] = ()
     underlay: Annotated[UnderlaySection, Key()] = field(default_factory=UnderlaySection)
+    nics: Annotated[
+        tuple[NicSpec, ...],
+        Form(mapping=True),
+        Key(
+            "NICs of this machine that the run sets up and gives back as they were, by PCI address",
+            {"0000:3b:00.0": {"bind": "vfio-pci"}},
+        ),
+    ] = ()
     hugepages_mib: Annotated[
         int,
         Form(unit="MiB", check=_whole_mib),
@@ -166,6 +175,7 @@ def to_testbed(file: TestbedFile, folder: Path) -> Testbed:
         nodes=tuple(replace(node, ssh_config=from_folder(node.ssh_config)) for node in file.nodes),
         underlay_line_rate_bps=file.underlay.line_rate_bps,
         bonds=file.dut.bonds,
+        nics=file.nics,
     )
 
 
@@ -185,6 +195,7 @@ def to_file(testbed: Testbed) -> TestbedFile:
         ovs=tuple((version.name, version.where) for version in testbed.ovs.versions),
         nodes=testbed.nodes,
         underlay=UnderlaySection(testbed.underlay_line_rate_bps),
+        nics=testbed.nics,
         hugepages_mib=testbed.hugepages_mib,
         discovered=testbed.discovered,
     )

@@ -15,7 +15,7 @@ from pytest_nfvperf.config.traffic_file import TrafficModel, VaryModel, parse_tr
 from pytest_nfvperf.config.validate import section_of
 from pytest_nfvperf.config.vocabulary import METRICS, SELECTORS
 from pytest_nfvperf.model.errors import ConfigError
-from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutBond, DutPort, LabSpeaker
+from pytest_nfvperf.model.testbed.testbed import CpuPlan, DutBond, DutPort, LabSpeaker, NicSpec
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
@@ -73,7 +73,7 @@ def test_there_is_something_to_test():
 
 MODELS = (
     section_of(TestbedFile, TestbedModel),
-    *map(section_of, (DutSection, OvsSection, DutPort, DutBond, GeneratorSection, CpuPlan, LabSpeaker)),
+    *map(section_of, (DutSection, OvsSection, DutPort, DutBond, GeneratorSection, CpuPlan, LabSpeaker, NicSpec)),
 )
 SLA_PAGE = (ROOT / "docs/reference/sla-language.md").read_text(encoding="utf-8")
 TESTBED_PAGE = (ROOT / "docs/reference/testbed-file.md").read_text(encoding="utf-8")

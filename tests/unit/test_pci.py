@@ -107,10 +107,18 @@ def test_dpdk_can_take_it(machine: Machine, driver: str) -> None:
 )
 def test_it_is_not_bound(machine: Machine, driver: str | None, expected: str) -> None:
     machine.add(NIC, driver, group=3)
-    assert machine.why_not(NIC) == f"{expected}bind it to vfio-pci: dpdk-devbind.py -b vfio-pci {NIC}"
+    folder = f"{machine.sysfs}/bus/pci/devices/{NIC}"
+    unbind = f"echo {NIC} > {folder}/driver/unbind; " if driver else ""
+    assert machine.why_not(NIC) == (
+        f"{expected}let the run bind it, and give it back: write 'nics: {{\"{NIC}\": {{bind: vfio-pci}}}}' in the "
+        f"testbed file. Or bind it yourself: modprobe vfio-pci; echo vfio-pci > {folder}/driver_override; {unbind}"
+        f"echo {NIC} > {machine.sysfs}/bus/pci/drivers_probe"
+    )
     with pytest.raises(ConfigError) as error:
         check_device(NIC, "port 'dpdk0'", "dut.ports[0].pci", machine.sysfs, machine.proc)
-    assert error.value.message.startswith(f"port 'dpdk0': DPDK cannot take PCI device {NIC}: {expected}bind")
+    assert error.value.message.startswith(
+        f"port 'dpdk0': DPDK cannot take PCI device {NIC}: {expected}let the run bind"
+    )
 
 
 def test_vfio_without_an_iommu(machine: Machine) -> None:
@@ -127,7 +135,7 @@ def test_another_device_in_the_group(machine: Machine) -> None:
     machine.add(SECOND, "e1000e", group=3)
     assert machine.why_not(NIC) == (
         f"IOMMU group 3 has other devices in it that the kernel's drivers hold: {SECOND} (e1000e). Bind them to "
-        "vfio-pci, too, unbind them, or take a slot with a group of its own"
+        "vfio-pci, too ('nics' in the testbed file), unbind them, or take a slot with a group of its own"
     )
 
 

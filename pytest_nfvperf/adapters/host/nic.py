@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import socket
 import struct
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from pytest_nfvperf.adapters.net.netlink import (
     attributes,
     family_number,
 )
+from pytest_nfvperf.model.errors import TestbedError
+from pytest_nfvperf.model.testbed.keys import vf_of
 from pytest_nfvperf.model.testbed.lab_cables import ports_here
 from pytest_nfvperf.model.testbed.testbed import DutPort, Testbed
 
@@ -77,13 +80,30 @@ class NicFacts:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
+def pci_address(device: str, sysfs: Path = _SYS) -> str:
+    """The own address of a VF that is named by its PF and number, ``0000:3b:00.0 vf 0``; another device as it is.
+
+    TestbedError if the PF has no such VF now.
+    """
+    named = vf_of(device)
+    if named is None:
+        return device
+    link = sysfs / "bus/pci/devices" / named[0] / f"virtfn{named[1]}"
+    if not link.exists():
+        raise TestbedError(f"{named[0]} has no VF {named[1]} now")
+    return link.resolve().name
+
+
 def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> NicFacts:
-    """The NIC of a testbed's port in the current namespace, before a run takes it."""
+    """The NIC of a testbed's port in the current namespace, before a run takes it.
+
+    Of a VF that is not made yet, the PF tells the model.
+    """
     device = _device(port, sysfs)
     # A PCI device has an interface only while a driver of the kernel has it.
     interface = port.interface or next((path.name for path in sorted((device / "net").glob("*"))), None)
     by_ethtool = _ethtool_driver(interface) if interface is not None else {}
-    pci = port.pci or by_ethtool.get("bus")
+    pci = device.name if port.pci is not None else by_ethtool.get("bus")
     by_devlink = _devlink(pci) if pci is not None and device.exists() else {}
     driver = (device / "driver").resolve().name if (device / "driver").exists() else None
     node = read_fact(device / "numa_node")
@@ -100,20 +120,26 @@ def read_nic(port: DutPort, sysfs: Path = _SYS, pci_ids: Path = _PCI_IDS) -> Nic
 def function_of(port: DutPort, sysfs: Path = _SYS) -> str | None:
     """Return "vf" for a virtual function, "pf" for any other NIC; None for what is no device: a veth, or absent."""
     device = _device(port, sysfs)
-    return None if not device.exists() else "vf" if (device / "physfn").exists() else "pf"
+    if not device.exists():
+        return "vf" if vf_of(port.pci or "") is not None else None  # the run makes it
+    return "vf" if (device / "physfn").exists() else "pf"
 
 
 def most_vfs(port: DutPort, sysfs: Path = _SYS) -> int | None:
     """How many VFs the NIC of a port can have; that of its PF if the port is a VF. None for a NIC without SR-IOV."""
-    device = _device(port, sysfs)
+    device, named = _device(port, sysfs), vf_of(port.pci or "")
+    device = device if named is None else device.with_name(named[0])
     text = read_fact((device / "physfn" if (device / "physfn").exists() else device) / "sriov_totalvfs")
     return int(text) if text else None
 
 
 def _device(port: DutPort, sysfs: Path) -> Path:
-    """Its directory in sysfs; one that does not exist for a port that is no device."""
+    """Its directory in sysfs; one that does not exist for a port that is no device, and for a VF that is not made."""
     if port.pci is not None:
-        return sysfs / "bus/pci/devices" / port.pci.lower()
+        device = sysfs / "bus/pci/devices" / port.pci.lower()
+        with suppress(TestbedError):
+            device = device.with_name(pci_address(device.name, sysfs))
+        return device
     return sysfs / "class/net" / (port.interface or "none") / "device"
 
 
@@ -135,7 +161,10 @@ def nic_labels(testbed: Testbed) -> dict[str, str]:
 
 
 def _model(device: Path, pci_ids: Path) -> str | None:
-    vendor, number = (read_fact(device / name) for name in ("vendor", "device"))
+    named = vf_of(device.name)  # it has no folder yet; its number is four digits without 0x
+    files = ("vendor", "device") if named is None else ("vendor", "sriov_vf_device")
+    folder = device if named is None else device.with_name(named[0])
+    vendor, number = (read_fact(folder / name) for name in files)
     if vendor is None or number is None:
         return None
     database = pci_ids.read_text(encoding="utf-8", errors="replace") if pci_ids.is_file() else ""

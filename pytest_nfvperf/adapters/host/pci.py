@@ -7,14 +7,16 @@ the Linux kernel; DPDK's guide "Linux Drivers".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from pytest_nfvperf.adapters.host.nic import read_fact
+from pytest_nfvperf.adapters.host.nic import pci_address, read_fact
 from pytest_nfvperf.adapters.net.borrowed_interfaces import read_interface_use
 from pytest_nfvperf.adapters.net.ends import interface_exists
-from pytest_nfvperf.model.errors import ConfigError
+from pytest_nfvperf.model.errors import ConfigError, TestbedError
+from pytest_nfvperf.model.testbed.keys import vf_of
 
 SYSFS, PROC = Path("/sys"), Path("/proc")
 
@@ -69,8 +71,12 @@ class PciDevice:
 
 
 def read_device(address: str, sysfs: Path = SYSFS) -> PciDevice | None:
-    """The device at an address, as the kernel has it now; None if the machine has none there."""
-    device = sysfs / "bus/pci/devices" / address.lower()
+    """The device at an address, or a PF's VF ("0000:3b:00.0 vf 0"), as the kernel has it now; None if there is none."""
+    try:
+        address = pci_address(address.lower(), sysfs)
+    except TestbedError:
+        return None
+    device = sysfs / "bus/pci/devices" / address
     if not device.exists():
         return None
     group = _target(device / "iommu_group")
@@ -81,7 +87,7 @@ def read_device(address: str, sysfs: Path = SYSFS) -> PciDevice | None:
     interfaces = {path.name for pattern in ("net/*", "virtio*/net/*") for path in device.glob(pattern)}
     virtfns = sorted(device.glob("virtfn*"), key=lambda path: int(path.name.removeprefix("virtfn")))
     return PciDevice(
-        address.lower(),
+        address,
         f"{vendor}:{number}",
         driver=_target(device / "driver"),
         driver_override=None if override in {None, "", "(null)"} else override,
@@ -148,34 +154,51 @@ def why_not_for_dpdk(
     sysfs: Path = SYSFS,
     proc: Path = PROC,
     uses: Callable[[PciDevice], Sequence[str]] = uses_of,
+    planned: Mapping[str, str] = MappingProxyType({}),
 ) -> str | None:
-    """Why DPDK cannot take this device as it is, and what to do; None if it can.
+    """Why DPDK cannot take this device, and what to do; None if it can.
 
-    Nothing is opened or changed. ``uses``: who needs its kernel interfaces.
+    Nothing is opened or changed. ``uses``: who needs its kernel interfaces. ``planned``: drivers that the run binds
+    devices to before, by address.
     """
     users = uses(device)
     if users:
         return f"{', '.join(users)}; a measurement would cut it off. Name another NIC, or free this one first"
-    if device.bifurcated or device.driver in UIO:
+    driver = planned.get(device.address, device.driver)
+    if driver in BIFURCATED or driver in UIO:
         return None
-    if not _is_vfio(device.driver):
-        holder = f"the kernel's driver {device.driver!r} has it" if device.driver else "no driver has it"
-        return f"{holder}; bind it to vfio-pci: dpdk-devbind.py -b vfio-pci {device.address}"
-    return None if device.vfio_noiommu else _lacks_for_vfio(device, sysfs, proc)
+    if not _is_vfio(driver):
+        holder = f"the kernel's driver {driver!r} has it" if driver else "no driver has it"
+        section = f"{{{device.address!r}: {{bind: vfio-pci}}}}".replace("'", '"')
+        return (
+            f"{holder}; let the run bind it, and give it back: write 'nics: {section}' in the testbed file. Or bind it "
+            f"yourself: {bind_commands(device, sysfs)}"
+        )
+    return None if device.vfio_noiommu else _lacks_for_vfio(device, planned, sysfs, proc)
 
 
-def _lacks_for_vfio(device: PciDevice, sysfs: Path, proc: Path) -> str | None:
+def bind_commands(device: PciDevice, sysfs: Path = SYSFS, driver: str = VFIO) -> str:
+    """The shell's commands that bind a device to a driver, until the next boot."""
+    folder, loaded = sysfs / "bus/pci/devices" / device.address, sysfs / "bus/pci/drivers" / driver
+    commands = [] if loaded.exists() else [f"modprobe {driver}"]
+    commands += [f"echo {driver} > {folder}/driver_override"]
+    commands += [f"echo {device.address} > {folder}/driver/unbind"] if device.driver else []
+    return "; ".join([*commands, f"echo {device.address} > {sysfs}/bus/pci/drivers_probe"])
+
+
+def _lacks_for_vfio(device: PciDevice, planned: Mapping[str, str], sysfs: Path, proc: Path) -> str | None:
     """Why a program cannot open a device that vfio-pci has."""
     if device.iommu_group is None:
         return (
             "vfio-pci has it, but it is in no IOMMU group: switch the IOMMU on (in the firmware, and intel_iommu=on or "
             "amd_iommu=on on the kernel's command line), or bind it to uio_pci_generic, which protects no memory"
         )
-    others = _others_of_group(device, sysfs)
+    others = _others_of_group(device, planned, sysfs)
     if others:
         return (
             f"IOMMU group {device.iommu_group} has other devices in it that the kernel's drivers hold: "
-            f"{', '.join(others)}. Bind them to vfio-pci, too, unbind them, or take a slot with a group of its own"
+            f"{', '.join(others)}. Bind them to vfio-pci, too ('nics' in the testbed file), unbind them, or take a "
+            "slot with a group of its own"
         )
     unsafe = _switched_on(sysfs / "module/vfio_iommu_type1/parameters/allow_unsafe_interrupts")
     if remaps_interrupts(proc) is False and not unsafe:
@@ -187,18 +210,29 @@ def _lacks_for_vfio(device: PciDevice, sysfs: Path, proc: Path) -> str | None:
     return None
 
 
-def check_device(address: str, who: str, key: str, sysfs: Path = SYSFS, proc: Path = PROC) -> PciDevice:
+def check_device(
+    address: str,
+    who: str,
+    key: str,
+    sysfs: Path = SYSFS,
+    proc: Path = PROC,
+    planned: Mapping[str, str] = MappingProxyType({}),
+) -> PciDevice:
     """The device of a testbed's port, before a run takes it.
 
-    ``who``: for messages: "port 'dpdk0'". ``key``: of the testbed file: "dut.ports[0].pci".
+    ``who``: for messages: "port 'dpdk0'". ``key``: of the testbed file: "dut.ports[0].pci". ``planned``: drivers that
+    the run binds devices to before, by what the testbed file calls them.
 
     Raises:
         ConfigError: the machine has none, the machine needs it, or DPDK cannot take it as it is.
     """
     device = read_device(address, sysfs)
     if device is None:
-        raise ConfigError(f"{who}: this machine has no PCI device {address}: see lspci -D", key=key)
-    problem = why_not_for_dpdk(device, sysfs=sysfs, proc=proc)
+        advice = "see lspci -D" if vf_of(address) is None else "write 'vfs: N' at its PF in 'nics', or make it first"
+        raise ConfigError(f"{who}: this machine has no PCI device {address}: {advice}", key=key)
+    found = {name: read_device(name, sysfs) for name in planned}
+    drivers = {there.address: planned[name] for name, there in found.items() if there is not None}
+    problem = why_not_for_dpdk(device, sysfs=sysfs, proc=proc, planned=drivers)
     if problem is not None:
         raise ConfigError(f"{who}: DPDK cannot take PCI device {address}: {problem}", key=key)
     return device
@@ -209,11 +243,12 @@ def _is_vfio(driver: str | None) -> bool:
     return driver is not None and driver.replace("_", "-").endswith(VFIO)
 
 
-def _others_of_group(device: PciDevice, sysfs: Path) -> list[str]:
+def _others_of_group(device: PciDevice, planned: Mapping[str, str], sysfs: Path) -> list[str]:
     """The group's other devices that keep vfio from it, with their drivers: "0000:00:03.1 (e1000e)"."""
     others = [read_device(member, sysfs) for member in device.group_members if member != device.address]
+    drivers = {other.address: planned.get(other.address, other.driver) for other in others if other is not None}
     return [
-        f"{other.address} ({other.driver})"
-        for other in others
-        if other is not None and other.driver and other.driver not in _SHARES_A_GROUP and not _is_vfio(other.driver)
+        f"{address} ({driver})"
+        for address, driver in drivers.items()
+        if driver and driver not in _SHARES_A_GROUP and not _is_vfio(driver)
     ]

@@ -111,6 +111,7 @@ def _testbed_facts(testbed: Testbed) -> dict[str, Any]:
         "vnf_kind": testbed.vnf_kind or "by the number of CPUs",
         "ports": {port.name: _port_facts(port) for port in ports_here(testbed)},
         "nodes": list(map(str, testbed.nodes)) or None,
+        "nics": list(map(str, testbed.nics)) or None,
         "underlay_line_rate_bps": testbed.underlay_line_rate_bps,
     }
 

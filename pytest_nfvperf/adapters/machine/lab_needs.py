@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pytest_nfvperf.adapters.host.cpus import isolated_cpus, read_cpus
 from pytest_nfvperf.adapters.host.hugepages import read_hugepages
 from pytest_nfvperf.adapters.host.nic import NicFacts, read_nic
-from pytest_nfvperf.adapters.host.pci import check_device
+from pytest_nfvperf.adapters.host.nic_binding import PciBus, check_dpdk_device, is_to_be_made, why_not_set_up
 from pytest_nfvperf.adapters.machine.check import Check, CheckState, Finding
 from pytest_nfvperf.adapters.machine.fingerprint import running_facts
 from pytest_nfvperf.adapters.net.borrowed_interfaces import check_free
@@ -17,18 +17,31 @@ from pytest_nfvperf.adapters.ovs.ovsdb import Unixctl
 from pytest_nfvperf.adapters.ovs.system_ovs import find_system
 from pytest_nfvperf.model.errors import ConfigError, NfvperfError, TestbedError
 from pytest_nfvperf.model.testbed.lab_cables import is_pci, ports_here
-from pytest_nfvperf.model.testbed.testbed import TESTBED_DUT, DutPort, NodeSpec, Testbed, dut_of_node, ovs_for_dut
+from pytest_nfvperf.model.testbed.testbed import (
+    TESTBED_DUT,
+    DutPort,
+    NicSpec,
+    NodeSpec,
+    Testbed,
+    dut_of_node,
+    ovs_for_dut,
+)
 
 
 def lab_checks(testbed: Testbed) -> list[Check]:
     """Check all that the file names, without starting or changing anything; cables are checked when measuring."""
-    found = [_port(port, f"port {port.name}", testbed) for port in ports_here(testbed) if port.kind != "vhost-user"]
+    found = [
+        _port(port, f"port {port.name}", testbed, pmds=True)
+        for port in ports_here(testbed)
+        if port.kind != "vhost-user"
+    ]
     for number, device in zip(testbed.generator.ports, testbed.generator.devices, strict=False):
         if is_pci(device):
             port = DutPort(f"generator.{number}", "pci", pci=device)
         else:
             port = DutPort(f"generator.{number}", "interface", interface=device)
-        found.append(_port(port, f"generator port {number}", None))
+        found.append(_port(port, f"generator port {number}", testbed))
+    found += [_set_up(nic, testbed) for nic in testbed.nics]
     if found:
         found += [Check("polling CPUs", *_isolated(testbed)), Check("hugepages of the lab", *_memory(testbed))]
     if testbed.ovs.instance == "system":
@@ -36,16 +49,26 @@ def lab_checks(testbed: Testbed) -> list[Check]:
     return found
 
 
-def _port(port: DutPort, name: str, testbed: Testbed | None) -> Check:
+def _set_up(nic: NicSpec, testbed: Testbed) -> Check:
+    """What the run does to a NIC before it measures, and why it cannot."""
+    seen = f"{nic}; the run does this, and undoes it at its end"
+    problem = None if is_to_be_made(nic.pci, testbed.nics) else why_not_set_up(nic, PciBus())
+    state = CheckState.OK if problem is None else CheckState.MISSING
+    return Check(f"set-up of {nic.pci}", state, seen, problem or "", needed=problem is not None)
+
+
+def _port(port: DutPort, name: str, testbed: Testbed, *, pmds: bool = False) -> Check:
+    """``pmds``: the testbed's PMDs serve the port, not the generator."""
     nic = read_nic(port)
     seen = _seen(port, nic)
-    problem = _absent(port, name)
+    problem = _absent(port, name, testbed)
     if problem:
         return Check(name, CheckState.MISSING, seen, problem, needed=True)
-    nodes = {cpu.node for cpu in read_cpus(testbed.cpus.pmd)} if testbed is not None else set()
+    nodes = {cpu.node for cpu in read_cpus(testbed.cpus.pmd)} if pmds else set()
     if nic.numa_node is not None and nodes and nic.numa_node not in nodes:
-        pmds = ", ".join(map(str, nodes))
-        advice = f"it is on NUMA node {nic.numa_node}, the PMDs are on {pmds}: give them CPUs there"
+        advice = (
+            f"it is on NUMA node {nic.numa_node}, the PMDs are on {', '.join(map(str, nodes))}: give them CPUs there"
+        )
         return Check(name, CheckState.WARN, seen, advice)
     return Check(name, CheckState.OK, seen)
 
@@ -60,11 +83,11 @@ def _seen(port: DutPort, nic: NicFacts) -> str:
     return f"{port.pci or port.interface}: {', '.join(parts) or 'nothing known'}"
 
 
-def _absent(port: DutPort, name: str) -> str:
+def _absent(port: DutPort, name: str, testbed: Testbed) -> str:
     """Why a port cannot be used at all; "" if it can."""
     try:
         if port.pci is not None:
-            check_device(port.pci, name, "")
+            check_dpdk_device(port.pci, name, "", testbed.nics)
         else:
             check_free(port.interface or "", name, "")
     except ConfigError as error:

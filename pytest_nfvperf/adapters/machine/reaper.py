@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
 
+from pytest_nfvperf.adapters.host.nic_binding import give_back_driver, remove_vfs, restore_vf
 from pytest_nfvperf.adapters.net.borrowed_interfaces import remove_link, restore_borrowed, restore_settings
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.namespaces import remove_name
@@ -258,6 +259,9 @@ _REMOVERS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.FILE: lambda entry: _unlink(Path(entry.name)),
     Kind.DIRECTORY: lambda entry: _remove_directory(Path(entry.name)),
     Kind.VDUSE: lambda entry: remove_vduse(entry.name),
+    Kind.PCI_DRIVER: give_back_driver,
+    Kind.VFS: remove_vfs,
+    Kind.VF: restore_vf,
     Kind.HUGEPAGES: lambda entry: _remove_hugepages(Path(entry.name)),
 }
 """How each kind of thing is removed; True if there was something to remove."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_nfvperf.adapters.host.cpus import read_cpus
 from pytest_nfvperf.adapters.host.hugepages import ENOUGH_MIB, LEAST_MIB, read_hugepages
+from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.interface_counters import LinkCollector
 from pytest_nfvperf.adapters.ovs.built_topology import BuiltOvsTopology
@@ -229,7 +230,7 @@ def _options(testbed: Testbed, dut: Dut, binaries: OvsBinaries, *, dpdk: bool, m
         datapath_type="system" if spec.datapath == "system" else "netdev",
         userspace_tso=dut.userspace_tso,
         numa_node=read_cpus(pmd_cpus[:1])[0].node if pmd_cpus else 0,
-        pci=tuple(port.pci for port in testbed.ports if port.kind == "pci" and port.pci),
+        pci=tuple(pci_address(port.pci) for port in testbed.ports if port.kind == "pci" and port.pci),
         other_config={**dict(spec.other_config), **offload, **policy, **of_tuning},
         tuning=tuning,
     )

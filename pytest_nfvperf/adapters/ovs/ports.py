@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.net.borrowed_interfaces import BorrowedInterfaces
 from pytest_nfvperf.adapters.net.cabling import (
     Cabling,
@@ -161,10 +162,10 @@ def driver_of(port: DutPort, datapath: str) -> str:
 
 def devargs(port: DutPort, driver: str, mtu: int = DEFAULT_MTU) -> str:
     if driver == "pci":
-        which = port.representor
+        which, address = port.representor, pci_address(str(port.pci))
         if which is None:
-            return str(port.pci)
-        return f"{port.pci},representor=[{which}]" if which.isdecimal() else f"{port.pci},representor={which}"
+            return address
+        return f"{address},representor=[{which}]" if which.isdecimal() else f"{address},representor={which}"
     queues = f",{_QUEUES[driver]}={port.rxq}" if port.rxq > 1 else ""
     # A frame of the ring holds 1.9 KiB by default; DPDK cuts off larger ones without an error.
     room = f",blocksz={_LARGE_FRAME},framesz={_LARGE_FRAME}" if driver == "af_packet" and mtu > DEFAULT_MTU else ""

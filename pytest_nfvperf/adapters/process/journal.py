@@ -159,6 +159,9 @@ class Kind(StrEnum):
     OVS_SETTING = "ovs-setting"  # name: a key of its other_config; details what it was and what we wrote
     ANNOUNCED = "announced"  # name: a prefix that somebody else's routing daemon announces for us; details to undo it
     VDUSE = "vduse"  # name: a VDUSE device, in /dev/vduse
+    PCI_DRIVER = "pci-driver"  # name: a PCI address; details its driver as found, and the one that we bind it to
+    VFS = "vfs"  # name: the address of a PF; details how many VFs we make
+    VF = "vf"  # name: a VF as its PF and number; details its settings as found
     HUGEPAGES = "hugepages"  # name: a glob of files on a hugetlbfs, by our own file prefix
 
 

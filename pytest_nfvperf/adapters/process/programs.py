@@ -141,7 +141,7 @@ _PROGRAMS = (
     Program("python3", "python3", "the set-up and the virtual environment", Use.TESTS),
     Program("qemu-system-x86_64", "qemu-system-x86", "the guest itself", Use.KERNEL, _GUEST),
     Program("depmod", "kmod", "the modules of the guest's kernel", Use.KERNEL, _GUEST),
-    Program("modprobe", "kmod", "the modules of the guest's kernel", Use.KERNEL, _GUEST),
+    Program("modprobe", "kmod", "the modules of the guest's kernel, and drivers of NICs", Use.KERNEL, _GUEST),
     Program("cpio", "cpio", "to pack the guest's first file system", Use.KERNEL, _GUEST),
     Program("zstd", "zstd", "to unpack kernels that are packed by it (Debian 13, Ubuntu)", Use.KERNEL, _GUEST),
     Program("mmdebstrap", "mmdebstrap", "roots of other releases", Use.FRESH, "the gate .ci/fresh"),

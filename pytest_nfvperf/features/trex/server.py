@@ -17,6 +17,7 @@ from typing import Any
 from pyroute2 import IPRoute
 
 from pytest_nfvperf.adapters.generators.end_counters import listening_ports
+from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.net.borrowed_interfaces import note_settings, restore_settings
 from pytest_nfvperf.adapters.net.ends import OWN_NAMESPACE
 from pytest_nfvperf.adapters.net.threads import inside
@@ -191,7 +192,7 @@ def _configuration(spec: TrexSpec, start: TrexStart, prefix: str) -> str:
         "version": 2,
         "prefix": f"nfv-{prefix}",
         "interfaces": [
-            name
+            pci_address(name)
             if name == DUMMY or start.driver not in _DEVARGS
             else _DEVARGS[start.driver].format(number=at, name=name)
             for at, name in enumerate(start.interfaces)

@@ -16,7 +16,8 @@ from pytest_nfvperf.model.topology.links import NODE_NAME
 
 VERSION_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$"
 
-_PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])", re.ASCII)
+_PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7])(?: vf ([0-9]{1,5}))?", re.ASCII)
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +67,48 @@ class Form:
 
 
 def normal_pci(address: str) -> str | None:
-    """A PCI address as sysfs has it, however it was written: ``3B:00.0`` is ``0000:3b:00.0``; None for none."""
+    """A PCI address as sysfs has it, however it was written: ``3B:00.0`` is ``0000:3b:00.0``; None for none.
+
+    A VF may be named by its PF and number, ``0000:3b:00.0 vf 1``: its own address is known once it is made.
+    """
     match = _PCI.fullmatch(address)
-    return None if match is None else f"{int(match[1] or '0', 16):04x}:{match[2].lower()}"
+    if match is None:
+        return None
+    vf = "" if match[3] is None else f" vf {int(match[3])}"
+    return f"{int(match[1] or '0', 16):04x}:{match[2].lower()}{vf}"
+
+
+def vf_of(address: str) -> tuple[str, int] | None:
+    """PF and number of a VF that is named by them; None for a device's own address."""
+    match = _PCI.fullmatch(address)
+    return None if match is None or match[3] is None else (address.partition(" ")[0], int(match[3]))
 
 
 def _pci_address(value: str) -> str:
     address = normal_pci(value)
     if address is None:
-        raise ValueError(f"'{value}' is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0'")
+        raise ValueError(
+            f"'{value}' is not a PCI address (domain:bus:device.function): write e.g. '0000:3b:00.0', or "
+            "'0000:3b:00.0 vf 0' for its first VF"
+        )
     return address
+
+
+def _full_pci_address(value: str) -> str:
+    # Two spellings of a key would be two sections of one NIC.
+    address = _pci_address(value)
+    if address != value:
+        raise ValueError(f"write '{address}', with the domain and in lower case")
+    return address
+
+
+def _mac_address(value: str) -> str:
+    mac = value.lower().replace("-", ":")
+    if not _MAC.fullmatch(mac):
+        raise ValueError(f"'{value}' is not a MAC address: write e.g. '02:00:00:00:00:01'")
+    if int(mac[:2], 16) & 1 or mac == "00:00:00:00:00:00":
+        raise ValueError(f"'{value}' is no MAC address of one NIC: write e.g. '02:00:00:00:00:01'")
+    return mac
 
 
 def _representor(value: str) -> str:
@@ -128,6 +161,8 @@ ConfigText = Annotated[str, Form(scalar=True, pattern="")]
 LocalPath = Annotated[str, Form(check=expanded)]
 """Of this machine; ``~`` is the home directory, as in a shell."""
 PciAddress = Annotated[str, Form(check=_pci_address)]
+FullPciAddress = Annotated[str, Form(check=_full_pci_address)]
+MacAddress = Annotated[str, Form(check=_mac_address)]
 Representor = Annotated[str, Form(scalar=True, pattern="", check=_representor)]
 Ipv4 = Annotated[str, Form(check=_ipv4)]
 Prefix = Annotated[str, Form(check=_prefix)]

@@ -17,9 +17,11 @@ from pytest_nfvperf.model.testbed.keys import (
     Datapath,
     Devices,
     Form,
+    FullPciAddress,
     Ipv4,
     Key,
     LocalPath,
+    MacAddress,
     Mtu,
     Name,
     NodeName,
@@ -242,6 +244,41 @@ class LabSpeaker:
 
 
 @dataclass(frozen=True, slots=True)
+class NicSpec:
+    """How a run sets up a NIC of this machine; at its end the NIC is as it was.
+
+    MAC address, VLAN, trust and spoof check belong to a VF, and are set through its PF (ip-link(8), "vf NUM").
+    """
+
+    pci: FullPciAddress
+    bind: Annotated[
+        Annotated[str, Form(words=("vfio-pci", "uio_pci_generic"))] | None,
+        Key("the driver that DPDK needs; the kernel's driver gets the NIC back at the end of the run"),
+    ] = None
+    vfs: Annotated[Count | None, Key("of a PF: how many VFs the run makes, and removes at its end", 2)] = None
+    mac: Annotated[MacAddress | None, Key("of a VF: its MAC address", "02:00:00:00:00:01")] = None
+    vlan: Annotated[
+        Annotated[int, Form(least=0, most=4094)] | None,
+        Key("of a VF: the NIC adds this VLAN to what the VF sends, and removes it; 0: none", 100),
+    ] = None
+    trust: Annotated[bool | None, Key("of a VF: it may be promiscuous and change its MAC address")] = None
+    spoofchk: Annotated[bool | None, Key("of a VF: the NIC drops what it sends from another MAC address")] = None
+
+    def __str__(self) -> str:
+        """``0000:3b:00.0 vf 0: bind vfio-pci, mac 02:00:00:00:00:01, trust on``."""
+        said = [f"bind {self.bind}"] if self.bind else []
+        said += [f"{self.vfs} VFs"] if self.vfs else []
+        said += [f"{name} {value}" for name, value in self.vf_settings.items()]
+        return f"{self.pci}: {', '.join(said).replace('True', 'on').replace('False', 'off') or 'as it is'}"
+
+    @property
+    def vf_settings(self) -> dict[str, str | int | bool]:
+        """What is set through the PF, by its key."""
+        settings = {"mac": self.mac, "vlan": self.vlan, "trust": self.trust, "spoofchk": self.spoofchk}
+        return {name: value for name, value in settings.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
 class CableSpec:
     """One cable: generator port ``generator`` to DUT port, or bond, ``dut`` (names)."""
 
@@ -288,6 +325,7 @@ class Testbed:
     ``speakers``: routing daemons that run already.
     ``nodes``: of topologies with several, where they differ; empty where all are as the DUT.
     ``underlay_line_rate_bps``: layer-1 bit/s between nodes, for underlays without one; None: they have none.
+    ``nics``: NICs of this machine that the run binds to another driver, or makes VFs of.
     """
 
     __test__ = False
@@ -306,6 +344,7 @@ class Testbed:
     speakers: tuple[LabSpeaker, ...] = ()
     nodes: tuple[NodeSpec, ...] = ()
     underlay_line_rate_bps: float | None = None
+    nics: tuple[NicSpec, ...] = ()
 
 
 # Nodes of topologies that have several.

@@ -32,6 +32,7 @@ from pytest_nfvperf.adapters.generators.embedded.trial_results import (
 )
 from pytest_nfvperf.adapters.generators.engine import Engine, StartEngine
 from pytest_nfvperf.adapters.generators.frames import frames_of, streams, trial_request
+from pytest_nfvperf.adapters.host.nic import pci_address
 from pytest_nfvperf.adapters.process.process import deferred_signals
 from pytest_nfvperf.adapters.process.wakeups import exchange_wakeups
 from pytest_nfvperf.model.errors import GeneratorError
@@ -331,7 +332,7 @@ class EmbeddedGenerator:
             "attach",
             self._options.attach_timeout_s + _COMMAND_DEADLINE_S,
             name=port.name,
-            device=port.device,
+            device=pci_address(port.device),
             mac=port.mac,
             role=str(port.role),
             peer=port.peer or "",
