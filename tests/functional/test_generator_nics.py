@@ -142,3 +142,21 @@ def test_fewer_queues_than_asked_for_are_refused(wire: Wire) -> None:
     first, _ = ports()
     with wire("") as (generator, _), pytest.raises(GeneratorError, match="has 1 receive and 1 transmit queues"):
         generator.attach([GeneratorPort(first.name, first.device, first.mac, queues=4)])
+
+
+def test_fewer_descriptors_than_asked_for_are_said(wire: Wire) -> None:
+    with wire("few") as (generator, _):
+        generator.attach(ports())
+        assert generator.devices()["b"].rx_descriptors == 512
+        assert generator.sending()["b"] == "DPDK's net_double: 512 receive descriptors, 1024 were asked for"
+        (counts,) = trial(generator).counts
+        assert counts.received == counts.sent > 0
+
+
+def test_an_engine_that_is_slow_at_its_end_is_killed(wire: Wire) -> None:
+    """It had answered ``quit``: the run ended in a traceback (TimeoutExpired), and nothing closed the DUT."""
+    with wire("slow_end") as (generator, _):
+        generator.attach(ports())
+        pid = generator.pid
+        generator.close()
+        assert not Path(f"/proc/{pid}").exists()

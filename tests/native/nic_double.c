@@ -6,6 +6,8 @@
  *   closed     promiscuous mode is refused (a VF whose PF does not trust it)
  *   fixed_mac  so is another address
  *   misses     of each 10 frames received one is missed, and counted
+ *   few        a receive queue has at most 512 descriptors
+ *   slow_end   DPDK's end takes a minute (an emulated CPU)
  * A device "vdev:NAME,..." is taken for one on a bus.
  */
 #include <dlfcn.h>
@@ -13,11 +15,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-enum { MISSED_OF = 10, MOST_BUFFERS = 8192 };
+enum { MISSED_OF = 10, MOST_BUFFERS = 8192, FEW = 512, SLOW_S = 60 };
 
 static struct port {
 	struct rte_mempool *pool;
@@ -65,6 +69,20 @@ int rte_eth_dev_info_get(uint16_t id, struct rte_eth_dev_info *info)
 
 	info->driver_name = "net_double";
 	return ret;
+}
+
+int rte_eth_dev_adjust_nb_rx_tx_desc(uint16_t id, uint16_t *rx, uint16_t *tx)
+{
+	if (is("few") && *rx > FEW)
+		*rx = FEW;
+	return REAL(rte_eth_dev_adjust_nb_rx_tx_desc)(id, rx, tx);
+}
+
+int rte_eal_cleanup(void)
+{
+	if (is("slow_end"))
+		sleep(SLOW_S);
+	return REAL(rte_eal_cleanup)();
 }
 
 int rte_eth_rx_queue_setup(uint16_t id, uint16_t queue, uint16_t descriptors, unsigned int socket,
