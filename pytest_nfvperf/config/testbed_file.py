@@ -131,7 +131,12 @@ def check_testbed(testbed: TestbedFile, document: Document, *, cores: int, numa:
     )
     for path, problem in problems:
         raise document.error(problem, path)
-    return (*_shared_cpus(claims, shared), *_distant_ports(testbed, claims, numa), *_unlinked_ports(testbed))
+    return (
+        *_shared_cpus(claims, shared),
+        *_distant_ports(testbed, claims, numa),
+        *_unlinked_ports(testbed),
+        *_ineffective_rings(testbed),
+    )
 
 
 def _known(names: Sequence[str], wrong: str) -> str:
@@ -334,6 +339,19 @@ def _unlinked_ports(testbed: TestbedFile) -> Iterator[str]:
     for port in testbed.dut.ports:
         if f"dut.{port.name}" not in linked:
             yield f"port {port.name!r} is in no link: no generator port is cabled to it"
+
+
+def _ineffective_rings(testbed: TestbedFile) -> Iterator[str]:
+    """Queues and rings of a kernel interface that OVS cannot set."""
+    for port in testbed.dut.ports:
+        what = f"port {port.name!r} ({port.interface})"
+        if port.kind != "interface":
+            continue
+        if port.rxq > 1 and (port.driver == "kernel" or testbed.dut.ovs.datapath != "dpdk"):
+            yield f"{what} has rxq {port.rxq}, but OVS reads it from the kernel, by one queue: leave 'rxq' out"
+        for key in ("rx_descriptors", "tx_descriptors"):
+            if getattr(port, key) is not None:
+                yield f"{what} has {key}, but its rings are the kernel's: leave it out, and set them by ethtool -G"
 
 
 def _cpus(claims: Sequence[CpuClaim], may_share: Collection[str]) -> Iterator[Problem]:

@@ -27,13 +27,15 @@ from pytest_nfvperf.measure.rig import generator_ports
 from pytest_nfvperf.measure.trials import Context, Recorder, TrialRunner
 from pytest_nfvperf.model.errors import ConfigError, TestbedError, UnavailableError
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
+from pytest_nfvperf.model.testbed.ovs_settings import Tuning
 from pytest_nfvperf.model.testbed.testbed import CableSpec, DutBond, DutPort, Testbed
-from pytest_nfvperf.model.topology.compose import phy2phy, pvp
+from pytest_nfvperf.model.topology.compose import compose, phy2phy, pvp
+from pytest_nfvperf.model.topology.parts import endpoint
 from pytest_nfvperf.model.traffic.traffic import Traffic
 from pytest_nfvperf.model.traffic.trial import Reason, TrialSpec
 from tests.functional.lab_support import generator_of, lab_testbed, veth_cables
 from tests.functional.loss_rig import Silent
-from tests.functional.ovs_support import clean_run, needs_root
+from tests.functional.ovs_support import clean_run, needs_hugepages, needs_root
 
 pytestmark = needs_root
 
@@ -177,6 +179,36 @@ def flapped(built: BuiltOvsTopology, far: str) -> None:
         time.sleep(0.5)
         host.link("set", index=index, state="up")
     wait_until(has_link, "OVS to see the link again", 2)
+
+
+@needs_hugepages
+def test_queues_that_the_device_has_not_are_named_with_both_figures() -> None:
+    """OVS takes the smaller number without an error."""
+    with veth_cables(1) as cables, clean_run() as journal:
+        near, far = zip(*cables, strict=True)
+        asked = lab_testbed(near, far, datapath="dpdk", tuning=Tuning(rxq=4))
+        given = lab_testbed(near, far, datapath="dpdk")
+        given = replace(given, ports=(replace(given.ports[0], rxq=2),))
+        one_port = compose("one", endpoint("p0", "br0"))
+        set_up(*far)
+        with lab_ovs(asked, journal) as ovs, pytest.raises(TestbedError) as caught:
+            ovs.build(one_port).wait_ready(5)
+        assert caught.value.message == (
+            "port 'dpdk0': 4 receive queues were asked for, and OVS has 1: the driver is net_af_packet, which has 1 at "
+            "most. Write 'rxq: 1', or take another device"
+        )
+        assert "dpdk0" in caught.value.evidence["ovs-appctl dpif/show"]
+        with lab_ovs(given, journal) as ovs:
+            ovs.build(one_port).wait_ready(5)
+
+
+@contextmanager
+def lab_ovs(testbed: Testbed, journal: Journal) -> Iterator[OvsDatapath]:
+    ovs = OvsDatapath.start(testbed, journal, name="lab")
+    try:
+        yield ovs
+    finally:
+        ovs.close()
 
 
 def test_an_interface_that_somebody_needs_is_refused() -> None:

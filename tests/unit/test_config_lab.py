@@ -106,6 +106,21 @@ def test_slips(change, said):
     assert said in message(LAB.replace(*change))
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("driver: af_xdp", "driver: kernel, rxq: 4"), "has rxq 4, but OVS reads it from the kernel, by one queue"),
+        (("driver: af_xdp", "driver: af_xdp, rx_descriptors: 512"), "has rx_descriptors, but its rings are the"),
+        (("driver: af_xdp", "driver: kernel, tx_descriptors: 512"), "has tx_descriptors, but its rings are the"),
+    ],
+)
+def test_queues_and_rings_that_nobody_sets_are_warned_of(change, expected):
+    text = LAB.replace(*change)
+    assert text != LAB
+    (warning,) = [one for one in parse_testbed(text)[1] if "dpdk1" in one]
+    assert warning.startswith(f"port 'dpdk1' (ens1f1) {expected}")
+
+
 OWNERS = """
 schema: 1
 name: lab

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_nfvperf.adapters.host.nic import devlink_info, pci_name
 from pytest_nfvperf.adapters.ovs.built_topology import learned_ports
 from pytest_nfvperf.adapters.ovs.ports import devargs, driver_of, physical
+from pytest_nfvperf.adapters.ovs.rows import not_granted
 from pytest_nfvperf.model.testbed.lab_cables import CabledEnd
 from pytest_nfvperf.model.testbed.testbed import DutBond, DutPort
 from pytest_nfvperf.model.topology.ports import Port, PortRole
@@ -115,3 +118,49 @@ def test_names_of_the_pci_database():
     assert pci_name(text, "0x15b3", "0x101d") == "ConnectX-6 Dx"
     assert pci_name(text, "0x15b3", "0x1592") == "Plain"
     assert pci_name(text, "0x15b3", "0xffff") is None
+
+
+LISTING_3_1 = """\
+netdev@ovs-netdev: hit:0 missed:0
+  br0:
+    br0 65534/1: (tap)
+    dpdk0 1/2: (dpdk: configured_rx_queues=1, configured_rxq_descriptors=1024, configured_tx_queues=2, \
+configured_txq_descriptors=1024, lsc_interrupt_mode=false, mtu=1500, requested_rx_queues=2)
+    dpdk01 2/3: (dpdk: configured_rx_queues=9, configured_rxq_descriptors=9, configured_txq_descriptors=9)
+"""
+LISTING_3_5 = """\
+    dpdk0 1/2: (dpdk: dpdk-devargs=0000:3b:00.0, dpdk-lsc-interrupt=true, n_rxq=2, n_rxq_desc=1024, n_txq_desc=1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("listing", "status"),
+    [
+        (LISTING_3_1, {"driver_name": "net_vmxnet3", "max_rx_queues": "1"}),
+        (LISTING_3_5, {"driver_name": "net_vmxnet3", "max_rx_queues": "1", "n_rxq": "1"}),
+    ],
+)
+def test_queues_and_rings_that_ovs_did_not_give(listing: str, status: dict[str, str]) -> None:
+    asked = physical(P0, CabledEnd("dpdk0", (NIC,), device="0"), "dpdk")
+    assert not_granted(asked, SimpleNamespace(status=status), listing) == [
+        (
+            "port 'dpdk0': 2 receive queues were asked for, and OVS has 1: the driver is net_vmxnet3, which has 1 at "
+            "most. Write 'rxq: 1', or take another device"
+        ),
+        (
+            "port 'dpdk0': 2048 receive descriptors were asked for, and OVS has 1024: the driver is net_vmxnet3. "
+            "Write 'rx_descriptors: 1024', or take another device"
+        ),
+    ]
+
+
+def test_what_a_version_does_not_say_is_not_compared() -> None:
+    asked = physical(P0, CabledEnd("dpdk0", (NIC,), device="0"), "dpdk")
+    assert not_granted(asked, SimpleNamespace(status={}), "") == []
+
+
+def test_an_interface_gets_the_queues_that_the_topology_asks_for() -> None:
+    """DPDK's af_packet has as many as its devargs say, whatever n_rxq says."""
+    port = DutPort("d0", "interface", interface="ens1")
+    wired = physical(replace(P0, queues=4), CabledEnd("d0", (port,)), "dpdk")
+    assert (wired.options["n_rxq"], wired.options["dpdk-devargs"]) == ("4", "net_af_packet_d0,iface=ens1,qpairs=4")

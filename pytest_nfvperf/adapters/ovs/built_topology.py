@@ -42,6 +42,7 @@ from pytest_nfvperf.adapters.ovs.rows import (
     interface_error,
     mirror_counts,
     mirror_text,
+    not_granted,
     offload_share,
     offload_text,
     offloaded_flows,
@@ -439,8 +440,24 @@ class BuiltOvsTopology:
         self._port_maker.cabling.wait_running(self.topology.name, deadline_s)
         self.instance.check_alive()
         if self.link_watch is None and self._port_maker.cabled_ports:
+            self._check_granted()
             self.link_watch = LinkWatch(self._read_links(), self.instance.home.path)
             self.link_watch.start()
+
+    def _physical(self) -> list[OvsPort]:
+        """What the lab's ports are on: interfaces of OVS, of a bond each member."""
+        cabled = [self._wired[name] for name in self._port_maker.cabled_ports if name in self._wired]
+        return [one for wired in cabled for one in wired.interfaces]
+
+    def _check_granted(self) -> None:
+        """TestbedError if a NIC has other queues or rings than were asked for."""
+        nics = [one for one in self._physical() if one.type == "dpdk"]
+        if not nics:
+            return
+        rows, listing = self.instance.db.rows("Interface"), self._appctl("dpif/show")
+        problems = [problem for one in nics for problem in not_granted(one, rows[one.interface], listing)]
+        if problems:
+            raise TestbedError("; ".join(problems), evidence={"ovs-appctl dpif/show": listing})
 
     def _read_links(self) -> Callable[[], dict[LinkName, LinkReading]]:
         """Return a reader of the links of the lab's ports, which may run in another thread.
@@ -448,8 +465,7 @@ class BuiltOvsTopology:
         The kernel knows those of its interfaces, also where DPDK reads them (its af_packet calls every link up). OVS
         knows those of NICs that DPDK drives.
         """
-        physical = [self._wired[name] for name in self._port_maker.cabled_ports if name in self._wired]
-        members = [((wired.port, one.interface), one) for wired in physical for one in wired.interfaces]
+        members = [((one.port, one.interface), one) for one in self._physical()]
         by_kernel = {one.kernel or one.interface: name for name, one in members if one.kernel or one.type == "system"}
         rows = self.instance.db.rows("Interface")
         by_ovs: defaultdict[str, dict[int, LinkName]] = defaultdict(dict)

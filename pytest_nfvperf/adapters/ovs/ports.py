@@ -189,7 +189,8 @@ def _member(port: Port, physical_port: DutPort, datapath: str) -> OvsPort:
     if driver == "kernel":
         interface = physical_port.interface or physical_port.name
         return OvsPort(port.name, port.bridge, interface, "system", mtu_request=mtu_request(mtu), vlan=port.vlan)
-    options = {"dpdk-devargs": devargs(physical_port, driver, mtu), "n_rxq": str(max(physical_port.rxq, port.queues))}
+    physical_port = replace(physical_port, rxq=max(physical_port.rxq, port.queues))
+    options = {"dpdk-devargs": devargs(physical_port, driver, mtu), "n_rxq": str(physical_port.rxq)}
     rings = {"n_rxq_desc": physical_port.rx_descriptors, "n_txq_desc": physical_port.tx_descriptors}
     options |= {key: str(descriptors) for key, descriptors in rings.items() if descriptors is not None}
     kernel = physical_port.interface

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import ovs.db.idl
@@ -181,6 +182,44 @@ def interface_error(row: Row | None) -> str | None:
     if error:
         return str(error)
     return "OVS gave it no port number (ofport -1)" if value_of(row.ofport) in {None, -1} else None
+
+
+_GRANTED = {
+    "n_rxq": ("receive queues", "rxq", ("configured_rx_queues",)),
+    "n_rxq_desc": ("receive descriptors", "rx_descriptors", ("configured_rxq_descriptors", "n_rxq_desc")),
+    "n_txq_desc": ("transmit descriptors", "tx_descriptors", ("configured_txq_descriptors", "n_txq_desc")),
+}
+"""Options of a DPDK port: what they ask for, the testbed file's key, and what ``dpif/show`` calls what OVS has.
+
+Up to OVS 3.2 it lists ``configured_...``, since 3.3 ``n_rxq_desc`` as it is, and ``n_rxq`` as it was asked for; then
+the Interface's status has the number of queues (netdev_dpdk_get_config() and _get_status(), branches 2.15 to 4.0).
+"""
+
+
+def not_granted(asked: OvsPort, row: Row, listing: str) -> list[str]:
+    """What OVS did not give a DPDK port of what was asked for: it takes fewer queues without an error.
+
+    ``listing``: of ``dpif/show``. What a version does not say is not compared.
+    """
+    match = re.search(rf"^\s+{re.escape(asked.interface)} \S+: \(\w+: (?P<config>.*)\)$", listing, re.MULTILINE)
+    config = dict(part.split("=", 1) for part in match["config"].split(", ") if "=" in part) if match else {}
+    status = dict(row.status)
+    found = []
+    for option, (what, key, names) in _GRANTED.items():
+        granted = next((config[name] for name in names if name in config), None)
+        if option == "n_rxq" and granted is None:
+            granted = status.get("n_rxq")
+        wanted = asked.options.get(option)
+        if wanted is None or granted is None or int(granted) == int(wanted):
+            continue
+        most = (
+            f", which has {status['max_rx_queues']} at most" if option == "n_rxq" and "max_rx_queues" in status else ""
+        )
+        found.append(
+            f"port {asked.interface!r}: {wanted} {what} were asked for, and OVS has {granted}: the driver is "
+            f"{status.get('driver_name', 'unknown')}{most}. Write '{key}: {granted}', or take another device"
+        )
+    return found
 
 
 def port_text(port: Row) -> list[str]:
