@@ -46,6 +46,7 @@ const char *nic_counter_name(enum nic_counter counter)
 /*
  * A driver that does not count something leaves a 0 in struct rte_eth_stats, as one that lost nothing does. Read from
  * the stats_get functions of DPDK 22.11 to 26.07; net_af_packet counts what its socket had no room for since 25.11.
+ * As tx_errors net_af_xdp and net_tap count frames that they did not take: these are not lost, but sent again.
  */
 unsigned int nic_known(const char *driver)
 {
@@ -60,10 +61,13 @@ unsigned int nic_known(const char *driver)
 	} lacking[] = {
 		{"net_e1000_igb_vf", MISSED | ERRORS}, {"net_ixgbe_vf", MISSED | ERRORS},
 		{"net_virtio", MISSED | 1 << NIC_TX_ERRORS}, {"net_virtio_user", MISSED | 1 << NIC_TX_ERRORS},
-		{"net_mlx4", MISSED}, {"net_tap", MISSED}, {"net_memif", ALL}, {"net_ring", ALL}, {"net_null", ALL},
-		{"net_vhost", ALL},
+		{"net_mlx4", MISSED}, {"net_tap", MISSED | 1 << NIC_TX_ERRORS}, {"net_memif", ALL}, {"net_ring", ALL}, {"net_null", ALL},
+		{"net_vhost", ALL}, {"net_vmxnet3", 1 << NIC_RX_NOMBUF},
+		{"net_af_xdp", ERRORS | 1 << NIC_RX_NOMBUF},
 #if RTE_VERSION < RTE_VERSION_NUM(25, 11, 0, 0)
-		{"net_af_packet", MISSED},
+		{"net_af_packet", MISSED | 1 << NIC_RX_ERRORS | 1 << NIC_RX_NOMBUF},
+#else
+		{"net_af_packet", 1 << NIC_RX_ERRORS},
 #endif
 	};
 

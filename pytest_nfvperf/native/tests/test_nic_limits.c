@@ -37,11 +37,15 @@ static void test_one_ring_a_queue(void)
 
 static void test_a_counter_that_a_driver_lacks_is_missing(void)
 {
-	CHECK(nic_known("net_vmxnet3") == (1 << NIC_COUNTERS) - 1);
+	CHECK(nic_known("net_vmxnet3") == (1 << NIC_RX_MISSED | 1 << NIC_RX_ERRORS | 1 << NIC_TX_ERRORS));
+	CHECK(nic_known("net_af_packet") & 1 << NIC_TX_ERRORS);
+	CHECK(!(nic_known("net_af_packet") & 1 << NIC_RX_ERRORS));
 	CHECK(nic_known("net_e1000_igb") == (1 << NIC_COUNTERS) - 1);
 	CHECK(nic_known("net_e1000_igb_vf") == 1 << NIC_RX_NOMBUF);
 	CHECK(nic_known("net_virtio") == (1 << NIC_RX_ERRORS | 1 << NIC_RX_NOMBUF));
 	CHECK(nic_known("net_ring") == 0);
+	CHECK(nic_known("net_af_xdp") == 1 << NIC_RX_MISSED);
+	CHECK(nic_known("net_tap") == (1 << NIC_RX_ERRORS | 1 << NIC_RX_NOMBUF));
 	CHECK(strcmp(nic_counter_name(NIC_RX_MISSED), "rx_missed") == 0);
 	CHECK(strcmp(nic_counter_name(NIC_RX_NOMBUF), "rx_nombuf") == 0);
 }
